@@ -87,7 +87,6 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/nccl.sh $(out)' \
                 $(nccls:%='tests/foreign/nccl.sh $(out) \
                    build/%/nvidia/nccl/lib/libnccl.so.2') \
-                'python3 tests/foreign/differ.py $(out)' \
                 'tests/foreign/standin.sh $(lib) $(out)/cohort' \
                 'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \

@@ -18,6 +18,7 @@
 #	sockets     through sockets (NCCL_SHM_DISABLE=1, too)
 #	cudamalloc  without virtual memory (NCCL_CUMEM_ENABLE=0)
 #	processes   ranks in several processes
+#	scenes      what NVIDIA's NCCL and the simulator's own do in many small scenes
 #
 # TEST_JOBS: programs at a time, 4 if unset, because they wait for NCCL most of the time.
 # TEST_TIMEOUT: as for run-tests.sh.
@@ -40,7 +41,7 @@ trap 'kill $(jobs -p) 2>/dev/null; sweep; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 
 modes=("$@")
-[ $# -gt 0 ] || modes=(connected default lazy shm sockets cudamalloc processes)
+[ $# -gt 0 ] || modes=(connected default lazy shm sockets cudamalloc processes scenes)
 export TEST_JOBS=${TEST_JOBS:-4} TEST_NCCL=nvidia
 unset COHORT_FAULTS COHORT_HOST_STRICT
 
@@ -143,6 +144,9 @@ use_mode() {
 		variables='COHORT_CONNECT=none'
 		program "$cohort demo --ranks 4"
 		programs stress abort respawn
+		;;
+	scenes)
+		commands+=("python3 tests/foreign/differ.py $out")
 		;;
 	processes)
 		variables=

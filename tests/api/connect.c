@@ -23,7 +23,7 @@ TestSuite(connect, .timeout = 60);
 /* The simulator as NVIDIA's NCCL is, where it is not that NCCL which runs. */
 static void connect_late(void)
 {
-	if (!getenv("COHORT_NCCL"))
+	if (!place_is_nvidia())
 		setenv("COHORT_HOST_CONNECT", "first", 1);
 	ranks_launch_ahead();
 }

@@ -10,20 +10,12 @@
 #define ALIGNMENT ((size_t)256) /* as cudaMalloc() */
 #define LARGE ((size_t)2 * 1024 * 1024)
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SANITIZER 1
-#endif
-#endif
-
 static size_t round_to(size_t x, size_t multiple)
 {
 	return (x + multiple - 1) / multiple * multiple;
 }
 
-#ifdef HAS_SANITIZER
+#ifdef ARENA_IS_HEAP
 
 void *arena_get(size_t bytes)
 {

@@ -16,6 +16,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ARENA_IS_HEAP 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ARENA_IS_HEAP 1
+#endif
+#endif
+
 /* Memory of @bytes, which are not 0: at a multiple of 256 or, if it is 2 MiB or more, of
  * 2 MiB, with large pages if the system has them.  NULL if there is none. */
 void *arena_get(size_t bytes);

@@ -342,11 +342,13 @@ size_t memory_live(void)
 
 size_t memory_kept(void)
 {
-	size_t n;
+	size_t n = 0;
 
+#ifdef ARENA_IS_HEAP
 	pthread_mutex_lock(&lock);
 	n = kept_count;
 	pthread_mutex_unlock(&lock);
+#endif
 	return n;
 }
 

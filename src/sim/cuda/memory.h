@@ -86,7 +86,7 @@ void memory_discard(const struct memory *m);
  * memory_take(), or if it is already. */
 bool memory_end(const void *p, unsigned int kinds);
 
-/* How many freed pieces strict mode keeps. */
+/* How many freed pieces of the heap strict mode keeps. */
 size_t memory_kept(void);
 
 /* Free what belongs to @device, but for what pools have given out and what is mapped. */

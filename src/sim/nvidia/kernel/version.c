@@ -22,6 +22,6 @@ const struct nccl_version *version_find(int number)
 const char *version_list(void)
 {
 #define TEXT(number, major, minor, patch) " " #major "." #minor "." #patch
-	return KNOWN_NCCL(TEXT) + 1;
+	return &KNOWN_NCCL(TEXT)[1];
 #undef TEXT
 }
