@@ -454,6 +454,9 @@ Test(sync, a_call_does_not_wait_for_work_that_is_launched_later)
 	cr_assert_eq(s.p->cudaStreamQuery(s.other.stream[1]),
 	             cudaErrorNotReady);
 	native_must(native_sum(&s.other, 0), "ncclAllReduce");
+	/* They write into the scene. */
+	native_must(s.p->cudaStreamSynchronize(s.other.stream[0]), "rank 0");
+	native_must(s.p->cudaStreamSynchronize(s.other.stream[1]), "rank 1");
 }
 
 /* ---- calls that do not wait ------------------------------------------- */
