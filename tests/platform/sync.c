@@ -337,6 +337,7 @@ static void go_on(struct scene *s)
 {
 	native_must(native_sum(&s->c, 1), "ncclAllReduce");
 	native_must(s->p->cudaStreamSynchronize(s->c.stream[0]), "the work");
+	native_must(s->p->cudaStreamSynchronize(s->c.stream[1]), "the work");
 	cr_assert_eq(native_wrong(&s->c, 0), 0);
 }
 
