@@ -37,6 +37,18 @@ scratch=$(mktemp -d)
 log=$scratch/log
 begin=$scratch/begin
 : >"$begin"
+
+# sweep - remove the shared memory of processes that are gone: NCCL leaves 34 MB behind for
+# each rank that is killed, or that ends before its communicator does
+sweep() {
+	local file
+
+	find /dev/shm -maxdepth 1 -name 'nccl-*' -user "$(id -u)" -newer "$begin" |
+		while read -r file; do
+			grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
+		done
+}
+
 trap 'kill $(jobs -p) 2>/dev/null; sweep; rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 
@@ -54,17 +66,6 @@ if ! "$cohort" run --nccl auto -- "$cohort" info >"$log" 2>&1 ||
 	exit 1
 fi
 grep -m 1 'libnccl' "$log"
-
-# sweep - remove the shared memory of processes that are gone: NCCL leaves 34 MB behind for
-# each rank that is killed, or that ends before its communicator does
-sweep() {
-	local file
-
-	find /dev/shm -maxdepth 1 -name 'nccl-*' -user "$(id -u)" -newer "$begin" |
-		while read -r file; do
-			grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
-		done
-}
 
 # The variables of the mode, and its commands.
 connected='NCCL_RUNTIME_CONNECT=0 COHORT_CONNECT=all'
