@@ -94,22 +94,35 @@ static void add(struct text *t, const char *name, size_t n, const char *end)
 		text_add(t, ".%s", end);
 }
 
-int environment_launch(int *launch)
+/* Store the number of the name in @text, the value of @variable, if that is
+ * set: from 1 on, as in an enum of the options whose 0 is the default.
+ * @all: the @n names, for the error. */
+static int choose(const char *variable, const char *text,
+                  const char *const *names, int n, const char *all, int *out)
 {
-	const char *text = getenv("COHORT_LAUNCH");
+	int i;
 
 	if (!text || !*text)
 		return COHORT_OK;
-	if (strcmp(text, "together") == 0)
-		*launch = COHORT_LAUNCH_TOGETHER;
-	else if (strcmp(text, "ahead") == 0)
-		*launch = COHORT_LAUNCH_AHEAD;
-	else
-		return error_set(COHORT_INVALID,
-		                 "COHORT_LAUNCH is \"%s\" in the environment, "
-		                 "not together or ahead",
-		                 text);
-	return COHORT_OK;
+	for (i = 1; i <= n; i++)
+		if (strcmp(text, names[i]) == 0) {
+			*out = i;
+			return COHORT_OK;
+		}
+	return error_set(COHORT_INVALID,
+	                 "%s is \"%s\" in the environment, not %s", variable,
+	                 text, all);
+}
+
+int environment_launch(int *launch)
+{
+	static const char *const names[] = {
+		[COHORT_LAUNCH_TOGETHER] = "together",
+		[COHORT_LAUNCH_AHEAD] = "ahead",
+	};
+
+	return choose("COHORT_LAUNCH", getenv("COHORT_LAUNCH"), names,
+	              COHORT_LAUNCH_AHEAD, "together or ahead", launch);
 }
 
 int environment_connect(int *connect)
@@ -119,20 +132,9 @@ int environment_connect(int *connect)
 		[COHORT_CONNECT_ALL] = "all",
 		[COHORT_CONNECT_NONE] = "none",
 	};
-	const char *text = getenv("COHORT_CONNECT");
-	int i;
 
-	if (!text || !*text)
-		return COHORT_OK;
-	for (i = COHORT_CONNECT_COLLECTIVES; i <= COHORT_CONNECT_NONE; i++)
-		if (strcmp(text, names[i]) == 0) {
-			*connect = i;
-			return COHORT_OK;
-		}
-	return error_set(COHORT_INVALID,
-	                 "COHORT_CONNECT is \"%s\" in the environment, not "
-	                 "collectives, all or none",
-	                 text);
+	return choose("COHORT_CONNECT", getenv("COHORT_CONNECT"), names,
+	              COHORT_CONNECT_NONE, "collectives, all or none", connect);
 }
 
 void environment_add_unknown(struct text *t, const char *end)
