@@ -98,15 +98,14 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* NCCL refuses to average 8-bit floats on one rank, where an average is a copy,
- * as is a sum. */
+/* Where NCCL refuses to average, on one rank, an average is a copy, as a sum
+ * is. */
 static ncclRedOp_t native_redop(const struct cohort_comm *c,
                                 const struct op *op, int type)
 {
 	if (op->redop >= REDOP_PREMUL_SUM)
 		return redop_native(c, op->redop);
-	if (op->redop == COHORT_AVG && c->clique->world == 1 &&
-	    (type == COHORT_F8E4M3 || type == COHORT_F8E5M2))
+	if (op->redop == COHORT_AVG && redop_cannot_scale(c, type))
 		return ncclSum;
 	return (ncclRedOp_t)op->redop;
 }

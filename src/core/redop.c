@@ -46,6 +46,12 @@ static int new_number(struct cohort_comm *c)
 	return number;
 }
 
+bool redop_cannot_scale(const struct cohort_comm *c, int type)
+{
+	return c->clique->world == 1 &&
+	       (type == COHORT_F8E4M3 || type == COHORT_F8E5M2);
+}
+
 int redop_create(struct cohort_comm *c, const void *scalar, int type,
                  int residence, int *out)
 {
@@ -54,8 +60,7 @@ int redop_create(struct cohort_comm *c, const void *scalar, int type,
 	ncclRedOp_t native;
 	int number, rc;
 
-	if (c->clique->world == 1 &&
-	    (type == COHORT_F8E4M3 || type == COHORT_F8E5M2))
+	if (redop_cannot_scale(c, type))
 		return error_set(
 			COHORT_UNSUPPORTED,
 			"premul_sum_create: type is %s, which NCCL "
