@@ -11,8 +11,6 @@
  * only.
  */
 
-#include <limits.h>
-
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique.h"
@@ -52,58 +50,47 @@ static int next_color(const struct connection *c, int below)
 
 /* ---- collectives ------------------------------------------------------ */
 
-static ncclResult_t all_reduce(const struct connection *c, int i, size_t count)
+enum collective {
+	ALL_REDUCE,
+	BROADCAST,
+	REDUCE,
+	ALL_GATHER,
+	REDUCE_SCATTER,
+	COLLECTIVES,
+};
+
+/* One rank's call; its buffer is neither read nor written. */
+static ncclResult_t call(const struct connection *c, int i,
+                         enum collective collective, size_t count)
 {
+	const struct platform *p = c->platform;
 	const struct connected *r = &c->made[i];
+	const ncclDataType_t type = ncclFloat32;
+	void *buffer = r->barrier;
 
-	return c->platform->ncclAllReduce(r->barrier, r->barrier, count,
-	                                  ncclFloat32, ncclSum, c->native[i],
-	                                  r->stream);
+	switch (collective) {
+	case ALL_REDUCE:
+		return p->ncclAllReduce(buffer, buffer, count, type, ncclSum,
+		                        c->native[i], r->stream);
+	case BROADCAST:
+		return p->ncclBroadcast(buffer, buffer, count, type, 0,
+		                        c->native[i], r->stream);
+	case REDUCE:
+		return p->ncclReduce(buffer, buffer, count, type, ncclSum, 0,
+		                     c->native[i], r->stream);
+	case ALL_GATHER:
+		return p->ncclAllGather(buffer, buffer, count, type,
+		                        c->native[i], r->stream);
+	default:
+		return p->ncclReduceScatter(buffer, buffer, count, type,
+		                            ncclSum, c->native[i], r->stream);
+	}
 }
-
-static ncclResult_t broadcast(const struct connection *c, int i, size_t count)
-{
-	const struct connected *r = &c->made[i];
-
-	return c->platform->ncclBroadcast(r->barrier, r->barrier, count,
-	                                  ncclFloat32, 0, c->native[i],
-	                                  r->stream);
-}
-
-static ncclResult_t reduce(const struct connection *c, int i, size_t count)
-{
-	const struct connected *r = &c->made[i];
-
-	return c->platform->ncclReduce(r->barrier, r->barrier, count,
-	                               ncclFloat32, ncclSum, 0, c->native[i],
-	                               r->stream);
-}
-
-static ncclResult_t all_gather(const struct connection *c, int i, size_t count)
-{
-	const struct connected *r = &c->made[i];
-
-	return c->platform->ncclAllGather(r->barrier, r->barrier, count,
-	                                  ncclFloat32, c->native[i], r->stream);
-}
-
-static ncclResult_t reduce_scatter(const struct connection *c, int i,
-                                   size_t count)
-{
-	const struct connected *r = &c->made[i];
-
-	return c->platform->ncclReduceScatter(r->barrier, r->barrier, count,
-	                                      ncclFloat32, ncclSum,
-	                                      c->native[i], r->stream);
-}
-
-typedef ncclResult_t (*collective)(const struct connection *c, int i,
-                                   size_t count);
 
 /* Simulate one collective of all ranks.  If no algorithm can do it, by the
  * environment's choice, a program cannot call it either: that is no error. */
-static int simulate(const struct connection *c, int color, collective call,
-                    size_t count)
+static int simulate(const struct connection *c, int color,
+                    enum collective collective, size_t count)
 {
 	const struct platform *p = c->platform;
 	ncclSimInfo_t info = { .size = sizeof(info),
@@ -115,7 +102,7 @@ static int simulate(const struct connection *c, int color, collective call,
 		return native_nccl(p, "ncclGroupStart", NULL, result);
 	for (i = 0; i < c->n && result == ncclSuccess; i++)
 		if (takes_part(c, i, color))
-			result = call(c, i, count);
+			result = call(c, i, collective, count);
 	ended = p->ncclGroupSimulateEnd(&info);
 	if (result == ncclSuccess)
 		result = ended;
@@ -126,15 +113,13 @@ static int simulate(const struct connection *c, int color, collective call,
 
 static int connect_collectives(const struct connection *c, int color)
 {
-	static const collective calls[] = { all_reduce, broadcast, reduce,
-		                            all_gather, reduce_scatter };
-	size_t k, count;
-	int rc = COHORT_OK;
+	size_t count;
+	int k, rc = COHORT_OK;
 
-	for (k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
+	for (k = 0; k < COLLECTIVES; k++)
 		for (count = 1; count <= LARGEST && rc == COHORT_OK;
 		     count *= LARGER)
-			rc = simulate(c, color, calls[k], count);
+			rc = simulate(c, color, (enum collective)k, count);
 	return rc;
 }
 
@@ -272,7 +257,6 @@ int connection_connect(struct connection *c)
 	if (c->config.connect == COHORT_CONNECT_NONE || !p->connects_late())
 		return COHORT_OK;
 	atomic_store_explicit(&c->at, NULL, memory_order_relaxed);
-	at(c, "ncclGroupSimulateEnd");
 	p->uncounted(true);
 	if (c->parent) {
 		rc = connect_children(c);
