@@ -347,14 +347,21 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 	return NVML_SUCCESS;
 }
 
+/* The facts for a function that stores them in another layout, @pci. */
+static nvmlReturn_t newest_pci(nvmlDevice_t device, const void *pci,
+                               nvmlPciInfo_t *newest)
+{
+	const nvmlReturn_t result = nvml_check(device, pci);
+
+	return result ? result : nvmlDeviceGetPciInfo_v3(device, newest);
+}
+
 /* The older layouts begin as the newest does. */
 nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 {
-	nvmlReturn_t result = nvml_check(device, pci);
 	nvmlPciInfo_t newest;
+	const nvmlReturn_t result = newest_pci(device, pci, &newest);
 
-	if (!result)
-		result = nvmlDeviceGetPciInfo_v3(device, &newest);
 	if (result)
 		return result;
 	memset(pci, 0, sizeof(*pci));
@@ -373,11 +380,9 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 
 nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
 {
-	nvmlReturn_t result = nvml_check(device, pci);
 	nvmlPciInfo_t newest;
+	const nvmlReturn_t result = newest_pci(device, pci, &newest);
 
-	if (!result)
-		result = nvmlDeviceGetPciInfo_v3(device, &newest);
 	if (result)
 		return result;
 	*pci = (nvmlPciInfoExt_t){
