@@ -61,9 +61,9 @@ struct cohort_deadlines {
 
 	/* How long an abort may take before it is given up as wedged; default
 	 * 10 s.  NCCL's own threads look for an abort only twice a second: give
-	 * it 2 s at least on GPUs.  Also how long on_verdict has to answer, how long NCCL and CUDA
-	 * have to answer whether they have failed, and how long a run waits for
-	 * its workers after a cause. */
+	 * it 2 s at least on GPUs.  Also how long on_verdict has to answer, how
+	 * long NCCL and CUDA have to answer whether they have failed, and how
+	 * long a run waits for its workers after a cause. */
 	uint64_t abort_ns;
 	uint64_t reserved[10]; /* 0; room for what later versions add */
 };

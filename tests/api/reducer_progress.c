@@ -162,7 +162,7 @@ Test(reducer_progress, carries_on_what_no_other_thread_does)
 	bool has_ended = false;
 	int i;
 
-	place_need_our_nccl("who does the work");
+	place_need_our_nccl("which thread does the work");
 	open_all();
 	for (i = 0; i < STEPS && !has_ended; i++) {
 		begin_all();

@@ -10,11 +10,6 @@
 #define ALIGNMENT ((size_t)256) /* as cudaMalloc() */
 #define LARGE ((size_t)2 * 1024 * 1024)
 
-static size_t round_to(size_t x, size_t multiple)
-{
-	return (x + multiple - 1) / multiple * multiple;
-}
-
 #ifdef ARENA_IS_HEAP
 
 void *arena_get(size_t bytes)
@@ -29,7 +24,6 @@ void *arena_get(size_t bytes)
 void arena_put(void *memory, size_t bytes)
 {
 	(void)bytes;
-	(void)round_to;
 	free(memory);
 }
 
@@ -41,6 +35,11 @@ bool arena_has(const void *p, size_t bytes)
 }
 
 #else
+
+static size_t round_to(size_t x, size_t multiple)
+{
+	return (x + multiple - 1) / multiple * multiple;
+}
 
 /* How much is reserved at a time: addresses alone.  A larger allocation has a reservation
  * of its own. */

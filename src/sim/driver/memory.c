@@ -22,7 +22,8 @@ static CUresult may_give(const CUdeviceptr *out, size_t bytes)
 	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* The same in the order of @stream, where no memory is no error. */
+/* Whether a function may store memory in @out in the order of @stream.  There a
+ * size of 0 is no error. */
 static CUresult may_give_on(const CUdeviceptr *out, CUstream stream)
 {
 	if (!out)

@@ -25,7 +25,7 @@ static atomic_bool asleep;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of the monotonic clock, from its start on: a stream was noted. */
+/* Signalled when a stream is noted.  Waits by the monotonic clock. */
 static pthread_cond_t wake;
 
 /* Atomic; written under lock.  The poller runs, and will see what is noted from
