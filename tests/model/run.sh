@@ -95,7 +95,7 @@ breaks()
 # two firers, or one where two would be too many states.
 check_right()
 {
-	cd "$work/right" || return
+	cd "$work/right" || exit
 	holds 'two ranks, stuck' -DSAFETY -DNO_FAILURES
 	[ -z "$FULL" ] || holds 'two ranks, stuck and failing' -DSAFETY
 	holds 'two ranks, failing' -DSAFETY -DPATIENT
@@ -125,7 +125,7 @@ check_right()
 
 check_broken()
 {
-	cd "$work/broken" || return
+	cd "$work/broken" || exit
 	breaks BREAK_FIRE_STORES
 	breaks BREAK_NO_POST PATIENT
 	breaks BREAK_GATE_LOOKS_FIRST
@@ -169,8 +169,6 @@ wait "$broken"
 cat "$work/broken.out"
 
 passed=$(cat "$work"/*.out | grep -c '^ok ')
-expected=44
-[ -z "$FULL" ] || expected=48
-failed=$((expected - passed))
+failed=$(cat "$work"/*.out | grep -c '^FAILED ')
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]
