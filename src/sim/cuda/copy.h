@@ -2,6 +2,7 @@
 #ifndef SIM_CUDA_COPY_H
 #define SIM_CUDA_COPY_H
 
+#include "platform/cuda_abi.h"
 #include "sim/exec/stream.h"
 
 /* What a call that queues work may spend on doing it. */

@@ -11,6 +11,7 @@
  * did.
  */
 
+#include "platform/cuda_abi.h"
 #include "sim/exec/stream.h"
 
 /* What a graph needs to know of a kind of captured work. */

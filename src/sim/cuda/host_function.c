@@ -33,7 +33,8 @@ static enum step callback_step(struct stream *s, struct work *w,
 		return STEP_LATER;
 	stream_settle();
 	device_forbid_calls(true);
-	w->callback.fn(w->callback.handle, cudaSuccess, w->callback.user);
+	((cudaStreamCallback_t)w->callback.fn)(w->callback.handle, cudaSuccess,
+	                                       w->callback.user);
 	device_forbid_calls(false);
 	return STEP_DONE;
 }
@@ -65,7 +66,9 @@ cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
 	struct stream *s = stream_find(stream);
 	struct work w = {
 		.step = callback_step,
-		.callback = { .fn = fn, .user = user, .handle = stream },
+		.callback = { .fn = (void (*)(void))fn,
+		              .user = user,
+		              .handle = stream },
 	};
 
 	if (!fn || flags)

@@ -2,6 +2,7 @@
 #ifndef SIM_CUDA_MARK_H
 #define SIM_CUDA_MARK_H
 
+#include "platform/cuda_abi.h"
 #include "sim/exec/mark.h"
 
 /* Take the words that the calling thread's next launch shall set, if that is the launch

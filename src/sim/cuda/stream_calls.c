@@ -26,7 +26,7 @@ cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
 	s = stream_create(device_current(), !(flags & cudaStreamNonBlocking));
 	if (!s)
 		return device_error(cudaErrorMemoryAllocation);
-	s->attributes.priority = device_priority(priority);
+	stream_set_priority(s, priority);
 	*stream = (cudaStream_t)s;
 	return cudaSuccess;
 }

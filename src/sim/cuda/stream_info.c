@@ -12,6 +12,40 @@
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 
+/* What cudaStreamSetAttribute() sets, as exec keeps it for a stream. */
+struct attributes {
+	bool is_set; /* false: all have CUDA's defaults */
+	struct cudaAccessPolicyWindow accessPolicyWindow;
+	enum cudaSynchronizationPolicy syncPolicy;
+	cudaLaunchMemSyncDomainMap memSyncDomainMap;
+	cudaLaunchMemSyncDomain memSyncDomain;
+	int priority;
+};
+
+_Static_assert(sizeof(struct attributes) <= STREAM_ATTRIBUTES,
+               "a stream has room for its attributes");
+
+/* The attributes of @s, whose lock is held. */
+static struct attributes *attributes_locked(struct stream *s)
+{
+	struct attributes *a = (struct attributes *)s->attributes;
+
+	if (!a->is_set)
+		*a = (struct attributes){
+			.is_set = true,
+			.syncPolicy = cudaSyncPolicyAuto,
+			.memSyncDomainMap = { .remote = 1 },
+		};
+	return a;
+}
+
+void stream_set_priority(struct stream *s, int priority)
+{
+	pthread_mutex_lock(&s->lock);
+	attributes_locked(s)->priority = device_priority(priority);
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* The stream of a handle for a function that stores something in @out; NULL if
  * there is none or @out is NULL. */
 static cudaError_t stream_fact(cudaStream_t stream, const void *out,
@@ -43,7 +77,7 @@ cudaError_t host_cudaStreamGetPriority(cudaStream_t stream, int *priority)
 
 	if (error == cudaSuccess) {
 		pthread_mutex_lock(&s->lock);
-		*priority = s->attributes.priority;
+		*priority = attributes_locked(s)->priority;
 		pthread_mutex_unlock(&s->lock);
 	}
 	return error;
@@ -74,22 +108,22 @@ cudaError_t host_cudaStreamGetDevice(cudaStream_t stream, int *device)
 cudaError_t host_cudaStreamCopyAttributes(cudaStream_t dst, cudaStream_t src)
 {
 	struct stream *to = stream_find(dst), *from = stream_find(src);
-	struct stream_attributes attributes;
+	struct attributes attributes;
 
 	if (!to || !from)
 		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&from->lock);
-	attributes = from->attributes;
+	attributes = *attributes_locked(from);
 	pthread_mutex_unlock(&from->lock);
 	pthread_mutex_lock(&to->lock);
-	to->attributes = attributes;
+	*attributes_locked(to) = attributes;
 	pthread_mutex_unlock(&to->lock);
 	return cudaSuccess;
 }
 
 /* Copy between where a stream has an attribute and the same field of a value;
  * false if a stream has no such attribute. */
-static bool exchange(struct stream_attributes *a, cudaStreamAttrID id,
+static bool exchange(struct attributes *a, cudaStreamAttrID id,
                      cudaStreamAttrValue *get, const cudaStreamAttrValue *set)
 {
 #define EXCHANGE(field)                                                        \
@@ -128,7 +162,7 @@ cudaError_t host_cudaStreamGetAttribute(cudaStream_t stream,
 		return error;
 	memset(value, 0, sizeof(*value));
 	pthread_mutex_lock(&s->lock);
-	known = exchange(&s->attributes, id, value, NULL);
+	known = exchange(attributes_locked(s), id, value, NULL);
 	pthread_mutex_unlock(&s->lock);
 	return known ? cudaSuccess : device_error(cudaErrorInvalidValue);
 }
@@ -148,7 +182,7 @@ cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
 	if (id == cudaLaunchAttributePriority)
 		wanted.priority = device_priority(wanted.priority);
 	pthread_mutex_lock(&s->lock);
-	known = exchange(&s->attributes, id, NULL, &wanted);
+	known = exchange(attributes_locked(s), id, NULL, &wanted);
 	pthread_mutex_unlock(&s->lock);
 	return known ? cudaSuccess : device_error(cudaErrorInvalidValue);
 }

@@ -15,6 +15,7 @@
 #include "sim/exec/scheduler.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <cohort/sim.h>
 
@@ -93,10 +94,7 @@ static struct stream *stream_create_locked(int device, bool blocking,
 	s->id = ++created;
 	s->blocking = blocking;
 	s->legacy = is_legacy;
-	s->attributes = (struct stream_attributes){
-		.syncPolicy = cudaSyncPolicyAuto,
-		.memSyncDomainMap = { .remote = 1 },
-	};
+	memset(s->attributes, 0, sizeof(s->attributes));
 	s->parked = false;
 	atomic_store_explicit(&s->live, true, memory_order_relaxed);
 	pthread_mutex_unlock(&s->lock);

@@ -29,8 +29,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "platform/cuda_abi.h"
-
 struct captured;
 struct event;
 struct launch;
@@ -107,9 +105,9 @@ struct work {
 			void *user;
 		} host;
 		struct {
-			cudaStreamCallback_t fn;
+			void (*fn)(void); /* of the type that its step knows */
 			void *user;
-			cudaStream_t handle;
+			void *handle;
 		} callback;
 		struct {
 			struct stream *on;
@@ -125,14 +123,8 @@ struct work {
 
 #define STREAM_SLOTS 1024
 
-/* What cudaStreamSetAttribute() sets. */
-struct stream_attributes {
-	struct cudaAccessPolicyWindow accessPolicyWindow;
-	enum cudaSynchronizationPolicy syncPolicy;
-	cudaLaunchMemSyncDomainMap memSyncDomainMap;
-	cudaLaunchMemSyncDomain memSyncDomain;
-	int priority;
-};
+/* Room for what the floor above keeps of a stream. */
+#define STREAM_ATTRIBUTES 64
 
 /*
  * One stream
@@ -236,7 +228,8 @@ struct stream {
 	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
 	pthread_cond_t wake; /* own_wanted is set, or timer_ns has come */
 	struct stream *followers; /* streams that wait for done to move */
-	struct stream_attributes attributes;
+	/* Of the floor above, which alone reads it; zero in a new stream. */
+	_Alignas(16) unsigned char attributes[STREAM_ATTRIBUTES];
 
 	/* Atomic, seq_cst; there may be followers: set under lock before a
 	 * last look at done, read by the driver after it has moved done. */

@@ -10,6 +10,7 @@
  * them to be aborted or destroyed.
  */
 
+#include "platform/cuda_abi.h"
 #include "sim/exec/world.h"
 #include "sim/nccl/config.h"
 #include "sim/nccl/error.h"
