@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/nvidia/accept.h"
 #include "sim/nvidia/elf_file.h"
 #include "sim/nvidia/fits.h"
 #include "sim/nvidia/forward.h"
@@ -133,6 +134,7 @@ __attribute__((constructor)) static void load(void)
 		library ? find_version(library) : NULL;
 
 	if (version && adapt(library, version)) {
+		accept_with_pauses(library);
 		forward_to(library);
 		return;
 	}
