@@ -134,16 +134,20 @@ static int call(struct drill_rank *k, uint64_t *ticket)
 	}
 }
 
-struct caller {
-	struct drill_rank *k;
-	int (*call)(struct drill_rank *k, uint64_t *ticket);
-	uint64_t *ticket;
+/* The calls of all ranks but the stranger, each in a thread of its own. */
+struct calls {
+	struct caller {
+		struct drill_rank *k;
+		int (*call)(struct drill_rank *k, uint64_t *ticket);
+		uint64_t ticket; /* 0: none */
+	} of[DRILL_MOST_RANKS];
+	int n; /* threads that run */
 };
 
 static void *call_main(void *arg)
 {
-	const struct caller *c = arg;
-	int rc = c->call(c->k, c->ticket);
+	struct caller *c = arg;
+	int rc = c->call(c->k, &c->ticket);
 
 	/* NCCL may connect, and wait for the stranger, inside the first call. */
 	if (rc != COHORT_STALLED)
@@ -151,61 +155,66 @@ static void *call_main(void *arg)
 	return NULL;
 }
 
-/* Have each rank but the stranger call, in a thread of its own. */
-static void call_each(struct drill_run *run,
-                      int (*make)(struct drill_rank *k, uint64_t *ticket),
-                      uint64_t tickets[])
+static void begin_calls(struct drill_run *run, struct calls *calls,
+                        int (*make)(struct drill_rank *k, uint64_t *ticket))
 {
-	struct caller callers[DRILL_MOST_RANKS];
-	int r, n;
+	for (calls->n = 0; calls->n < run->n - 1; calls->n++) {
+		struct drill_rank *k = &run->ranks[calls->n];
 
-	for (n = 0; n < run->n - 1; n++) {
-		struct drill_rank *k = &run->ranks[n];
-
-		tickets[n] = 0;
-		callers[n] = (struct caller){ k, make, &tickets[n] };
-		if (thread_start(&k->thread, call_main, &callers[n], "drill/%d",
-		                 n)) {
+		calls->of[calls->n] = (struct caller){ k, make, 0 };
+		if (thread_start(&k->thread, call_main, &calls->of[calls->n],
+		                 "drill/%d", calls->n)) {
 			drill_complain(run, "a thread could not be started");
 			break;
 		}
 	}
-	for (r = 0; r < n; r++)
-		pthread_join(run->ranks[r].thread, NULL);
+}
+
+static void end_calls(struct calls *calls)
+{
+	int r;
+
+	for (r = 0; r < calls->n; r++)
+		pthread_join(calls->of[r].k->thread, NULL);
 }
 
 /* Make a first collective with all ranks, so that the deadline for it does not
- * apply any more. */
+ * apply any more.  The stranger calls while the others do: NCCL may connect the
+ * ranks inside the call. */
 static bool warm_up(struct drill_run *run, struct stranger *s)
 {
-	uint64_t tickets[DRILL_MOST_RANKS];
+	struct calls calls;
 	int r, rc = COHORT_OK;
 
 	if (run->place == AT_FIRST || run->place == AT_TRANSFER)
 		return true;
-	call_each(run, reduce, tickets);
+	begin_calls(run, &calls, reduce);
 	if (s->platform->ncclAllReduce(s->tensor, s->tensor, DRILL_COUNT,
 	                               ncclFloat32, ncclSum, s->comm,
 	                               s->stream) != ncclSuccess)
 		drill_complain(run, "the rank of another process cannot call");
-	for (r = 0; r < run->n - 1 && rc == COHORT_OK; r++)
-		rc = cohort_wait(run->ranks[r].comm, tickets[r], TOO_LONG_NS);
+	end_calls(&calls);
+	for (r = 0; r < calls.n && rc == COHORT_OK; r++)
+		rc = cohort_wait(run->ranks[r].comm, calls.of[r].ticket,
+		                 TOO_LONG_NS);
 	return drill_must(run, rc, "warm up");
 }
 
 /* All ranks but the stranger call, and must have the right answers. */
 static void call_all(struct drill_run *run)
 {
-	uint64_t tickets[DRILL_MOST_RANKS];
 	struct cohort_cause cause = { .status = COHORT_OK };
+	struct calls calls;
 	int r, rc;
 
 	atomic_store(&run->began_ns, clock_now());
-	call_each(run, call, tickets);
-	for (r = 0; r < run->n - 1; r++) {
-		if (!tickets[r])
+	begin_calls(run, &calls, call);
+	end_calls(&calls);
+	for (r = 0; r < calls.n; r++) {
+		if (!calls.of[r].ticket)
 			continue;
-		rc = cohort_wait(run->ranks[r].comm, tickets[r], TOO_LONG_NS);
+		rc = cohort_wait(run->ranks[r].comm, calls.of[r].ticket,
+		                 TOO_LONG_NS);
 		if (rc != COHORT_STALLED)
 			drill_complain(run, "the call of rank %d returned %s",
 			               r, cohort_status_text(rc));
