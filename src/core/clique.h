@@ -168,6 +168,9 @@ struct clique {
 	atomic_int split_arrived;
 	atomic_uint splits;
 
+	/* Atomic; how many ranks are connected to all others (pair.c). */
+	atomic_int met_all;
+
 	/* Guarded by the lock of window.c: the number of its stay there, 0:
 	 * none. */
 	unsigned window;

@@ -227,6 +227,7 @@ struct cohort_comm {
 		struct limits pushed[MAX_PUSHED];
 		unsigned pushed_count;
 		unsigned paused;
+		bool has_met_all; /* see pair_connect() */
 
 		struct rank_launch launch; /* see call.h */
 		struct redop redops[MAX_REDOPS];

@@ -365,14 +365,14 @@ EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- all of it -------------------------------------------------------- */
 
-/* What follows would connect the peers of sends and receives, and may mix them
- * up. */
+/* What follows would connect the peers of messages, and may mix them up. */
 static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
                          uint64_t ticket, struct submission *s)
 {
-	pair_connect(comms, n, ops, &s->r);
+	const int rc = pair_connect(comms, n, ops, &s->r);
+
 	if (!s->r.what)
-		return COHORT_OK;
+		return rc;
 	s->queued = true;
 	return fail(comms, ops, ticket, s);
 }
@@ -384,7 +384,7 @@ EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (s->plan == PLAN_SPLIT)
 		return launch_split(comms, ops, ticket, s);
-	if (!op_is_plain(ops))
+	if (ops->kind >= OP_GATHER || !op_is_plain(ops))
 		rc = connect_first(comms, n, ops, ticket, s);
 	if (rc != COHORT_OK)
 		return rc;

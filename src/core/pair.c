@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/status.h"
 
 /* The words of a slot. */
@@ -148,10 +149,24 @@ static bool connects_first(const struct clique *q)
 	       q->config.connect != COHORT_CONNECT_ALL;
 }
 
+/* True if NCCL makes messages with all ranks, or a root, of one of @op's
+ * calls. */
+static bool is_of_messages(const struct op *op)
+{
+	const struct op *calls;
+	size_t i, n;
+
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		if (calls[i].kind >= OP_GATHER && calls[i].kind <= OP_ALL_TO_ALL)
+			return true;
+	return false;
+}
+
 static bool is_new(const struct cohort_comm *c, const struct op *call)
 {
 	return op_has_peer(call->kind) && call->root != c->rank &&
-	       !pairs_of(c)->connected[call->root];
+	       !c->has_met_all && !pairs_of(c)->connected[call->root];
 }
 
 /* The first of @op's calls that has a new peer, NULL: none has. */
@@ -168,49 +183,89 @@ static const struct op *find_new(const struct cohort_comm *c,
 	return NULL;
 }
 
-static void greet(struct cohort_comm *c, const struct op *op,
-                  struct native_result *r)
+/* An empty message to @peer, and one from it. */
+static void greet(struct cohort_comm *c, int peer, struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
+
+	r->rank = c->rank;
+	native_note_nccl(r, "ncclSend",
+	                 p->ncclSend(c->barrier, 0, ncclInt8, peer, c->native,
+	                             c->stream));
+	if (!r->what)
+		native_note_nccl(r, "ncclRecv",
+		                 p->ncclRecv(c->barrier, 0, ncclInt8, peer,
+		                             c->native, c->stream));
+}
+
+static void greet_new(struct cohort_comm *c, const struct op *op,
+                      struct native_result *r)
+{
 	const struct op *call;
 
 	while (!r->what && (call = find_new(c, op))) {
-		r->rank = c->rank;
-		native_note_nccl(r, "ncclSend",
-		                 p->ncclSend(c->barrier, 0, ncclInt8,
-		                             call->root, c->native, c->stream));
-		if (!r->what)
-			native_note_nccl(r, "ncclRecv",
-			                 p->ncclRecv(c->barrier, 0, ncclInt8,
-			                             call->root, c->native,
-			                             c->stream));
+		greet(c, call->root, r);
 		pairs_of(c)->connected[call->root] = true;
 	}
 }
 
-void pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
-                  struct native_result *r)
+static void greet_all(struct cohort_comm *c, struct native_result *r)
+{
+	int peer;
+
+	for (peer = 0; peer < c->clique->world && !r->what; peer++)
+		if (peer != c->rank)
+			greet(c, peer, r);
+	c->has_met_all = true;
+}
+
+/*
+ * Wait until all ranks of this process are connected to all others.  NCCL
+ * allocates while it connects, which may wait for the kernels of all devices,
+ * and a kernel waits for the other ranks: so none may launch before.  An empty
+ * message of a rank whose peers were connected before does not wait for them.
+ */
+static int await_connected(struct clique *q, int n)
+{
+	struct backoff b = backoff_among(q->world);
+
+	/* Release and acquire: nothing of a launch comes before. */
+	atomic_fetch_add_explicit(&q->met_all, n, memory_order_acq_rel);
+	while (atomic_load_explicit(&q->met_all, memory_order_acquire) <
+	       q->size) {
+		if (clique_cause(q))
+			return clique_error(q);
+		backoff_wait(&b, COHORT_FOREVER);
+	}
+	return COHORT_OK;
+}
+
+int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
+                 struct native_result *r)
 {
 	const struct platform *p = comms->clique->platform;
+	bool all, any;
 	int i;
 
 	if (!connects_first(comms->clique))
-		return;
-	for (i = 0;
-	     i < n && !(pairs_of(&comms[i]) && find_new(&comms[i], &ops[i]));
-	     i++)
-		;
-	if (i == n)
-		return;
+		return COHORT_OK;
+	all = any = is_of_messages(ops) && !comms->has_met_all;
+	for (i = 0; i < n && !any; i++)
+		any = pairs_of(&comms[i]) && find_new(&comms[i], &ops[i]);
+	if (!any)
+		return COHORT_OK;
 	p->uncounted(true);
 	native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
 	if (!r->what) {
 		for (i = 0; i < n; i++)
-			if (pairs_of(&comms[i]))
-				greet(&comms[i], &ops[i], r);
+			if (all)
+				greet_all(&comms[i], r);
+			else if (pairs_of(&comms[i]))
+				greet_new(&comms[i], &ops[i], r);
 		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 	}
 	p->uncounted(false);
+	return all && !r->what ? await_connected(comms->clique, n) : COHORT_OK;
 }
 
 /* ---- reading ---------------------------------------------------------- */

@@ -70,12 +70,16 @@ void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
  * Connect the peers in each of the @n ranks' @ops that were not connected
  * before: NCCL makes the connections of a pair in the first send or receive,
  * of one direction, and mixes up two ranks that both send first.  So the first
- * message with a peer, either way, is preceded by an empty one each way.
- * Blocks until these peers have come, too, or the clique is aborted.  With the
- * gates held.
+ * message with a peer, either way, is preceded by an empty one each way; and
+ * the first gather, scatter or all_to_all, which NCCL makes of messages, by
+ * such messages between all ranks.  Blocks until these peers have come, too, or
+ * the clique is aborted.  With the gates held.
+ *
+ * COHORT_OK: go on, unless @r has what failed; the status of a cause: a rank of
+ * this process will not come.
  */
-void pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
-                  struct native_result *r);
+int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
+                 struct native_result *r);
 
 void pairs_free(struct pairs *pairs);
 
