@@ -81,7 +81,7 @@ show_output() {
 # failures COMMAND - its failed tests, or the command if the output names none
 failures() {
 	sed -nE 's/^\[FAIL\] ([^ ]+::[^ :]+).*/\1/p' "$output" | sort -u |
-		sed "s|\$| in $1|" | grep . || echo "$1"
+		while read -r test; do echo "$test in $1"; done | grep . || echo "$1"
 }
 
 show_reports() {

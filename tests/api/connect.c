@@ -23,8 +23,10 @@ TestSuite(connect, .timeout = 60);
 /* The simulator as NVIDIA's NCCL is, where it is not that NCCL which runs. */
 static void connect_late(void)
 {
-	if (!place_is_nvidia())
-		setenv("COHORT_HOST_CONNECT", "first", 1);
+	unsetenv("COHORT_CONNECT");
+	setenv(place_is_nvidia() ? "NCCL_RUNTIME_CONNECT"
+	                         : "COHORT_HOST_CONNECT",
+	       place_is_nvidia() ? "1" : "first", 1);
 	ranks_launch_ahead();
 }
 

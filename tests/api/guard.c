@@ -823,7 +823,8 @@ Test(guard, the_exit_of_a_bound_thread_releases_the_others_and_is_named)
 	                          "\"mortal\") has exited; when it ended: rank "
 	                          "1 between calls, after all_reduce of 1 "
 	                          "int32, sum (collective 1); rank 0 in "
-	                          "all_reduce of 1 int32, sum (collective "));
+	                          "all_reduce of 1 int32, sum (collective "),
+	                   "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

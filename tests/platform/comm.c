@@ -38,9 +38,11 @@ Test(init, negative_number_is_an_invalid_argument, .timeout = 60)
 
 Test(init, of_no_ranks_succeeds, .timeout = 60)
 {
-	const struct platform *p = native_open(4);
+	const struct platform *p;
 	ncclComm_t comms[4];
 
+	place_skip_on_nvidia("it divides by the number of ranks");
+	p = native_open(4);
 	cr_assert_eq(p->ncclCommInitAll(comms, 0, NULL), ncclSuccess);
 }
 
