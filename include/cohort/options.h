@@ -223,10 +223,12 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  *    is.  NCCL's own would wait for a receive that matches the send, so no
  *    program waits longer.  If the peer never comes, the deadlines apply.  An
  *    empty message each way is sent for it on the communicator's own stream.
+ *  - The first gather, scatter or all-to-all of a communicator, which NCCL makes
+ *    of sends and receives, connects all pairs in this way, and waits until all
+ *    ranks of the process are connected: NCCL allocates memory for it, which may
+ *    wait for the kernels of all devices.
  *  - COHORT_CONNECT_ALL: all pairs are connected at once, too.  Then no call
  *    waits for its peer on the host.  It takes memory and time for each pair.
- *    All-to-all, gather and scatter, which NCCL makes of sends and receives,
- *    connect only in this way before they are called.
  *
  * All of this is within deadlines.init_ns: what does not connect by then is
  * aborted (COHORT_INIT_TIMEOUT).  The host platform has nothing to connect

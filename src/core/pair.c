@@ -158,7 +158,8 @@ static bool is_of_messages(const struct op *op)
 
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++)
-		if (calls[i].kind >= OP_GATHER && calls[i].kind <= OP_ALL_TO_ALL)
+		if (calls[i].kind >= OP_GATHER &&
+		    calls[i].kind <= OP_ALL_TO_ALL)
 			return true;
 	return false;
 }

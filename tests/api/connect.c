@@ -273,6 +273,54 @@ static int send_first(struct cohort_comm *c, void *user)
 	                             cohort_comm_stream(c), NULL);
 }
 
+static atomic_bool is_launched;
+
+/* Rank 2 launches its part of the scatter before the others call. */
+static int scatter(struct cohort_comm *c, int r)
+{
+	struct backoff b = BACKOFF;
+	int rc;
+
+	while (r != 2 && !atomic_load(&is_launched))
+		backoff_wait(&b, COHORT_FOREVER);
+	rc = cohort_scatter(c, memory[0][r], memory[1][r], 1, COHORT_I32, 1,
+	                    cohort_comm_stream(c), NULL);
+	atomic_store(&is_launched, true);
+	return rc;
+}
+
+static int gather_and_scatter(struct cohort_comm *c, void *user)
+{
+	const int r = cohort_comm_rank(c);
+	int rc = cohort_gather(c, memory[0][r], memory[1][r], 1, COHORT_I32, 2,
+	                       cohort_comm_stream(c), NULL);
+
+	(void)user;
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(c, COHORT_FOREVER);
+	if (rc == COHORT_OK)
+		rc = scatter(c, r);
+	return rc == COHORT_OK ? cohort_synchronize(c, COHORT_FOREVER) : rc;
+}
+
+/* The gather connects rank 2 with rank 1, so that it is connected for the
+ * scatter before the others are, which allocate for that. */
+Test(connect, no_rank_launches_a_scatter_while_others_connect)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause = { .text = "" };
+
+	connect_late();
+	setenv("COHORT_HOST_SYNC", "memory", 1);
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = o.deadlines.join_ns = 5 * UINT64_C(1000000000);
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(cohort_group_run(group, gather_and_scatter, NULL, &cause),
+	             COHORT_OK, "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 Test(connect, a_first_send_without_its_receive_is_stalled)
 {
 	struct cohort_group_options o;

@@ -8,15 +8,22 @@
 
 #include "base/backoff.h"
 #include "base/status.h"
+#include "sim/cuda/sync.h"
 #include "sim/strict/strict.h"
 
 /* Atomic; written by lazy_init().  Relaxed: a constant after that. */
 static atomic_bool is_on;
 
-/* What one rank has come to do with another. */
+/* What one rank does with another; and the two steps to connect it, as far to
+ * the left in a pair's bits. */
 enum {
 	SENDS = 1,
 	RECEIVES = 2,
+};
+
+enum step_of_pair {
+	COMES = 0, /* the rank has come to its first such message */
+	MAKES = 2, /* and has made its side of the connection */
 };
 
 /* All of it is guarded by the world's lock. */
@@ -56,9 +63,38 @@ static unsigned char *pair(const struct world *w, int rank, int peer)
 	return &w->connections->pairs[rank * w->n + peer];
 }
 
-static unsigned direction(const struct transfer *t)
+/* The messages that a launch begins with @peer, of SENDS and RECEIVES: NCCL
+ * makes gathers, scatters and all-to-alls of messages. */
+static unsigned of_call(const struct call *c, int rank, int peer)
 {
-	return t->is_send ? SENDS : RECEIVES;
+	switch (c->kind) {
+	case CALL_ALL_TO_ALL:
+		return SENDS | RECEIVES;
+	case CALL_GATHER:
+		return (peer == c->root ? SENDS : 0) |
+		       (rank == c->root ? RECEIVES : 0);
+	case CALL_SCATTER:
+		return (peer == c->root ? RECEIVES : 0) |
+		       (rank == c->root ? SENDS : 0);
+	default:
+		return 0;
+	}
+}
+
+static unsigned messages(const struct launch *l, int peer)
+{
+	const int rank = l->member->rank;
+	unsigned found = 0;
+	size_t i;
+
+	if (peer == rank)
+		return 0;
+	for (i = 0; i < l->call_count; i++)
+		found |= of_call(&l->calls[i], rank, peer);
+	for (i = 0; i < l->transfer_count; i++)
+		if (l->transfers[i].peer == peer)
+			found |= l->transfers[i].is_send ? SENDS : RECEIVES;
+	return found;
 }
 
 /* False without memory. */
@@ -70,34 +106,51 @@ static bool prepare_locked(struct world *w)
 	return w->connections;
 }
 
-static bool needs_all(const struct launch *l)
+static bool is_of_messages(const struct call *c)
 {
-	return l->call_count && !comm_of(l->member)->connected;
+	return c->kind == CALL_ALL_TO_ALL || c->kind == CALL_GATHER ||
+	       c->kind == CALL_SCATTER;
 }
 
-static bool come_locked(const struct launch *l, bool simulated)
+/* True if a launch has a collective that is not made of messages, and its ranks
+ * are not connected for such. */
+static bool needs_all(const struct launch *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->call_count; i++)
+		if (!is_of_messages(&l->calls[i]))
+			return !comm_of(l->member)->connected;
+	return false;
+}
+
+/* False without memory.  Stores whether a pair is new. */
+static bool come_locked(const struct launch *l, bool simulated, bool *is_new)
 {
 	struct world *w = l->member->world;
-	const struct transfer *t;
-	size_t i;
+	unsigned char *known;
+	unsigned come;
+	int peer;
 
 	if (!prepare_locked(w))
 		return false;
 	w->connections->come += needs_all(l);
-	for (i = 0; i < l->transfer_count && !simulated; i++) {
-		t = &l->transfers[i];
-		*pair(w, l->member->rank, t->peer) |= direction(t);
+	for (peer = 0; peer < w->n && !simulated; peer++) {
+		come = messages(l, peer);
+		known = pair(w, l->member->rank, peer);
+		*is_new |= (come & ~(unsigned)*known) != 0;
+		*known |= (unsigned char)come;
 	}
 	return true;
 }
 
-static bool come(const struct launch *l, bool simulated)
+static bool come(const struct launch *l, bool simulated, bool *is_new)
 {
 	struct world *w = l->member->world;
 	bool ok;
 
 	pthread_mutex_lock(&w->lock);
-	ok = come_locked(l, simulated);
+	ok = come_locked(l, simulated, is_new);
 	pthread_mutex_unlock(&w->lock);
 	return ok;
 }
@@ -123,40 +176,45 @@ die_of_crossing(const struct world *w, int rank, int peer, bool is_send)
 	           peer);
 }
 
-/* True if a transfer's other end has come. */
-static bool has_come_locked(const struct launch *l, const struct transfer *t)
+/* True if @peer has done its side of a step of all messages with it. */
+static bool has_done_locked(const struct launch *l, int peer,
+                            enum step_of_pair step)
 {
 	const struct world *w = l->member->world;
+	const unsigned mine = messages(l, peer);
+	const unsigned its = *pair(w, peer, l->member->rank) >> step;
 	const int rank = l->member->rank;
-	const unsigned other = t->is_send ? RECEIVES : SENDS;
 
-	if (t->peer == rank || *pair(w, t->peer, rank) & other)
+	if ((!(mine & SENDS) || its & RECEIVES) &&
+	    (!(mine & RECEIVES) || its & SENDS))
 		return true;
-	if (strict_is_on() && is_crossed(w, rank, t->peer))
-		die_of_crossing(w, rank < t->peer ? rank : t->peer,
-		                rank < t->peer ? t->peer : rank, t->is_send);
+	if (strict_is_on() && is_crossed(w, rank, peer))
+		die_of_crossing(w, rank < peer ? rank : peer,
+		                rank < peer ? peer : rank, mine & SENDS);
 	return false;
 }
 
-static bool all_have_come(const struct launch *l, bool simulated)
+static bool all_have_done(const struct launch *l, bool simulated,
+                          enum step_of_pair step)
 {
 	struct world *w = l->member->world;
 	bool all;
-	size_t i;
+	int peer;
 
 	pthread_mutex_lock(&w->lock);
-	all = !needs_all(l) || w->connections->come == w->n;
-	for (i = 0; i < l->transfer_count && all && !simulated; i++)
-		all = has_come_locked(l, &l->transfers[i]);
+	all = step != COMES || !needs_all(l) || w->connections->come == w->n;
+	for (peer = 0; peer < w->n && all && !simulated; peer++)
+		all = has_done_locked(l, peer, step);
 	pthread_mutex_unlock(&w->lock);
 	return all;
 }
 
-static ncclResult_t await(const struct launch *l, bool simulated)
+static ncclResult_t await(const struct launch *l, bool simulated,
+                          enum step_of_pair step)
 {
 	struct backoff b = BACKOFF;
 
-	while (!all_have_come(l, simulated)) {
+	while (!all_have_done(l, simulated, step)) {
 		if (member_is_aborted(l->member))
 			return comm_error(ncclInternalError,
 			                  "aborted while the ranks were being "
@@ -166,21 +224,40 @@ static ncclResult_t await(const struct launch *l, bool simulated)
 	return ncclSuccess;
 }
 
+/* Connect what is new of a launch's messages.  NCCL allocates for it. */
+static void make(const struct launch *l)
+{
+	struct world *w = l->member->world;
+	int peer;
+
+	sync_memory(l->member->device);
+	pthread_mutex_lock(&w->lock);
+	for (peer = 0; peer < w->n; peer++)
+		*pair(w, l->member->rank, peer) |=
+			(unsigned char)(messages(l, peer) << MAKES);
+	pthread_mutex_unlock(&w->lock);
+}
+
 /* Once all of a group's launches have come: a rank's thread may have come for
  * others. */
 ncclResult_t lazy_connect(const struct launch *first, bool simulated)
 {
 	ncclResult_t result = ncclSuccess;
 	const struct launch *l;
+	bool is_new = false;
 
 	if (!lazy_is_on())
 		return ncclSuccess;
 	for (l = first; l; l = l->next)
-		if (!come(l, simulated))
+		if (!come(l, simulated, &is_new))
 			return comm_error(ncclSystemError, "out of memory");
 	for (l = first; l && result == ncclSuccess; l = l->next)
-		result = await(l, simulated);
+		result = await(l, simulated, COMES);
+	for (l = first; l && is_new && result == ncclSuccess; l = l->next)
+		make(l);
+	for (l = first; l && is_new && result == ncclSuccess; l = l->next)
+		result = await(l, simulated, MAKES);
 	for (l = first; l; l = l->next)
-		comm_of(l->member)->connected |= l->call_count != 0;
+		comm_of(l->member)->connected |= needs_all(l);
 	return result;
 }

@@ -9,7 +9,9 @@
  * group with a rank's first collective (a call outside of groups is a group of its
  * own) makes them, and waits for all ranks to come to theirs; so does
  * ncclGroupSimulateEnd().  The first send to a peer waits for that peer's first
- * receive from here, and the other way round.
+ * receive from here, and the other way round; gathers, scatters and all-to-alls are
+ * made of sends and receives.  To connect a pair is a memory operation (sync.h), and
+ * neither end launches before both have done it.
  *
  * Two ranks that each come with a first send only, or a receive only, wait for each
  * other for ever, or until an abort.  In NVIDIA's NCCL each may take the other's
