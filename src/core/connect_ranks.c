@@ -128,7 +128,6 @@ static int connect_collectives(const struct connection *c, int color)
 /* An empty message to every other rank, and one from it. */
 static ncclResult_t greet(const struct connection *c, int i)
 {
-	const struct platform *p = c->platform;
 	const struct connected *r = &c->made[i];
 	int size = c->size, rank = c->size ? c->rank : i, peer;
 	ncclResult_t result = ncclSuccess;
@@ -139,15 +138,10 @@ static ncclResult_t greet(const struct connection *c, int i)
 	} else if (!size) {
 		size = c->n;
 	}
-	for (peer = 0; peer < size && result == ncclSuccess; peer++) {
-		if (peer == rank)
-			continue;
-		result = p->ncclSend(r->barrier, 0, ncclInt8, peer,
-		                     c->native[i], r->stream);
-		if (result == ncclSuccess)
-			result = p->ncclRecv(r->barrier, 0, ncclInt8, peer,
-			                     c->native[i], r->stream);
-	}
+	for (peer = 0; peer < size && result == ncclSuccess; peer++)
+		if (peer != rank)
+			result = native_greet(c->platform, c->native[i],
+			                      r->barrier, peer, r->stream);
 	return result;
 }
 

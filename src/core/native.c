@@ -28,6 +28,17 @@ int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
 	                 detail && *detail ? detail : "no more is known");
 }
 
+ncclResult_t native_greet(const struct platform *p, ncclComm_t comm, void *word,
+                          int peer, cudaStream_t stream)
+{
+	ncclResult_t result =
+		p->ncclSend(word, 0, ncclInt8, peer, comm, stream);
+
+	return result != ncclSuccess
+	               ? result
+	               : p->ncclRecv(word, 0, ncclInt8, peer, comm, stream);
+}
+
 int native_kind(cudaError_t error)
 {
 	if (error == cudaSuccess)

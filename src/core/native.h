@@ -19,6 +19,11 @@ int native_cuda(const struct platform *p, const char *what, cudaError_t error);
 int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
                 ncclResult_t result);
 
+/* An empty message to @peer, and one from it: connects the two.  @word: memory
+ * of the device, which is neither read nor written. */
+ncclResult_t native_greet(const struct platform *p, ncclComm_t comm, void *word,
+                          int peer, cudaStream_t stream);
+
 /* True if the process is exiting and the runtime has shut down: no device has
  * failed, and nobody needs to know. */
 static inline bool native_is_exit(cudaError_t error)

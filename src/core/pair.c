@@ -184,19 +184,12 @@ static const struct op *find_new(const struct cohort_comm *c,
 	return NULL;
 }
 
-/* An empty message to @peer, and one from it. */
 static void greet(struct cohort_comm *c, int peer, struct native_result *r)
 {
-	const struct platform *p = c->clique->platform;
-
 	r->rank = c->rank;
-	native_note_nccl(r, "ncclSend",
-	                 p->ncclSend(c->barrier, 0, ncclInt8, peer, c->native,
-	                             c->stream));
-	if (!r->what)
-		native_note_nccl(r, "ncclRecv",
-		                 p->ncclRecv(c->barrier, 0, ncclInt8, peer,
-		                             c->native, c->stream));
+	native_note_nccl(r, "ncclSend, which connects two ranks,",
+	                 native_greet(c->clique->platform, c->native,
+	                              c->barrier, peer, c->stream));
 }
 
 static void greet_new(struct cohort_comm *c, const struct op *op,
