@@ -44,9 +44,13 @@ strict       := $(if $(filter asan,$(VARIANT)),,env COHORT_HOST_STRICT=1 )
 on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 # With devices that wait for each other, as GPUs do.
 on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
+# The api suite in two programs: what mostly waits for deadlines goes beside the rest.
+waits        := adaptive|stopped|stuck|stuck_device|connect|stack|watch|dump
+api_in        = '$1$(api) --jobs=1 --verbose --filter !($(waits)$2)/*' \
+                '$1$(api) --jobs=1 --verbose --filter @($(waits))/*'
 run.unit     := '$(unit) --jobs=1 --verbose'
-run.api      := '$(strict)$(api) --jobs=1 --verbose' \
-                '$(on_device) $(strict)$(on_gpu) $(api) --jobs=1 --verbose'
+run.api      := $(call api_in,$(strict)) \
+                $(call api_in,$(on_device) $(strict)$(on_gpu) )
 run.platform := '$(platform) --jobs=1 --verbose' \
                 '$(on_gpu) $(platform) --jobs=1 --verbose'
 run.fault    := $(fault:%='$(strict)%')
@@ -134,14 +138,16 @@ soak: $(soak)
 
 # Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.
 DEVICE_SECONDS ?= 30
+# What make test has shown, and no device changes.
+same_sums      := |differential
 device_length  := $(if $(DEVICE_ROUNDS),$(DEVICE_ROUNDS)r,$(DEVICE_SECONDS))
 device: $(out)/cohort $(soak) $(tests)/stress/memory
 	$(Q)! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $(api)
 	$(Q)CC='$(CC)' scripts/deps.sh --check || \
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
-	    '$(on_device) $(strict)$(api) --jobs=1 --verbose' \
-	    '$(strict)$(on_gpu) $(api) --jobs=1 --verbose' \
-	    'env COHORT_LAUNCH=together $(strict)$(api) --jobs=1 --verbose') \
+	    $(call api_in,$(on_device) $(strict),$(same_sums)) \
+	    $(call api_in,$(strict)$(on_gpu) ,$(same_sums)) \
+	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums))) \
 	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
 	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \
 	  '$(on_device) $< demo --verify' \
