@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/nvidia/accept.h"
 #include "sim/nvidia/elf_file.h"
 #include "sim/nvidia/fits.h"
 #include "sim/nvidia/forward.h"
@@ -20,6 +19,7 @@
 #include "sim/nvidia/launch.h"
 #include "sim/nvidia/patch.h"
 #include "sim/nvidia/runtime.h"
+#include "sim/nvidia/sockets.h"
 
 /* Written by the constructor only. */
 static char failure[512];
@@ -134,7 +134,7 @@ __attribute__((constructor)) static void load(void)
 		library ? find_version(library) : NULL;
 
 	if (version && adapt(library, version)) {
-		accept_with_pauses(library);
+		sockets_with_pauses(library);
 		forward_to(library);
 		return;
 	}
