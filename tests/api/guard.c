@@ -794,7 +794,9 @@ static void *bind_and_exit(void *arg)
 	pthread_setname_np(pthread_self(), "mortal");
 	cohort_comm_bind(m->comm);
 	m->value = 1;
-	ranks_sum(m->comm, &m->value);
+	ranks_must(cohort_wait(m->comm, ranks_sum(m->comm, &m->value),
+	                       RANKS_SOON),
+	           "sum");
 	if (m->unbind)
 		cohort_comm_unbind(m->comm);
 	return NULL;

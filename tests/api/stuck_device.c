@@ -186,7 +186,7 @@ Test(stuck_device, ends_an_open_in_time_and_is_named)
 	struct cohort_group *group;
 	size_t i;
 
-	o.deadlines.init_ns = 500 * MS;
+	o.deadlines.init_ns = place_patience_ns(500 * MS);
 	for (i = 0; i < FUNCTIONS_STUCK; i++) {
 		stuck_at(functions[i], 2);
 		expect(open_group(&group), COHORT_INIT_TIMEOUT,
@@ -206,7 +206,7 @@ Test(stuck_device, ends_a_respawn_in_time_and_the_next_one_works)
 {
 	struct cohort_group *group;
 
-	o.deadlines.init_ns = 2000 * MS;
+	o.deadlines.init_ns = place_patience_ns(2000 * MS);
 	ranks_must(open_group(&group), "open");
 	cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
 	stuck_at("cudaMalloc", 2);
@@ -225,7 +225,7 @@ Test(stuck_device, ends_a_split_in_time_and_its_parent_can_end)
 	struct cohort_cause cause;
 	struct cohort_group *group;
 
-	o.deadlines.init_ns = 2000 * MS;
+	o.deadlines.init_ns = place_patience_ns(2000 * MS);
 	ranks_must(open_group(&group), "open");
 	ranks_must(cohort_group_split(group, comms), "split");
 	stuck_at("cudaMalloc", 2);

@@ -254,9 +254,10 @@ static void await_first(const struct scene *s)
 {
 	cudaStream_t stream = cohort_comm_stream(s->comms[0]);
 
-	if (s->launch == COHORT_LAUNCH_TOGETHER)
+	/* A list is copied before it is summed. */
+	if (s->launch == COHORT_LAUNCH_TOGETHER || s->collective == LIST)
 		native_await_sleep(s->first);
-	else
+	if (s->launch != COHORT_LAUNCH_TOGETHER)
 		while (s->p->cudaStreamQuery(stream) != cudaErrorNotReady)
 			sched_yield();
 }
