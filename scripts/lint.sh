@@ -108,7 +108,23 @@ platforms() {
 	pick '^src/(api|base|core|dump|reducer|watch)/.*\.[ch]$' |
 		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|"(platform/gpu|sim)/'
 	pick '^src/platform/.*\.[ch]$' | xargs grep -En '"sim/'
+	pick '^src/sim/exec/.*\.[ch]$' |
+		xargs grep -En '\bcuda[A-Z]\w+|cuda_abi|"sim/(cuda|nccl|driver)/'
 	return 0
+}
+
+# Each known version of NVIDIA's NCCL has a table, and a wheel that make deps-nvidia
+# brings.
+versions() {
+	local known
+
+	known=$(sed -nE 's/^\s*X\([0-9]+, ([0-9]+), ([0-9]+), ([0-9]+)\).*/\1.\2.\3/p' \
+		src/sim/nvidia/known.h)
+	diff <(echo "$known") <(sed -n 's/^\([0-9.]*\) sha256:.*/\1/p' scripts/nccl.txt) |
+		sed -n 's/^[<>] \(.*\)/\1: in known.h or nccl.txt, not both/p'
+	diff <(echo "$known") <(printf '%s\n' src/sim/nvidia/kernel/v*_*.c |
+		sed -E 's|.*/v(.*)\.c|\1|; y/_/./') |
+		sed -n 's/^[<>] \(.*\)/\1: in known.h or with a table, not both/p'
 }
 
 # The first #ifndef must be followed by its #define; no two headers share a guard.
@@ -235,6 +251,7 @@ check "environment variables are known" variables
 check "licence lines" licences
 check "no paths of a machine" places
 check "only src/platform asks which platform it is, none knows sim" platforms
+check "versions of NCCL have tables and wheels" versions
 check "include guards" guards
 check "headers stand alone" headers
 check "no warnings" warnings
