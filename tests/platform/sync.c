@@ -77,6 +77,7 @@ static void open_scene(struct scene *s)
 	open_clique(&s->other, p, 2, 2);
 	open_clique(&wider, p, 2, 3);
 	native_must(p->cudaSetDevice(2), "cudaSetDevice");
+	native_must(host_cudaDeviceEnablePeerAccess(4, 0), "peer access");
 	s->stream = native_stream(p, 2);
 	native_must(p->cudaMalloc((void **)&s->device[0], BYTES), "cudaMalloc");
 	native_must(p->cudaMalloc((void **)&s->device[1], BYTES), "cudaMalloc");
@@ -504,6 +505,13 @@ static int do_registered_again(struct scene *s)
 	                                   &handle);
 }
 
+static int do_peer_again(struct scene *s)
+{
+	(void)s;
+	return host_cudaDeviceEnablePeerAccess(4, 0) !=
+	       cudaErrorPeerAccessAlreadyEnabled;
+}
+
 static int do_free_nothing(struct scene *s)
 {
 	return (int)s->p->cudaFree(NULL);
@@ -533,6 +541,7 @@ GOES_ON(event)
 GOES_ON(query)
 GOES_ON(collective)
 GOES_ON(registered_again)
+GOES_ON(peer_again)
 GOES_ON(free_nothing)
 
 /* ---- launches that are held ------------------------------------------- */

@@ -46,22 +46,23 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Set peer access to @enabled; returns @error if it was so already. */
+/* Set peer access to @enabled; returns @error at once if it is so already. */
 static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 {
 	bool *is = &settings[device_current()].peers[peer];
 	const cudaError_t sticky = fault_sticky(device_current());
-	bool changed;
+	bool changes;
 
 	if (sticky != cudaSuccess)
 		return device_error(sticky);
-
-	sync_memory(device_current());
 	pthread_mutex_lock(&lock);
-	changed = *is != enabled;
+	changes = *is != enabled;
 	*is = enabled;
 	pthread_mutex_unlock(&lock);
-	return changed ? cudaSuccess : device_error(error);
+	if (!changes)
+		return device_error(error);
+	sync_memory(device_current());
+	return cudaSuccess;
 }
 
 cudaError_t host_cudaDeviceEnablePeerAccess(int peer, unsigned int flags)

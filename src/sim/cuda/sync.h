@@ -14,7 +14,8 @@
  *  - cudaMalloc(), cudaMallocPitch(), cudaMallocManaged(), cudaHostAlloc(),
  *    cudaMallocHost(), cudaFree(), cudaFreeHost(), cudaHostRegister(),
  *    cudaHostUnregister(), cudaDeviceEnablePeerAccess() and
- *    cudaDeviceDisablePeerAccess(), cudaDeviceReset();
+ *    cudaDeviceDisablePeerAccess() where they change something,
+ *    cudaDeviceReset();
  *  - ncclMemAlloc(), ncclMemFree(); ncclCommRegister() and
  *    ncclCommWindowRegister() of a range that is not mapped yet, and the last
  *    ncclCommDeregister() or ncclCommWindowDeregister() of one;
