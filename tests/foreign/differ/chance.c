@@ -159,6 +159,23 @@ static void step(struct chance *c)
 }
 
 /* Ranks with the same parity, or all, in another order. */
+/* An empty message each way with every rank.  NCCL connects a pair in its first
+ * message and allocates for that, which may wait for the kernel of a rank that was
+ * connected before, and that kernel for this rank. */
+static void greet_all(struct chance *c)
+{
+	int peer;
+
+	ncclGroupStart();
+	for (peer = 0; peer < c->ranks; peer++) {
+		if (peer == c->rank)
+			continue;
+		ncclSend(c->a->send, 0, ncclInt8, peer, c->comm, c->a->stream);
+		ncclRecv(c->a->recv, 0, ncclInt8, peer, c->comm, c->a->stream);
+	}
+	ncclGroupEnd();
+}
+
 static void split(struct chance *c)
 {
 	ncclComm_t parent = c->comm, child = NULL;
@@ -172,6 +189,7 @@ static void split(struct chance *c)
 	c->comm = child;
 	ncclCommCount(child, &c->ranks);
 	ncclCommUserRank(child, &c->rank);
+	greet_all(c);
 }
 
 static void end(struct chance *c)
@@ -200,6 +218,7 @@ static void part(struct actor *a)
 	struct chance c = chance(a);
 	int i;
 
+	greet_all(&c);
 	for (i = 0; i < STEPS; i++) {
 		if (i % 8 == 7)
 			split(&c);
@@ -224,6 +243,7 @@ static void part_to_abort(struct actor *a)
 	struct chance c = chance(a);
 	int i, most = a->rank ? INT_MAX : (int)(first_seed % 20);
 
+	greet_all(&c);
 	for (i = 0; i < most && !atomic_load(&a->stage->is_aborted); i++) {
 		step(&c);
 		cudaStreamSynchronize(a->stream);
