@@ -121,7 +121,7 @@ static int again_and_again(struct cohort_comm *c, void *user)
 	int i;
 
 	(void)user;
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < place_times(20); i++) {
 		ranks_must(cohort_comm_split(c, i % 2, i, &child), "split");
 		cr_assert_eq(sum_origins(child), 6);
 		ranks_must(cohort_comm_close(child), "close");
