@@ -30,9 +30,6 @@ struct backoff {
  * more of them than cores, it yields from the start instead of pausing. */
 struct backoff backoff_among(int threads);
 
-/* The bytes that a core takes from another one when it reads any of them. */
-#define CACHE_LINE 64
-
 /* How many cores this process may run on, as of the first call. */
 int cpu_count(void);
 

@@ -13,8 +13,9 @@
 
 #include <cohort/sim.h>
 
-#include "base/backoff.h"
 #include "platform/nccl_abi.h"
+
+#define CACHE_LINE 64
 
 /* The most ranks of a world. */
 #define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES

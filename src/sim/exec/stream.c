@@ -72,10 +72,9 @@ static struct stream *stream_get_locked(void)
 		unused = s->next_free;
 		return s;
 	}
-	s = aligned_alloc(CACHE_LINE, sizeof(*s));
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	memset(s, 0, sizeof(*s));
 	stream_init(s);
 	s->next = all;
 	all = s;

@@ -29,8 +29,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/backoff.h"
-
 struct captured;
 struct event;
 struct launch;
@@ -163,13 +161,15 @@ struct stream {
 	 * it is destroyed.  Relaxed where it is read to find misuse. */
 	atomic_bool live;
 
+	/* What follows changes all the time, on a cache line of its own. */
+	char pad[64];
+
 	/* ---- written by the threads that queue, under lock ---- */
 
 	/* Atomic; how many pieces of work were queued since the stream was
 	 * first made.  Release; any thread reads it without the lock
-	 * (acquire).  On another cache line than what is above, because what
-	 * follows changes all the time. */
-	_Alignas(CACHE_LINE) _Atomic uint64_t queued;
+	 * (acquire). */
+	_Atomic uint64_t queued;
 
 	/* ---- written by the driver ---- */
 
