@@ -254,14 +254,32 @@ static int launch_split(struct cohort_comm *c, const struct op *op,
 	return rc;
 }
 
+/* Connect the peers of messages, which the launch would do, too, and might mix
+ * them up. */
+EACH int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
+                       uint64_t ticket, struct submission *s)
+{
+	int rc;
+
+	if (ops->kind < OP_GATHER && op_is_plain(ops))
+		return COHORT_OK;
+	rc = pair_connect(comms, n, ops, &s->r);
+	if (!s->r.what)
+		return rc;
+	s->queued = true;
+	return fail(comms, ops, ticket, s);
+}
+
 /* Put the calls into the graph.  They run later, and a mark would be set by
  * each launch of the graph: there is none. */
 static int launch_captured(struct cohort_comm *comms, int n,
                            const struct op *ops, uint64_t ticket,
                            struct submission *s)
 {
-	int i;
+	int i, rc = connect_first(comms, n, ops, ticket, s);
 
+	if (rc != COHORT_OK)
+		return rc;
 	launch_by_plan(comms, n, ops, ticket, s);
 	if (s->r.what)
 		return fail(comms, ops, ticket, s);
@@ -277,6 +295,10 @@ static int launch_captured(struct cohort_comm *comms, int n,
 EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
                     uint64_t ticket, struct submission *s)
 {
+	const int rc = connect_first(comms, n, ops, ticket, s);
+
+	if (rc != COHORT_OK)
+		return rc;
 	launch_by_plan(comms, n, ops, ticket, s);
 	return s->r.what ? fail(comms, ops, ticket, s) : COHORT_OK;
 }
@@ -365,18 +387,6 @@ EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- all of it -------------------------------------------------------- */
 
-/* What follows would connect the peers of messages, and may mix them up. */
-static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint64_t ticket, struct submission *s)
-{
-	const int rc = pair_connect(comms, n, ops, &s->r);
-
-	if (!s->r.what)
-		return rc;
-	s->queued = true;
-	return fail(comms, ops, ticket, s);
-}
-
 EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
                       uint64_t ticket, struct submission *s)
 {
@@ -384,10 +394,6 @@ EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (s->plan == PLAN_SPLIT)
 		return launch_split(comms, ops, ticket, s);
-	if (ops->kind >= OP_GATHER || !op_is_plain(ops))
-		rc = connect_first(comms, n, ops, ticket, s);
-	if (rc != COHORT_OK)
-		return rc;
 	if (s->captured)
 		return launch_captured(comms, n, ops, ticket, s);
 	if (s->meets)

@@ -216,8 +216,8 @@ static void greet_all(struct cohort_comm *c, struct native_result *r)
 /*
  * Wait until all ranks of this process are connected to all others.  NCCL
  * allocates while it connects, which may wait for the kernels of all devices,
- * and a kernel waits for the other ranks: so none may launch before.  An empty
- * message of a rank whose peers were connected before does not wait for them.
+ * and a kernel waits for the other ranks: so none may launch before.  NCCL
+ * itself waits only for the peers that it connects now.
  */
 static int await_connected(struct clique *q, int n)
 {

@@ -264,6 +264,38 @@ Test(connect, of_all_pairs_lets_one_thread_send_and_then_receive)
 }
 
 /* A rank whose peer never comes: the watchdog ends the wait inside the call. */
+/* ---- ranks that launch together ---------------------------------------- */
+
+/* They meet before they connect: the call waits no longer for the others than it
+ * says. */
+Test(connect, a_gather_that_times_out_goes_on_without_its_caller)
+{
+	struct cohort_group_options o;
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	int32_t all[2] = { 0 };
+
+	connect_late();
+	setenv("COHORT_LAUNCH", "together", 1);
+	cohort_group_options_init(&o);
+	o.deadlines.first_ns = 5 * UINT64_C(1000000000);
+	group = ranks_split(2, &o, comms);
+	memory[0][0][0] = 3;
+	memory[0][1][0] = 4;
+	cr_assert_eq(cohort_gather_host(comms[0], memory[0][0], NULL, 1,
+	                                COHORT_I32, 1, 1000000),
+	             COHORT_TIMED_OUT);
+	ranks_must(cohort_gather_host(comms[1], memory[0][1], all, 1,
+	                              COHORT_I32, 1, COHORT_FOREVER),
+	           "gather");
+	cr_assert_eq(all[0], 3);
+	cr_assert_eq(all[1], 4);
+	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- first messages ---------------------------------------------------- */
+
 static int send_first(struct cohort_comm *c, void *user)
 {
 	(void)user;
