@@ -69,8 +69,12 @@ static void sum_all(struct member *m)
 		native_must(p->cudaSetDevice(r), "cudaSetDevice");
 		native_must(p->cudaStreamSynchronize(NULL), "synchronize");
 	}
-	for (r = m->rank; r < m->rank + m->ranks; r++) {
+	/* From 2.31 on the end of a rank waits for those of all others. */
+	native_must(p->ncclGroupStart(), "ncclGroupStart");
+	for (r = m->rank; r < m->rank + m->ranks; r++)
 		native_must(p->ncclCommFinalize(m->round->comm[r]), "finalize");
+	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
+	for (r = m->rank; r < m->rank + m->ranks; r++) {
 		atomic_fetch_add(&m->round->sum, value[r]);
 		native_must(p->ncclCommDestroy(m->round->comm[r]), "destroy");
 	}
