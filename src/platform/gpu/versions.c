@@ -48,6 +48,9 @@ static const struct {
 	  "After a CUDA error that stays, a call may spin for ever in NCCL's "
 	  "work "
 	  "queue (fixed in 2.29.2)." },
+	{ 23102, 29999,
+	  "The end of a rank waits for the ends of the others: those who end "
+	  "ranks themselves do so in one group, or in a thread for each." },
 };
 
 static bool has(void *library, const char *symbol)
