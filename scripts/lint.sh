@@ -250,7 +250,7 @@ check "no space at the end of a line" spaces
 check "environment variables are known" variables
 check "licence lines" licences
 check "no paths of a machine" places
-check "only src/platform asks which platform it is, none knows sim" platforms
+check "only src/platform asks which platform it is, none knows sim, exec no CUDA" platforms
 check "versions of NCCL have tables and wheels" versions
 check "include guards" guards
 check "headers stand alone" headers

@@ -261,7 +261,7 @@ EACH int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
 {
 	int rc;
 
-	if (ops->kind < OP_GATHER && op_is_plain(ops))
+	if (op_is_plain(ops) && !op_is_of_messages(ops->kind))
 		return COHORT_OK;
 	rc = pair_connect(comms, n, ops, &s->r);
 	if (!s->r.what)

@@ -119,6 +119,12 @@ bool op_has_root(enum op_kind kind);
 /* True for sends and receives, whose root is a peer. */
 bool op_has_peer(enum op_kind kind);
 
+/* True if NCCL makes calls of this kind of messages between the ranks. */
+static inline bool op_is_of_messages(enum op_kind kind)
+{
+	return kind >= OP_GATHER && kind <= OP_ALL_TO_ALL;
+}
+
 /* True if there is a call in @batch that all ranks must make. */
 bool op_has_collectives(const struct op *batch);
 

@@ -26,14 +26,15 @@ static struct pairs *pairs_of(const struct cohort_comm *c)
 	return atomic_load_explicit(&c->pairs, memory_order_acquire);
 }
 
-static bool has_transfers(const struct op *op)
+/* True if @is holds for one of @op's calls. */
+static bool has_call(const struct op *op, bool (*is)(enum op_kind kind))
 {
 	const struct op *calls;
 	size_t i, n;
 
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++)
-		if (op_has_peer(calls[i].kind))
+		if (is(calls[i].kind))
 			return true;
 	return false;
 }
@@ -65,7 +66,7 @@ int pair_prepare(struct cohort_comm *c, const struct op *op)
 {
 	struct pairs *p;
 
-	if (!has_transfers(op) || pairs_of(c))
+	if (!has_call(op, op_has_peer) || pairs_of(c))
 		return COHORT_OK;
 	p = pairs_create(c->clique->slots, c->clique->world);
 	if (!p)
@@ -149,21 +150,6 @@ static bool connects_first(const struct clique *q)
 	       q->config.connect != COHORT_CONNECT_ALL;
 }
 
-/* True if NCCL makes messages with all ranks, or a root, of one of @op's
- * calls. */
-static bool is_of_messages(const struct op *op)
-{
-	const struct op *calls;
-	size_t i, n;
-
-	calls = op_calls(op, &n);
-	for (i = 0; i < n; i++)
-		if (calls[i].kind >= OP_GATHER &&
-		    calls[i].kind <= OP_ALL_TO_ALL)
-			return true;
-	return false;
-}
-
 static bool is_new(const struct cohort_comm *c, const struct op *call)
 {
 	return op_has_peer(call->kind) && call->root != c->rank &&
@@ -243,7 +229,7 @@ int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (!connects_first(comms->clique))
 		return COHORT_OK;
-	all = any = is_of_messages(ops) && !comms->has_met_all;
+	all = any = !comms->has_met_all && has_call(ops, op_is_of_messages);
 	for (i = 0; i < n && !any; i++)
 		any = pairs_of(&comms[i]) && find_new(&comms[i], &ops[i]);
 	if (!any)

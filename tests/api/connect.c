@@ -472,8 +472,12 @@ Test(connect, of_a_split_that_hangs_ends_the_parent)
 	table.ncclGroupSimulateEnd = simulate_until_aborted;
 	expect(cohort_group_run(group, split_all, NULL, &cause),
 	       COHORT_INIT_TIMEOUT,
-	       "init stuck: ncclGroupSimulateEnd, which connects the ranks, of "
-	       "4 ranks has not returned within ");
+	       place_is_nvidia() ? "init stuck: ncclGroupSimulateEnd, which "
+	                           "connects the ranks, of 4 ranks has not "
+	                           "returned within 5000 ms"
+	                         : "init stuck: ncclGroupSimulateEnd, which "
+	                           "connects the ranks, of 4 ranks has not "
+	                           "returned within 2000 ms");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 	cr_assert_eq(aborts, 2 * RANKS, "the children were not aborted");

@@ -57,15 +57,15 @@ static void another_group_works(void)
 	             cohort_last_error());
 }
 
-/* A text begins with how long the abort had, and with @why. */
-static void says_limit(const char *text, const char *why)
+/* What is said of a group that does not end, up to @why. */
+static const char *wedged_text(const char *why)
 {
-	char begin[256];
+	static char text[256];
 
-	snprintf(begin, sizeof(begin),
+	snprintf(text, sizeof(text),
 	         "group \"dp\", generation 1 could not be ended within %s%s",
 	         limit, why);
-	cr_assert_not_null(strstr(text, begin), "%s", text);
+	return text;
 }
 
 /* Close says that the group could not be ended, and this reason. */
@@ -114,7 +114,7 @@ Test(stuck, native_call_of_a_rank_is_named_by_close)
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_eq(v->rank, 1);
 	cr_assert_eq(v->missing[0], 2);
-	says_limit(v->text, "; rank 1 (thread ");
+	cr_assert_not_null(strstr(v->text, wedged_text("; rank 1 (thread ")));
 	cr_assert_not_null(strstr(v->text, "has been inside all_reduce for "));
 	another_group_works();
 	close_says("has been inside all_reduce for ");
@@ -159,7 +159,8 @@ Test(stuck, reaper_of_an_abort_is_named_by_close)
 	stuck_await();
 	v = next_of_kind(COHORT_VERDICT_WEDGED);
 	cr_assert_eq(v->rank, -1);
-	says_limit(v->text, "; the reaper is inside ncclGroupEnd");
+	cr_assert_str_eq(v->text,
+	                 wedged_text("; the reaper is inside ncclGroupEnd"));
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
 	cr_assert_str_eq(cohort_last_error(), v->text);
 	another_group_works();

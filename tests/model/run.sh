@@ -121,6 +121,7 @@ check_right()
 	holds 'window' -DSAFETY
 	holds 'window, stuck' -DSAFETY -DSTUCK
 	[ -z "$FULL" ] || holds 'window, two sections' -DSAFETY -DQUIET=2
+	: >"$work/right.whole"
 }
 
 check_broken()
@@ -159,6 +160,7 @@ check_broken()
 	breaks BREAK_GIVE_UP_FORGETS QUIET=2 PATIENT
 	breaks BREAK_LET_IN_TWICE QUIET=2 PATIENT
 	breaks BREAK_LEFT_OPEN STUCK
+	: >"$work/broken.whole"
 }
 
 # Both at the same time.
@@ -170,5 +172,9 @@ cat "$work/broken.out"
 
 passed=$(cat "$work"/*.out | grep -c '^ok ')
 failed=$(cat "$work"/*.out | grep -c '^FAILED ')
+# A half that ended early has failed.
+for half in right broken; do
+	[ -e "$work/$half.whole" ] || failed=$((failed + 1))
+done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

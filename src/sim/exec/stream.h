@@ -228,7 +228,8 @@ struct stream {
 	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
 	pthread_cond_t wake; /* own_wanted is set, or timer_ns has come */
 	struct stream *followers; /* streams that wait for done to move */
-	/* Of the floor above, which alone reads it; zero in a new stream. */
+	/* The floor above keeps its attributes of the stream here, and alone
+	 * reads them.  A new stream has zeros. */
 	_Alignas(16) unsigned char attributes[STREAM_ATTRIBUTES];
 
 	/* Atomic, seq_cst; there may be followers: set under lock before a

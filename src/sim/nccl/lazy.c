@@ -63,24 +63,27 @@ static unsigned char *pair(const struct world *w, int rank, int peer)
 	return &w->connections->pairs[rank * w->n + peer];
 }
 
-/* The messages that a launch begins with @peer, of SENDS and RECEIVES: NCCL
- * makes gathers, scatters and all-to-alls of messages. */
-static unsigned of_call(const struct call *c, int rank, int peer)
+/* True if NCCL makes the call of messages between the ranks. */
+static bool is_of_messages(const struct call *c)
 {
-	switch (c->kind) {
-	case CALL_ALL_TO_ALL:
-		return SENDS | RECEIVES;
-	case CALL_GATHER:
-		return (peer == c->root ? SENDS : 0) |
-		       (rank == c->root ? RECEIVES : 0);
-	case CALL_SCATTER:
-		return (peer == c->root ? RECEIVES : 0) |
-		       (rank == c->root ? SENDS : 0);
-	default:
-		return 0;
-	}
+	return c->kind == CALL_ALL_TO_ALL || c->kind == CALL_GATHER ||
+	       c->kind == CALL_SCATTER;
 }
 
+/* The messages of a call with @peer, of SENDS and RECEIVES. */
+static unsigned of_call(const struct call *c, int rank, int peer)
+{
+	const int from = c->kind == CALL_GATHER ? peer : rank;
+	const int to = c->kind == CALL_GATHER ? rank : peer;
+
+	if (!is_of_messages(c))
+		return 0;
+	if (c->kind == CALL_ALL_TO_ALL)
+		return SENDS | RECEIVES;
+	return (from == c->root ? SENDS : 0) | (to == c->root ? RECEIVES : 0);
+}
+
+/* The messages of a launch with @peer. */
 static unsigned messages(const struct launch *l, int peer)
 {
 	const int rank = l->member->rank;
@@ -104,12 +107,6 @@ static bool prepare_locked(struct world *w)
 		w->connections = calloc(1, sizeof(*w->connections) +
 		                                   (size_t)w->n * (size_t)w->n);
 	return w->connections;
-}
-
-static bool is_of_messages(const struct call *c)
-{
-	return c->kind == CALL_ALL_TO_ALL || c->kind == CALL_GATHER ||
-	       c->kind == CALL_SCATTER;
 }
 
 /* True if a launch has a collective that is not made of messages, and its ranks

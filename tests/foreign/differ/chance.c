@@ -158,7 +158,6 @@ static void step(struct chance *c)
 		look(c);
 }
 
-/* Ranks with the same parity, or all, in another order. */
 /* An empty message each way with every rank.  NCCL connects a pair in its first
  * message and allocates for that, which may wait for the kernel of a rank that was
  * connected before, and that kernel for this rank. */
@@ -176,6 +175,7 @@ static void greet_all(struct chance *c)
 	ncclGroupEnd();
 }
 
+/* Ranks with the same parity, or all, in another order. */
 static void split(struct chance *c)
 {
 	ncclComm_t parent = c->comm, child = NULL;
