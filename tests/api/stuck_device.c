@@ -186,7 +186,7 @@ Test(stuck_device, ends_an_open_in_time_and_is_named)
 	struct cohort_group *group;
 	size_t i;
 
-	o.deadlines.init_ns = place_patience_ns(500 * MS);
+	o.deadlines.init_ns = place_patience_ns(2000 * MS);
 	for (i = 0; i < FUNCTIONS_STUCK; i++) {
 		stuck_at(functions[i], 2);
 		expect(open_group(&group), COHORT_INIT_TIMEOUT,
