@@ -15,7 +15,7 @@
 #define SPAN (300 * MS)
 /* the least time between two checks that find one call overdue */
 #define LATE (25 * MS)
-#define CALLS 4 /* native calls of one check: two for each rank */
+#define CALLS 6 /* native calls of one check: three for each rank */
 
 TestSuite(quiet, .init = witness_install, .timeout = 120);
 
