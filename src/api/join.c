@@ -361,14 +361,15 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 static int meet(struct meeting *m, int rank, int device,
                 struct cohort_comm **out)
 {
+	const struct connect_world world = { m->id.native, rank, m->size };
 	const struct clique_options options = options_of_clique(&m->options);
 	uint64_t timeout = m->options.deadlines.init_ns;
 	struct timespec until = clock_timespec(clock_deadline(timeout));
 	struct connected connected;
 	int err = 0;
-	int rc = connect_rank(m->platform, &m->id.native, m->size, rank, device,
-	                      &options.config, comm_words(options.slots),
-	                      timeout, m->options.name, &connected);
+	int rc = connect_ranks(m->platform, &device, 1, &world, &options.config,
+	                       comm_words(options.slots), timeout,
+	                       m->options.name, &connected);
 
 	pthread_mutex_lock(&lock);
 	if (rc == COHORT_INIT_TIMEOUT)

@@ -54,8 +54,14 @@ static void take_over(struct cohort_comm *c, const struct connected *from)
 
 /* ---- the clique ------------------------------------------------------- */
 
-static int open_native(struct clique *q, const int *devices)
+static int open_native(struct clique *q, const int *devices,
+                       const ncclUniqueId *id)
 {
+	const struct connect_world world = {
+		.id = id ? *id : (ncclUniqueId){ { 0 } },
+		.first = q->comms[0].rank,
+		.size = q->world,
+	};
 	struct connected *connected =
 		calloc((size_t)q->size, sizeof(*connected));
 	int i, rc;
@@ -63,9 +69,9 @@ static int open_native(struct clique *q, const int *devices)
 	if (!connected)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
-	rc = connect_all(q->platform, devices, q->size, &q->config,
-	                 comm_words(q->slots), q->deadlines.init_ns, q->name,
-	                 connected);
+	rc = connect_ranks(q->platform, devices, q->size, id ? &world : NULL,
+	                   &q->config, comm_words(q->slots),
+	                   q->deadlines.init_ns, q->name, connected);
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
 		take_over(&q->comms[i], &connected[i]);
 	free(connected);
@@ -116,7 +122,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->platform = platform;
 	q->serial = next_serial();
 	q->size = n;
-	q->world = options->connected ? options->world : n;
+	q->world = options->world ? options->world : n;
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
 	q->together = options->launch
@@ -134,7 +140,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
 		c->device = devices[i];
-		c->rank = options->connected ? options->ranks[i] : i;
+		c->rank = options->ranks ? options->ranks[i] : i;
 		c->origin = options->origins ? options->origins[i] : c->rank;
 	}
 	sem_init(&q->unused, 0, 0);
@@ -157,15 +163,16 @@ static int prepare(struct clique *q, int *made)
 	return rc == COHORT_OK ? start_reaper(q) : rc;
 }
 
-static int connect_ranks(struct clique *q, const int *devices,
-                         const struct connected *connected)
+static int get_connected(struct clique *q, const int *devices,
+                         const struct clique_options *options)
 {
+	const struct connected *connected = options->connected;
 	int i, rc = COHORT_OK;
 
 	for (i = 0; connected && i < q->size; i++)
 		take_over(&q->comms[i], &connected[i]);
 	if (!connected)
-		rc = open_native(q, devices);
+		rc = open_native(q, devices, options->id);
 	if (rc != COHORT_OK)
 		stop_reaper(q);
 	return rc;
@@ -182,7 +189,7 @@ int clique_create(const struct platform *platform, const int *devices, int n,
 	if (rc != COHORT_OK && options->connected)
 		connect_discard(platform, devices, n, options->connected);
 	if (rc == COHORT_OK)
-		rc = connect_ranks(q, devices, options->connected);
+		rc = get_connected(q, devices, options);
 	if (rc == COHORT_OK) {
 		clique_tree_enter(q);
 		*out = q;

@@ -212,12 +212,16 @@ struct clique_options {
 	struct list_policy list_policy; /* 0: the platform's */
 	const int *origins; /* of each rank, NULL: the rank itself */
 
-	/* If the ranks are connected already: what they have got, which is the
-	 * clique's from now on, also if it cannot be made; their ranks, and the
-	 * number of ranks in all.  NULL and 0: connect them. */
-	const struct connected *connected;
+	/* If there are ranks elsewhere: the numbers of those here, and how many
+	 * there are in all.  NULL and 0: these are all. */
 	const int *ranks;
 	int world;
+
+	/* What the ranks have got by connecting, which is the clique's from now
+	 * on, also if it cannot be made.  NULL: connect them, with the ranks
+	 * elsewhere by @id; those here follow ranks[0] then. */
+	const struct connected *connected;
+	const ncclUniqueId *id;
 };
 
 /* Open native communicators over @devices and start the reaper.  On error

@@ -155,10 +155,9 @@ const char *connect_native_name(const struct connection *c)
 		return connecting;
 	if (c->split)
 		return "ncclCommSplit";
-	if (c->size)
-		return "ncclCommInitRank";
-	return config_is_default(&c->config) ? "ncclCommInitAll"
-	                                     : "ncclCommInitRankConfig";
+	if (!config_is_default(&c->config))
+		return "ncclCommInitRankConfig";
+	return c->size ? "ncclCommInitRank" : "ncclCommInitAll";
 }
 
 /* Add the function of NCCL's that the thread is in. */
@@ -166,11 +165,6 @@ static void add_native(struct text *t, const struct connection *c)
 {
 	const char *function = connect_native_name(c);
 
-	if (c->size) {
-		text_add(t, "%s of rank %d of %d, on device %d,", function,
-		         c->rank, c->size, c->devices[0]);
-		return;
-	}
 	text_add(t, "%s of ", function);
 	connection_add_ranks(t, c);
 }
@@ -196,7 +190,7 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 	if (i < 0)
 		add_native(&t, c);
 	else
-		text_add(&t, "%s, for rank %d,", place, c->size ? c->rank : i);
+		text_add(&t, "%s, for rank %d,", place, c->first + i);
 	text_add(&t, " has not returned within %llu ms",
 	         (unsigned long long)(timeout_ns / 1000000));
 	add_thread(&t, c);
@@ -285,31 +279,21 @@ static int connect_by(struct connection *c, uint64_t timeout_ns,
 	return rc;
 }
 
-int connect_all(const struct platform *p, const int *devices, int n,
-                const struct comm_config *config, size_t words,
-                uint64_t timeout_ns, const char *name,
-                struct connected *connected)
+int connect_ranks(const struct platform *p, const int *devices, int n,
+                  const struct connect_world *world,
+                  const struct comm_config *config, size_t words,
+                  uint64_t timeout_ns, const char *name,
+                  struct connected *connected)
 {
 	struct connection *c =
 		connection_create(p, devices, n, config, words, name);
 
-	if (c)
+	if (c && world) {
+		c->id = world->id;
+		c->first = world->first;
+		c->size = world->size;
+	} else if (c) {
 		c->is_alone = true;
-	return connect_by(c, timeout_ns, connected);
-}
-
-int connect_rank(const struct platform *p, const ncclUniqueId *id, int size,
-                 int rank, int device, const struct comm_config *config,
-                 size_t words, uint64_t timeout_ns, const char *name,
-                 struct connected *connected)
-{
-	struct connection *c =
-		connection_create(p, &device, 1, config, words, name);
-
-	if (c) {
-		c->id = *id;
-		c->rank = rank;
-		c->size = size;
 	}
 	return connect_by(c, timeout_ns, connected);
 }

@@ -25,25 +25,29 @@ struct connected {
 	void *barrier; /* an int32_t on the device, 0 */
 };
 
+/* Ranks that connect by an id, with ranks of other threads and processes: the
+ * first one's number, which the others follow, and how many there are in all. */
+struct connect_world {
+	ncclUniqueId id;
+	int first;
+	int size;
+};
+
 /*
- * Connect all ranks: ncclCommInitAll() over @devices or, with a @config that
- * asks for something, the calls that come to the same; and @words words for
- * each rank.  COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_NCCL, COHORT_CUDA,
+ * Connect ranks, one on each of @devices, and get @words words for each.
+ * @world: NULL if these are all ranks, which ncclCommInitAll() connects, or with
+ * a @config that asks for something the calls that come to the same.  Otherwise
+ * ncclCommInitRank() does, in one group for the ranks here.
+ *
+ * COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_NCCL, COHORT_CUDA,
  * COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and nothing stays
  * so.
  */
-int connect_all(const struct platform *platform, const int *devices, int n,
-                const struct comm_config *config, size_t words,
-                uint64_t timeout_ns, const char *name,
-                struct connected *connected);
-
-/* Connect one rank on @device: ncclCommInitRank(), with the rest as
- * connect_all(). */
-int connect_rank(const struct platform *platform, const ncclUniqueId *id,
-                 int size, int rank, int device,
-                 const struct comm_config *config, size_t words,
-                 uint64_t timeout_ns, const char *name,
-                 struct connected *connected);
+int connect_ranks(const struct platform *platform, const int *devices, int n,
+                  const struct connect_world *world,
+                  const struct comm_config *config, size_t words,
+                  uint64_t timeout_ns, const char *name,
+                  struct connected *connected);
 
 /* Abort the communicators of @n ranks on @devices and give back what these have
  * got, on the calling thread, whose device stays as it is. */

@@ -9,14 +9,13 @@
 #include "core/connection.h"
 #include "core/native.h"
 
-/* Rank @i of all, or the one that joins, with the config if it asks for
- * anything. */
+/* The @i-th rank here, with the config if it asks for anything. */
 static int init_rank(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
 	ncclConfig_t config = config_native(&c->config, c->name);
 	int size = c->size ? c->size : c->n;
-	int rank = c->size ? c->rank : i;
+	int rank = c->first + i;
 
 	if (config_is_default(&c->config))
 		return native_nccl(p, "ncclCommInitRank", NULL,
@@ -37,15 +36,17 @@ static void spoil_group(struct connection *c)
 	c->platform->ncclCommInitRankConfig(&none, c->n, c->id, -1, NULL);
 }
 
-/* What ncclCommInitAll() does, but with a config, which that does not take. */
+/* What ncclCommInitAll() does, but with a config or with ranks elsewhere, which
+ * that does not take. */
 static int init_group(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	ncclResult_t ended;
-	int i, rc;
+	int i, rc = COHORT_OK;
 
-	rc = native_nccl(p, "ncclGetUniqueId", NULL,
-	                 p->ncclGetUniqueId(&c->id));
+	if (!c->size)
+		rc = native_nccl(p, "ncclGetUniqueId", NULL,
+		                 p->ncclGetUniqueId(&c->id));
 	if (rc == COHORT_OK)
 		rc = native_nccl(p, "ncclGroupStart", NULL,
 		                 p->ncclGroupStart());
@@ -150,8 +151,13 @@ void connection_add_ranks(struct text *t, const struct connection *c)
 {
 	int i;
 
-	text_add(t, c->n > 1 ? "ranks 0-%d, on devices" : "rank %d, on device",
-	         c->n - 1);
+	if (c->n > 1)
+		text_add(t, "ranks %d-%d", c->first, c->first + c->n - 1);
+	else
+		text_add(t, "rank %d", c->first);
+	if (c->size)
+		text_add(t, " of %d", c->size);
+	text_add(t, c->n > 1 ? ", on devices" : ", on device");
 	for (i = 0; i < c->n; i++)
 		text_add(t, " %d", c->devices[i]);
 }
@@ -181,9 +187,9 @@ int connection_init(struct connection *c)
 {
 	if (c->split)
 		return init_split(c);
-	if (c->size)
+	if (c->size && c->n == 1)
 		return init_rank(c, 0);
-	if (!config_is_default(&c->config))
+	if (c->size || !config_is_default(&c->config))
 		return init_group(c);
 	return all_at_once(c);
 }

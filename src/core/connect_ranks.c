@@ -129,14 +129,12 @@ static int connect_collectives(const struct connection *c, int color)
 static ncclResult_t greet(const struct connection *c, int i)
 {
 	const struct connected *r = &c->made[i];
-	int size = c->size, rank = c->size ? c->rank : i, peer;
+	int size = c->size ? c->size : c->n, rank = c->first + i, peer;
 	ncclResult_t result = ncclSuccess;
 
 	if (c->split) {
 		size = c->split[i].size;
 		rank = c->split[i].rank;
-	} else if (!size) {
-		size = c->n;
 	}
 	for (peer = 0; peer < size && result == ncclSuccess; peer++)
 		if (peer != rank)

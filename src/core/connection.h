@@ -21,15 +21,16 @@ struct connection {
 	const struct platform *platform;
 	int n;
 	int *devices;
-	ncclUniqueId id; /* by which one rank joins, */
-	int rank;        /* its number, */
-	int size; /* and the number of ranks; 0: all ranks connect at once */
+	int first; /* the number of the first rank that connects here, */
+	int size;  /* and the number of ranks, with those of other threads and
+	              processes; 0: all ranks connect here */
+	ncclUniqueId id; /* by which they find each other, if size is not 0 */
 	struct comm_config config;
 	char name[64];
 	size_t words;             /* for each rank */
 	struct split_rank *split; /* the ranks that split; NULL: none do */
-	bool is_alone;            /* no rank of another process takes part */
-	struct clique *parent;    /* the clique that is split; a reference */
+	bool is_alone; /* no rank of another thread or process takes part */
+	struct clique *parent; /* the clique that is split; a reference */
 	pthread_t thread;
 
 	/* Atomic; the thread's number in the system, 0: the thread has not
