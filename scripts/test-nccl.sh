@@ -161,6 +161,7 @@ use_mode() {
 	processes)
 		variables=
 		processes 2 4
+		programs gpu processes
 		variables='NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1'
 		processes 2 4
 		;;

@@ -24,6 +24,7 @@
  *  types.h          element types, reductions, COHORT_FOREVER
  *  platform.h       is there a GPU, is there NCCL, and if not, why
  *  options.h        the options of a group; when ranks launch together
+ *  bootstrap.h      groups of several processes: how these find each other
  *  deadline.h       deadlines: of a group, pushed, adaptive; pause and resume
  *  group.h          groups: open, split, run, respawn, abort, close
  *  comm.h           communicators: join, bind, split, fail, tag, close
@@ -164,6 +165,7 @@
 
 #include <cohort/abort.h>
 #include <cohort/batch.h>
+#include <cohort/bootstrap.h>
 #include <cohort/collective.h>
 #include <cohort/comm.h>
 #include <cohort/deadline.h>

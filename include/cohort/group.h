@@ -37,6 +37,12 @@ struct cohort_comm;
  * connections that options.connect asks for.  Any thread; blocks until that is
  * done, or the init deadline has passed.
  *
+ * With options.bootstrap the group has ranks in other processes, too, and each
+ * process opens it over its own devices (cohort/bootstrap.h).  It meets the
+ * others, connects, and meets them again: all processes have the group, or none
+ * has.  Each of the three takes up to the init deadline, and the last one twice
+ * that, as another process may still be connecting.
+ *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
  * NCCL_COMM_SPLIT_SHARE_RESOURCES=1), or for such a line in one of NCCL's files
@@ -45,7 +51,13 @@ struct cohort_comm;
  * COHORT_INIT_TIMEOUT, which names the devices, or the one that hangs and the
  * CUDA call that it is in; from the gpu platform COHORT_NO_LIBRARY,
  * COHORT_NO_SYMBOL, COHORT_NO_DEVICE, COHORT_UNSUPPORTED, COHORT_CUDA,
- * COHORT_NCCL.  On error nothing is open and @group is untouched; if a call
+ * COHORT_NCCL.  With options.bootstrap also the error of another process, which
+ * the text names; COHORT_INIT_TIMEOUT if not all have come; COHORT_INVALID if
+ * they ask for different things (options.launch, connect and many, platform,
+ * NCCL's version); COHORT_SYSTEM if the bootstrap fails; COHORT_UNSUPPORTED for
+ * several processes on the host platform, which joins ranks of one.
+ *
+ * On error nothing is open and @group is untouched; if a call
  * that timed out opens something after all, that is taken back.
  */
 COHORT_API int cohort_group_open(const int *devices, int n,
@@ -151,8 +163,9 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * cohort_group_respawn - a new generation without the ranks that were lost
  * @group:      a group that has a cause
  * @lost_ranks: @n rank numbers of the generation that has ended, to go on
- *              without; NULL with @n 0: with all of them
- * @n:          0 to its size - 1
+ *              without, of this process or of others; NULL with @n 0: with all
+ *              of them
+ * @n:          0 to the number of all ranks - 1
  *
  * Opens new communicators over the devices that are left, with the ranks
  * renumbered in the old order; cohort_comm_origin() tells a rank's first
@@ -177,6 +190,12 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * cohort_group_abandoned() tells (ask before the respawn), and run again.  A
  * worker that was abandoned may still be on its device: if its rank is kept,
  * two threads work for that device.
+ *
+ * With options.bootstrap every process respawns its group, and goes on without
+ * all the ranks that any of them names; each must keep a rank.  They meet before
+ * and after, as in cohort_group_open(), with the same errors.  So all processes
+ * must still be there: one that has died ends the respawn of the others, and a
+ * meeting that has failed is the last one of the group (COHORT_STATE).
  *
  * One thread at a time; no thread may be inside a split or group-level call.
  * Blocks until the former generation is reclaimed, up to the abort deadline,
@@ -211,7 +230,10 @@ COHORT_API int cohort_group_abort(struct cohort_group *group,
                                   const char *reason);
 
 /*
- * cohort_group_size       - number of ranks
+ * cohort_group_size       - number of ranks in this process, for which the calls
+ *                           of the group take one pointer each.  With
+ *                           options.bootstrap there are more elsewhere: see
+ *                           cohort_comm_size() and cohort_group_processes()
  * cohort_group_platform   - COHORT_PLATFORM_GPU or _HOST
  * cohort_group_devices    - fills @devices (room for cohort_group_size()
  *                           numbers) in the order of the ranks

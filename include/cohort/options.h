@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cohort/bootstrap.h>
 #include <cohort/deadline.h>
 #include <cohort/platform.h>
 #include <cohort/watch.h>
@@ -190,6 +191,10 @@ struct cohort_group_options {
 	 * COHORT_CONNECT in the environment ("collectives", "all", "none")
 	 * says, else for collectives. */
 	int connect;
+
+	/* The other processes of a group of several, see cohort/bootstrap.h;
+	 * default: there are none.  cohort_comm_join() takes none.  Copied. */
+	const struct cohort_bootstrap *bootstrap;
 
 	uint64_t reserved[1]; /* 0; room for what later versions add */
 };

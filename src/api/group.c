@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <cohort/bootstrap.h>
 
 #include "api/comm.h"
 #include "api/note.h"
@@ -101,17 +104,81 @@ static int devices_list(const struct platform *p, const int *devices, int n,
 	return COHORT_OK;
 }
 
+/* ---- with other processes ---------------------------------------------- */
+
+static int next_generation(const struct cohort_group *g)
+{
+	const struct generation *now = atomic_load(&g->now);
+
+	return now ? now->clique->generation + 1 : 1;
+}
+
+int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
+               struct process_part *part)
+{
+	const struct cohort_group_options *o = &g->options;
+	struct process_record mine = {
+		.ranks = n,
+		.settings = { [SETTING_GENERATION] = next_generation(g),
+		              [SETTING_LAUNCH] = o->launch,
+		              [SETTING_CONNECT] = o->connect,
+		              [SETTING_MANY] = o->many,
+		              [SETTING_GROUP_MOST] = o->many_group_most,
+		              [SETTING_FLAT_BELOW] =
+		                      (int64_t)o->many_flat_below },
+	};
+
+	if (!g->processes)
+		return status;
+	if (lost)
+		memcpy(mine.lost, lost, sizeof(mine.lost));
+	return processes_meet(g->processes, status, &mine, g->platform,
+	                      o->deadlines.init_ns, part);
+}
+
+/* End a generation that some other process does not have. */
+static void discard(struct generation *g, const char *why)
+{
+	cause_set_aborted(g->clique->end, why);
+	generation_end(g);
+	generation_free(g);
+}
+
+/* @rc: whether this process has the generation @now.  Returns whether all
+ * have theirs; if not, it is gone. */
+static int agree(struct cohort_group *g, int rc, struct generation *now)
+{
+	char error[512];
+	int agreed =
+		processes_agree(g->processes, rc, g->options.deadlines.init_ns);
+
+	if (agreed == COHORT_OK || rc != COHORT_OK)
+		return agreed;
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	discard(now, "another process does not have the generation");
+	return error_set(agreed, "%s", error);
+}
+
+/* ---- opening ---------------------------------------------------------- */
+
 int group_open_generation(struct cohort_group *g, const int *devices, int n,
-                          const int *origins)
+                          const int *origins, const struct process_part *part)
 {
 	struct generation *now, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
 	const struct watch_options watch = options_of_watch(&g->options);
 	int rc;
 
-	options.generation = former ? former->clique->generation + 1 : 1;
+	options.generation = next_generation(g);
 	options.origins = origins;
+	if (part) {
+		options.ranks = part->ranks;
+		options.world = part->size;
+		options.id = &part->id;
+	}
 	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
+	if (part)
+		rc = agree(g, rc, now);
 	if (rc != COHORT_OK)
 		return rc;
 	now->former = former;
@@ -129,6 +196,7 @@ static bool launches_block(void)
 
 static int open_first(struct cohort_group *g, const int *devices, int n)
 {
+	struct process_part part;
 	int *list = NULL;
 	int rc = environment_check();
 
@@ -137,8 +205,10 @@ static int open_first(struct cohort_group *g, const int *devices, int n)
 		rc = platform_open(g->options.platform, &g->platform);
 	if (rc == COHORT_OK)
 		rc = devices_list(g->platform, devices, n, &list, &n);
+	rc = group_meet(g, rc, n, NULL, &part);
 	if (rc == COHORT_OK)
-		rc = group_open_generation(g, list, n, NULL);
+		rc = group_open_generation(g, list, n, NULL,
+		                           g->processes ? &part : NULL);
 	free(list);
 	return rc;
 }
@@ -165,9 +235,15 @@ int cohort_group_open(const int *devices, int n,
 	if (rc == COHORT_OK) {
 		note_environment();
 		options_own(&g->options, &g->texts);
-		rc = open_first(g, devices, n);
 	}
+	if (rc == COHORT_OK && g->options.bootstrap)
+		rc = processes_create(g->options.bootstrap, g->options.name,
+		                      &g->processes);
+	g->options.bootstrap = NULL; /* the caller's */
+	if (rc == COHORT_OK)
+		rc = open_first(g, devices, n);
 	if (rc != COHORT_OK) {
+		processes_free(g->processes);
 		free(g);
 		return rc;
 	}
@@ -244,6 +320,7 @@ int cohort_group_close(struct cohort_group *group)
 		if (freed != COHORT_OK)
 			rc = freed;
 	}
+	processes_free(group->processes);
 	free(group);
 	return rc;
 }
@@ -262,6 +339,32 @@ int cohort_group_abort(struct cohort_group *group, const char *reason)
 int cohort_group_size(const struct cohort_group *group)
 {
 	return group ? group_clique(group)->size : -1;
+}
+
+int cohort_group_process(const struct cohort_group *group)
+{
+	if (!group)
+		return -1;
+	return group->processes ? processes_own(group->processes) : 0;
+}
+
+int cohort_group_processes(const struct cohort_group *group,
+                           struct cohort_process *processes, int room)
+{
+	if (!group)
+		return -1;
+	if (!processes)
+		room = 0;
+	if (group->processes)
+		return processes_facts(group->processes, processes, room);
+	if (room > 0) {
+		processes[0] = (struct cohort_process){
+			.ranks = group_clique(group)->size,
+			.pid = getpid(),
+		};
+		gethostname(processes[0].host, sizeof(processes[0].host) - 1);
+	}
+	return 1;
 }
 
 int cohort_group_platform(const struct cohort_group *group)

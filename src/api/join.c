@@ -471,6 +471,10 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		return rc;
 	note_environment();
 	rc = environment_check();
+	if (rc == COHORT_OK && o.bootstrap)
+		rc = error_set(COHORT_INVALID,
+		               "options->bootstrap is for cohort_group_open(): "
+		               "ranks that join find each other by id");
 	if (rc == COHORT_OK)
 		rc = id_read(id, &o, &read, &p);
 	if (rc == COHORT_OK)

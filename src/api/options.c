@@ -124,6 +124,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(adaptive_warmup)
 	READ(launch)
 	READ(connect)
+	READ(bootstrap)
 #undef READ
 	return COHORT_OK;
 }

@@ -15,32 +15,42 @@
 #include "core/clique_tree.h"
 #include "core/window.h"
 
-/* Mark the ranks in @lost in @is_lost, which has one entry per rank. */
+/* Put the ranks in @lost, which may be of other processes, into the set. */
 static int lost_check(const struct clique *q, const int *lost, int n,
-                      bool *is_lost)
+                      uint64_t *set)
 {
 	int i;
 
-	if (n < 0 || n >= q->size)
+	if (n < 0 || n >= q->world)
 		return error_set(COHORT_INVALID,
 		                 "n is %d, not 0 to %d: one of the %d ranks "
 		                 "must be left",
-		                 n, q->size - 1, q->size);
+		                 n, q->world - 1, q->world);
 	if (n && !lost)
 		return error_set(COHORT_INVALID, "lost_ranks is NULL");
 	for (i = 0; i < n; i++) {
-		if (lost[i] < 0 || lost[i] >= q->size)
+		if (lost[i] < 0 || lost[i] >= q->world)
 			return error_set(COHORT_INVALID,
 			                 "lost_ranks[%d] is %d, not 0 to %d", i,
-			                 lost[i], q->size - 1);
-		if (is_lost[lost[i]])
+			                 lost[i], q->world - 1);
+		if (rank_set_has(set, lost[i]))
 			return error_set(COHORT_INVALID,
 			                 "lost_ranks[%d] is %d, as is one "
 			                 "before it",
 			                 i, lost[i]);
-		is_lost[lost[i]] = true;
+		rank_set_add(set, lost[i]);
 	}
 	return COHORT_OK;
+}
+
+/* Mark the ranks of this process that are in the set. */
+static void mark_lost(const struct clique *q, const uint64_t *set,
+                      bool *is_lost)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++)
+		is_lost[r] = rank_set_has(set, q->comms[r].rank);
 }
 
 /* True if all that is left of a wedged clique is on lost ranks. */
@@ -110,26 +120,23 @@ static int former_check(struct generation *former, const bool *is_lost)
 	return error_set(COHORT_STATE, "%s", text);
 }
 
-/* Open the next generation over the devices of the ranks that are not lost. */
-static int succeed(struct cohort_group *group, const bool *is_lost)
+/* Open the next generation over the devices of the ranks that are not lost, with
+ * @room for two numbers of each rank. */
+static int succeed(struct cohort_group *group, const bool *is_lost, int *room,
+                   const struct process_part *part)
 {
 	struct generation *former = atomic_load(&group->now);
 	struct clique *q = former->clique;
-	int *devices = malloc(2 * (size_t)q->size * sizeof(*devices));
-	int *origins, r, n = 0, rc;
+	int *devices = room, *origins = room + q->size;
+	int r, n = 0, rc;
 
-	if (!devices)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
-		                 q->size);
-	origins = devices + q->size;
 	for (r = 0; r < q->size; r++) {
 		if (is_lost[r])
 			continue;
 		devices[n] = q->comms[r].device;
 		origins[n++] = q->comms[r].origin;
 	}
-	rc = group_open_generation(group, devices, n, origins);
-	free(devices);
+	rc = group_open_generation(group, devices, n, origins, part);
 	if (rc != COHORT_OK)
 		return rc;
 	generation_pass(former);
@@ -137,13 +144,37 @@ static int succeed(struct cohort_group *group, const bool *is_lost)
 	return COHORT_OK;
 }
 
-/* While no run and no other respawn is under way. */
-static int respawn(struct cohort_group *group, const int *lost, int n)
+/* Begin the next generation, once the former one is out of the way here and in
+ * all other processes. */
+static int begin_anew(struct cohort_group *group, const uint64_t *lost,
+                      bool *is_lost, int *room)
 {
 	struct generation *now = atomic_load(&group->now);
 	struct clique *q = now->clique;
-	bool *is_lost;
+	struct process_part part;
 	int rc;
+
+	mark_lost(q, lost, is_lost);
+	rc = former_check(now, is_lost);
+	if (rc == COHORT_OK)
+		rc = children_check(q, q, is_lost);
+	rc = group_meet(group, rc, q->size, lost, &part);
+	if (rc != COHORT_OK)
+		return rc;
+	if (!group->processes)
+		return succeed(group, is_lost, room, NULL);
+	mark_lost(q, part.lost, is_lost);
+	return succeed(group, is_lost, room, &part);
+}
+
+/* While no run and no other respawn is under way. */
+static int respawn(struct cohort_group *group, const int *ranks, int n)
+{
+	struct generation *now = atomic_load(&group->now);
+	struct clique *q = now->clique;
+	uint64_t lost[COHORT_RANK_WORDS] = { 0 };
+	bool *is_lost;
+	int *room, rc;
 
 	if (!clique_cause(q))
 		return error_set(COHORT_STATE,
@@ -152,17 +183,15 @@ static int respawn(struct cohort_group *group, const int *lost, int n)
 	rc = watch_check_callback(q);
 	if (rc != COHORT_OK)
 		return rc;
+	rc = lost_check(q, ranks, n, lost);
+	if (rc != COHORT_OK)
+		return rc;
 	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
-	if (!is_lost)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
-		                 q->size);
-	rc = lost_check(q, lost, n, is_lost);
-	if (rc == COHORT_OK)
-		rc = former_check(now, is_lost);
-	if (rc == COHORT_OK)
-		rc = children_check(q, q, is_lost);
-	if (rc == COHORT_OK)
-		rc = succeed(group, is_lost);
+	room = malloc(2 * (size_t)q->size * sizeof(*room));
+	rc = is_lost && room ? begin_anew(group, lost, is_lost, room)
+	                     : error_set(COHORT_NO_MEMORY,
+	                                 "no memory for %d ranks", q->size);
+	free(room);
 	free(is_lost);
 	return rc;
 }

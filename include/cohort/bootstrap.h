@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COHORT_BOOTSTRAP_H
+#define COHORT_BOOTSTRAP_H
+
+/*
+ * Groups of several processes: how the processes find each other
+ *
+ * With options.bootstrap each process opens the group over the devices that it
+ * drives.  Ranks are numbered by process: those of process 0 come first.  NCCL
+ * carries the data; the bootstrap carries a few hundred bytes for each process
+ * when the group opens and respawns, and nothing at any other time.
+ *
+ * What a group does for its ranks it does for those of this process.  Of the
+ * others it knows that they exist: a call that waits for them ends as a stall
+ * after its deadline, and the verdict says who has come here.  A cause here is
+ * not told there: ranks there that wait for ranks here stall in their turn.
+ *
+ * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
+ * itself.  It does not see other processes: a call that allocates, frees or
+ * copies pageable memory in one process may wait for a kernel there which waits
+ * for a rank of another process, and that one for such a call in turn.  So while
+ * several groups or splits are at work at once, make no such call.
+ *
+ * Shown on NVIDIA's NCCL with simulated devices and two processes; not yet on a
+ * GPU, nor between machines.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cohort/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cohort_group;
+
+/* How processes find each other. */
+enum cohort_bootstrap_kind {
+	/* By the program's own functions: allgather and the rest below. */
+	COHORT_BOOTSTRAP_TABLE = 1,
+
+	/*
+	 * Through shared memory, with what a launcher has set in the
+	 * environment, for processes of one user on one machine.  The first of
+	 * these whose variables are all set tells number and count:
+	 *
+	 *   COHORT_PROCESS, COHORT_PROCESSES     and COHORT_JOB
+	 *   OMPI_COMM_WORLD_RANK, _SIZE          and PMIX_NAMESPACE    mpirun
+	 *   SLURM_PROCID, SLURM_NTASKS           and SLURM_JOB_ID      srun
+	 *   PMI_RANK, PMI_SIZE                   and the parent        mpiexec
+	 *   RANK, WORLD_SIZE                     and MASTER_PORT       torchrun
+	 *
+	 * The third one tells two jobs apart.  Where the launcher says that some
+	 * processes are on other machines, that is COHORT_UNSUPPORTED.
+	 *
+	 * Processes that open several groups of one name open them in the same
+	 * order.
+	 */
+	COHORT_BOOTSTRAP_ENV = 2,
+};
+
+/*
+ * struct cohort_bootstrap - how this process finds the others
+ *
+ * The functions are those of UCC's table ucc_oob_coll_t.  Each answers 0 when it
+ * is done; req_test may answer 1, which is "not yet", and is asked again;
+ * anything else is an error.  They are called by one thread at a time, the one
+ * that opens or respawns the group.
+ */
+struct cohort_bootstrap {
+	size_t size; /* sizeof(struct cohort_bootstrap) */
+	int kind;    /* enum cohort_bootstrap_kind; the rest is for _TABLE */
+
+	int process;   /* the number of this process, 0 to processes - 1 */
+	int processes; /* 1 to COHORT_MAX_RANKS, the same in all processes */
+
+	/*
+	 * Begin to gather @bytes bytes from each process.
+	 * @send:    this process's; both buffers stay until the request ends
+	 * @recv:    @bytes of each process, by number
+	 * @info:    the field below
+	 * @request: to be set to what req_test and req_free take
+	 *
+	 * Returns at once: what blocks here is bounded by no deadline.
+	 */
+	int (*allgather)(void *send, void *recv, size_t bytes, void *info,
+	                 void **request);
+	int (*req_test)(void *request);
+
+	/* Called once req_test has answered 0 or an error.  A request that is not
+	 * done when the deadline has passed is left as it is: its buffers stay
+	 * allocated. */
+	int (*req_free)(void *request);
+	void *info; /* passed to allgather */
+};
+
+/* A process of a group. */
+struct cohort_process {
+	int first_rank; /* of its ranks, which follow each other */
+	int ranks;
+	int64_t pid;
+	char host[64]; /* the machine's name */
+};
+
+/*
+ * cohort_group_process   - the number of this process in the group; 0 without
+ *                          options.bootstrap
+ * cohort_group_processes - how many there are; stores the first @room of them in
+ *                          @processes, which may be NULL
+ *
+ * Facts of a group's latest generation.  Any thread; none blocks.  -1 for a NULL
+ * group.
+ */
+COHORT_API int cohort_group_process(const struct cohort_group *group);
+COHORT_API int cohort_group_processes(const struct cohort_group *group,
+                                      struct cohort_process *processes,
+                                      int room);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

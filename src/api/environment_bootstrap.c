@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The file has a slot for each process.  A process holds a lock on a byte of the
+ * file, which the system takes back when the process ends, however it ends: so
+ * the others know who is there.
+ *
+ * In round k each process writes its record to half k % 2 of its slot, and then
+ * k to its round.  Nobody can be more than one round ahead, so that the other
+ * half is still there to be read.
+ */
+
+#include "api/environment_bootstrap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "core/cause.h"
+
+#define FILE_MAGIC UINT32_C(0x63684542)
+
+struct header {
+	uint32_t magic;
+	uint32_t processes;
+	uint64_t bytes; /* of a record */
+};
+
+struct slot {
+	/* Atomic; the round whose record was written last, from 1.  Release and
+	 * acquire: the record. */
+	_Atomic uint64_t round;
+	_Atomic uint64_t pid;
+	char records[]; /* two */
+};
+
+struct environment_bootstrap {
+	/* Guarded by lock. */
+	struct environment_bootstrap *next;
+	uint64_t name;   /* a hash of job and group */
+	unsigned number; /* of the group among those of the name */
+
+	int process, processes;
+	size_t bytes, slot_bytes, file_bytes;
+	char path[128]; /* as shm_open() takes it */
+	int file;
+	char *memory;
+	uint64_t round;   /* of the last request */
+	void *recv;       /* of that */
+	int gone;         /* the process whose end has failed it, -1: none */
+	bool is_complete; /* a round was done: all have the file open */
+};
+
+/* ---- the environment --------------------------------------------------- */
+
+static const struct launcher {
+	const char *rank, *size;
+
+	/* What tells jobs apart: a variable, NULL: the parent process. */
+	const char *job;
+
+	/* If it is set, another value than that of size, or than 1 for a number
+	 * of machines, tells of other machines. */
+	const char *local_size, *machines;
+} launchers[] = {
+	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB", NULL, NULL },
+	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
+	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
+	{ "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", NULL,
+	  "SLURM_NNODES" },
+	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL },
+	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL },
+};
+
+#define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
+
+static const struct launcher *find_launcher(void)
+{
+	const struct launcher *l = launchers;
+
+	for (; l < launchers + LAUNCHERS; l++)
+		if (getenv(l->rank) && getenv(l->size) &&
+		    (!l->job || getenv(l->job)))
+			return l;
+	return NULL;
+}
+
+static int read_number(const char *variable, int least, int most, int *out)
+{
+	const char *text = getenv(variable);
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (end == text || *end || value < least || value > most)
+		return error_set(
+			COHORT_INVALID,
+			"%s is \"%s\" in the environment, not %d to %d",
+			variable, text, least, most);
+	*out = (int)value;
+	return COHORT_OK;
+}
+
+/* COHORT_UNSUPPORTED if @variable, which may not be set, is not @wanted. */
+static int machine_check(const char *variable, int wanted)
+{
+	int value = 0, rc;
+
+	if (!variable || !getenv(variable))
+		return COHORT_OK;
+	rc = read_number(variable, 1, INT_MAX, &value);
+	if (rc == COHORT_OK && value != wanted)
+		return error_set(
+			COHORT_UNSUPPORTED,
+			"%s is %d in the environment, not %d: some "
+			"processes are on other machines, where shared "
+			"memory does not reach",
+			variable, value, wanted);
+	return rc;
+}
+
+static int read_environment(struct environment_bootstrap *e,
+                            const struct launcher *l)
+{
+	int rc = read_number(l->size, 1, COHORT_MAX_RANKS, &e->processes);
+
+	if (rc == COHORT_OK)
+		rc = read_number(l->rank, 0, e->processes - 1, &e->process);
+	if (rc == COHORT_OK)
+		rc = machine_check(l->local_size, e->processes);
+	return rc == COHORT_OK ? machine_check(l->machines, 1) : rc;
+}
+
+/* ---- the name of the file ---------------------------------------------- */
+
+static uint64_t hash(uint64_t h, const char *text)
+{
+	/* FNV-1a; the zero at the end counts. */
+	do
+		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	while (*text++);
+	return h;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock: who has a file open, and how many groups of each name the
+ * process has opened. */
+static struct environment_bootstrap *list;
+static struct name {
+	struct name *next;
+	uint64_t name;
+	unsigned opened;
+} * names;
+
+static struct name *find_name_locked(uint64_t name)
+{
+	struct name *n = names;
+
+	while (n && n->name != name)
+		n = n->next;
+	return n;
+}
+
+static bool is_listed_locked(uint64_t name, unsigned number)
+{
+	const struct environment_bootstrap *e = list;
+
+	while (e && (e->name != name || e->number != number))
+		e = e->next;
+	return e;
+}
+
+/* Give the group the next number that no other one of its name has.  A group
+ * that fails to open leaves its number to the next try. */
+static int number_group(struct environment_bootstrap *e)
+{
+	struct name *n;
+
+	pthread_mutex_lock(&lock);
+	n = find_name_locked(e->name);
+	if (!n && (n = calloc(1, sizeof(*n)))) {
+		*n = (struct name){ .next = names, .name = e->name };
+		names = n;
+	}
+	if (n) {
+		e->number = n->opened;
+		while (is_listed_locked(e->name, e->number))
+			e->number++;
+		e->next = list;
+		list = e;
+	}
+	pthread_mutex_unlock(&lock);
+	return n ? COHORT_OK
+	         : error_set(COHORT_NO_MEMORY, "no memory for a group");
+}
+
+void environment_bootstrap_opened(struct environment_bootstrap *e)
+{
+	struct name *n;
+
+	if (!e)
+		return;
+	pthread_mutex_lock(&lock);
+	n = find_name_locked(e->name);
+	if (n->opened <= e->number)
+		n->opened = e->number + 1;
+	pthread_mutex_unlock(&lock);
+}
+
+static void unlist(struct environment_bootstrap *e)
+{
+	struct environment_bootstrap **at = &list;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != e)
+		at = &(*at)->next;
+	if (*at)
+		*at = e->next;
+	pthread_mutex_unlock(&lock);
+}
+
+static int name_file(struct environment_bootstrap *e, const struct launcher *l,
+                     const char *name)
+{
+	const char *step = getenv("SLURM_STEP_ID");
+	const char *run = getenv("TORCHELASTIC_RUN_ID");
+	const char *restart = getenv("TORCHELASTIC_RESTART_COUNT");
+	char parent[32];
+	uint64_t h = UINT64_C(14695981039346656037);
+	int rc;
+
+	snprintf(parent, sizeof(parent), "%d", (int)getppid());
+	h = hash(h, l->rank);
+	h = hash(h, l->job ? getenv(l->job) : parent);
+	h = hash(h, step ? step : "");
+	h = hash(h, run ? run : "");
+	h = hash(h, restart ? restart : "");
+	e->name = hash(h, name);
+	rc = number_group(e);
+	snprintf(e->path, sizeof(e->path), "/cohort-%u-%016llx-%u",
+	         (unsigned)geteuid(), (unsigned long long)e->name, e->number);
+	return rc;
+}
+
+/* ---- locks ------------------------------------------------------------- */
+
+/* The byte that is locked while the file is made or left. */
+static int door(const struct environment_bootstrap *e)
+{
+	return e->processes;
+}
+
+static bool lock_byte(const struct environment_bootstrap *e, int byte, int type,
+                      int command)
+{
+	struct flock l = {
+		.l_type = (short)type,
+		.l_whence = SEEK_SET,
+		.l_start = byte,
+		.l_len = 1,
+	};
+
+	while (fcntl(e->file, command, &l))
+		if (errno != EINTR)
+			return false;
+	return true;
+}
+
+/* The process that holds @byte, 0: none but this one does. */
+static pid_t holder(const struct environment_bootstrap *e, int byte)
+{
+	struct flock l = {
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = byte,
+		.l_len = 1,
+	};
+
+	/* A holder in another namespace of processes has number 0 or -1 here. */
+	if (fcntl(e->file, F_GETLK, &l) || l.l_type == F_UNLCK)
+		return 0;
+	return l.l_pid > 0 ? l.l_pid : -1;
+}
+
+/* True if no other process has a slot: locks of this one do not hold it up. */
+static bool is_alone(const struct environment_bootstrap *e)
+{
+	int i;
+
+	for (i = 0; i < e->processes; i++)
+		if (holder(e, i))
+			return false;
+	return true;
+}
+
+/* ---- the file ---------------------------------------------------------- */
+
+static struct slot *slot(const struct environment_bootstrap *e, int i)
+{
+	return (struct slot *)(e->memory + sizeof(struct header) +
+	                       (size_t)i * e->slot_bytes);
+}
+
+/* Nobody else may have made it, or write to it. */
+static int file_check(const struct environment_bootstrap *e)
+{
+	struct stat s;
+
+	if (fstat(e->file, &s))
+		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+		                 strerror(errno));
+	if (!S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 077))
+		return error_set(COHORT_SYSTEM,
+		                 "/dev/shm%s is not a file that only this user "
+		                 "can write to",
+		                 e->path);
+	return COHORT_OK;
+}
+
+/* With the door locked: begin anew if nobody is there, whatever was left. */
+static int begin(struct environment_bootstrap *e)
+{
+	const struct header own = { FILE_MAGIC, (uint32_t)e->processes,
+		                    e->bytes };
+	struct stat s;
+
+	if (is_alone(e) &&
+	    (ftruncate(e->file, 0) || ftruncate(e->file, (off_t)e->file_bytes)))
+		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+		                 strerror(errno));
+	if (fstat(e->file, &s) || s.st_size != (off_t)e->file_bytes)
+		return error_set(
+			COHORT_INVALID,
+			"another process of the job has another number "
+			"of processes than %d, or another version of "
+			"the library",
+			e->processes);
+	e->memory = mmap(NULL, e->file_bytes, PROT_READ | PROT_WRITE,
+	                 MAP_SHARED, e->file, 0);
+	if (e->memory == MAP_FAILED) {
+		e->memory = NULL;
+		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+		                 strerror(errno));
+	}
+	if (!lock_byte(e, e->process, F_WRLCK, F_SETLK))
+		return error_set(COHORT_INVALID,
+		                 "process %d of the job is there already, as "
+		                 "pid %d",
+		                 e->process, (int)holder(e, e->process));
+	if (is_alone(e))
+		memcpy(e->memory, &own, sizeof(own));
+	else if (memcmp(e->memory, &own, sizeof(own)) != 0)
+		return error_set(COHORT_INVALID,
+		                 "/dev/shm%s is not of this version of the "
+		                 "library",
+		                 e->path);
+	atomic_store(&slot(e, e->process)->pid, (uint64_t)getpid());
+	return COHORT_OK;
+}
+
+/* True if the file has no name any more: the last one before has removed it. */
+static bool is_removed(const struct environment_bootstrap *e)
+{
+	struct stat s;
+
+	return !fstat(e->file, &s) && s.st_nlink == 0;
+}
+
+/* Open the file, and lock its door. */
+static int open_file(struct environment_bootstrap *e)
+{
+	int rc = COHORT_OK;
+
+	do {
+		if (e->file >= 0)
+			close(e->file);
+		e->file = shm_open(e->path, O_RDWR | O_CREAT | O_NOFOLLOW,
+		                   S_IRUSR | S_IWUSR);
+		if (e->file < 0)
+			return error_set(COHORT_SYSTEM, "/dev/shm%s: %s",
+			                 e->path, strerror(errno));
+		rc = file_check(e);
+		if (rc == COHORT_OK &&
+		    !lock_byte(e, door(e), F_WRLCK, F_SETLKW))
+			rc = error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+			               strerror(errno));
+	} while (rc == COHORT_OK && is_removed(e));
+	return rc;
+}
+
+/* With the door locked: remove the name, unless it is another file's. */
+static void remove_name(const struct environment_bootstrap *e)
+{
+	char path[sizeof(e->path) + 16];
+	struct stat own, named;
+
+	snprintf(path, sizeof(path), "/dev/shm%s", e->path);
+	if (!fstat(e->file, &own) && !stat(path, &named) &&
+	    own.st_dev == named.st_dev && own.st_ino == named.st_ino)
+		shm_unlink(e->path);
+}
+
+/* Everybody has the file: it needs no name, and a next try gets another. */
+static void all_have_come(struct environment_bootstrap *e)
+{
+	if (e->is_complete)
+		return;
+	e->is_complete = true;
+	lock_byte(e, door(e), F_WRLCK, F_SETLKW);
+	remove_name(e);
+	lock_byte(e, door(e), F_UNLCK, F_SETLK);
+}
+
+/* Close the file, which gives back its locks. */
+static void leave(struct environment_bootstrap *e)
+{
+	if (e->file < 0)
+		return;
+	lock_byte(e, door(e), F_WRLCK, F_SETLKW);
+	if (e->is_complete || is_alone(e))
+		remove_name(e);
+	if (e->memory)
+		munmap(e->memory, e->file_bytes);
+	close(e->file);
+}
+
+/* ---- gathering --------------------------------------------------------- */
+
+static char *record(const struct environment_bootstrap *e, int i)
+{
+	return slot(e, i)->records + (e->round & 1) * e->bytes;
+}
+
+static bool has_come(const struct environment_bootstrap *e, int i)
+{
+	return atomic_load_explicit(&slot(e, i)->round, memory_order_acquire) >=
+	       e->round;
+}
+
+static int gather(void *send, void *recv, size_t bytes, void *info,
+                  void **request)
+{
+	struct environment_bootstrap *e = info;
+
+	e->round++;
+	e->recv = recv;
+	e->gone = -1;
+	memcpy(record(e, e->process), send, bytes);
+	atomic_store_explicit(&slot(e, e->process)->round, e->round,
+	                      memory_order_release);
+	*request = e;
+	return 0;
+}
+
+/* True if process @i came once and has ended.  It may have come to this round
+ * before that. */
+static bool has_ended(const struct environment_bootstrap *e, int i)
+{
+	return atomic_load(&slot(e, i)->pid) && i != e->process &&
+	       !holder(e, i) && !has_come(e, i);
+}
+
+static int test(void *request)
+{
+	struct environment_bootstrap *e = request;
+	bool all = true;
+	int i;
+
+	for (i = 0; i < e->processes; i++) {
+		if (has_come(e, i))
+			continue;
+		all = false;
+		if (has_ended(e, i)) {
+			e->gone = i;
+			return -1;
+		}
+	}
+	if (!all)
+		return 1;
+	for (i = 0; i < e->processes; i++)
+		memcpy((char *)e->recv + (size_t)i * e->bytes, record(e, i),
+		       e->bytes);
+	all_have_come(e);
+	return 0;
+}
+
+static int release(void *request)
+{
+	(void)request;
+	return 0;
+}
+
+/* ---- creating ---------------------------------------------------------- */
+
+static int create(struct environment_bootstrap *e, const char *name,
+                  size_t bytes)
+{
+	const struct launcher *l = find_launcher();
+	int rc;
+
+	if (!l)
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->kind is COHORT_BOOTSTRAP_ENV, but "
+		                 "no launcher has set its variables in the "
+		                 "environment");
+	rc = read_environment(e, l);
+	if (rc != COHORT_OK)
+		return rc;
+	e->bytes = bytes;
+	e->slot_bytes = sizeof(struct slot) + 2 * bytes;
+	e->slot_bytes = (e->slot_bytes + 63) / 64 * 64;
+	e->file_bytes =
+		sizeof(struct header) + (size_t)e->processes * e->slot_bytes;
+	rc = name_file(e, l, name);
+	if (rc == COHORT_OK)
+		rc = open_file(e);
+	if (rc == COHORT_OK)
+		rc = begin(e);
+	if (e->file >= 0)
+		lock_byte(e, door(e), F_UNLCK, F_SETLK);
+	return rc;
+}
+
+int environment_bootstrap_create(const char *name, size_t bytes,
+                                 struct cohort_bootstrap *table,
+                                 struct environment_bootstrap **out)
+{
+	struct environment_bootstrap *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return error_set(COHORT_NO_MEMORY, "no memory for a group");
+	e->file = -1;
+	e->gone = -1;
+	rc = create(e, name, bytes);
+	if (rc != COHORT_OK) {
+		environment_bootstrap_free(e);
+		return rc;
+	}
+	table->process = e->process;
+	table->processes = e->processes;
+	table->allgather = gather;
+	table->req_test = test;
+	table->req_free = release;
+	table->info = e;
+	*out = e;
+	return COHORT_OK;
+}
+
+void environment_bootstrap_free(struct environment_bootstrap *e)
+{
+	if (!e)
+		return;
+	leave(e);
+	unlist(e);
+	free(e);
+}
+
+void environment_bootstrap_explain(const struct environment_bootstrap *e,
+                                   struct text *t)
+{
+	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
+	int i, n = 0;
+
+	if (!e)
+		return;
+	if (e->gone >= 0) {
+		text_add(t, "; process %d (pid %llu) has ended, or has left",
+		         e->gone,
+		         (unsigned long long)atomic_load(
+				 &slot(e, e->gone)->pid));
+		return;
+	}
+	for (i = 0; i < e->processes; i++)
+		if (!has_come(e, i)) {
+			rank_set_add(missing, i);
+			n++;
+		}
+	if (!n)
+		return;
+	text_add(t, n > 1 ? "; processes " : "; process ");
+	rank_set_spell(t, missing);
+	text_add(t, n > 1 ? " have not come" : " has not come");
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "api/processes.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cohort/bootstrap.h>
+
+#include "api/environment_bootstrap.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "core/native.h"
+
+#define RECORD_MAGIC UINT32_C(0x63685072)
+
+/* The processes of one generation. */
+struct facts {
+	struct facts *former;
+	struct cohort_process of[];
+};
+
+struct processes {
+	struct cohort_bootstrap table;
+	struct environment_bootstrap
+		*environment; /* whose table it is, or NULL */
+
+	/* A meeting has failed: the others may be at another one. */
+	bool is_broken;
+
+	/* Atomic; of the latest generation.  Former ones stay: a thread may read
+	 * them. */
+	struct facts *_Atomic facts;
+	struct facts *next; /* of a generation that is being opened, or NULL */
+};
+
+/* One exchange: the bootstrap may write to it as long as it is not done. */
+struct exchange {
+	struct process_record mine;
+	struct process_record all[];
+};
+
+/* ---- creating --------------------------------------------------------- */
+
+static int table_check(const struct cohort_bootstrap *t)
+{
+	if (t->processes < 1 || t->processes > COHORT_MAX_RANKS)
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->processes is %d, not 1 to %d",
+		                 t->processes, COHORT_MAX_RANKS);
+	if (t->process < 0 || t->process >= t->processes)
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->process is %d, not 0 to %d",
+		                 t->process, t->processes - 1);
+	if (!t->allgather || !t->req_test || !t->req_free)
+		return error_set(COHORT_INVALID, "bootstrap->%s is NULL",
+		                 !t->allgather  ? "allgather"
+		                 : !t->req_test ? "req_test"
+		                                : "req_free");
+	return COHORT_OK;
+}
+
+/* Read the caller's table, or have the environment's made. */
+static int read_table(struct processes *p, const struct cohort_bootstrap *given,
+                      const char *name)
+{
+	const size_t least = offsetof(struct cohort_bootstrap, process);
+	int rc = sized_check("bootstrap", given->size, least,
+	                     "set it to sizeof(struct cohort_bootstrap)");
+
+	if (rc == COHORT_OK)
+		rc = sized_check_rest("bootstrap", given, sizeof(p->table),
+		                      given->size);
+	if (rc != COHORT_OK)
+		return rc;
+	memcpy(&p->table, given,
+	       given->size < sizeof(p->table) ? given->size : sizeof(p->table));
+	if (p->table.kind == COHORT_BOOTSTRAP_ENV)
+		return environment_bootstrap_create(
+			name, sizeof(struct process_record), &p->table,
+			&p->environment);
+	if (p->table.kind != COHORT_BOOTSTRAP_TABLE)
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->kind is %d, not an enum "
+		                 "cohort_bootstrap_kind",
+		                 p->table.kind);
+	return table_check(&p->table);
+}
+
+int processes_create(const struct cohort_bootstrap *given, const char *name,
+                     struct processes **out)
+{
+	struct processes *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return error_set(COHORT_NO_MEMORY, "no memory for a group");
+	rc = read_table(p, given, name);
+	if (rc == COHORT_OK)
+		*out = p;
+	else
+		free(p);
+	return rc;
+}
+
+void processes_free(struct processes *p)
+{
+	struct facts *f, *former;
+
+	if (!p)
+		return;
+	for (f = atomic_load(&p->facts); f; f = former) {
+		former = f->former;
+		free(f);
+	}
+	free(p->next);
+	environment_bootstrap_free(p->environment);
+	free(p);
+}
+
+/* ---- exchanging records ------------------------------------------------ */
+
+/* Ask the request until it is done: 0, 1 if the time is up, or its error. */
+static int await_request(const struct cohort_bootstrap *t, void *request,
+                         uint64_t deadline)
+{
+	struct backoff b = BACKOFF;
+	int answer;
+
+	while ((answer = t->req_test(request)) == 1) {
+		if (clock_now() >= deadline)
+			return 1;
+		backoff_wait(&b, deadline);
+	}
+	return answer;
+}
+
+static int explain_timeout(const struct processes *p, uint64_t timeout_ns)
+{
+	char why[256] = "";
+	struct text t = { why, sizeof(why) };
+
+	environment_bootstrap_explain(p->environment, &t);
+	return error_set(COHORT_INIT_TIMEOUT,
+	                 "process %d of %d has waited for the others for %llu "
+	                 "ms%s",
+	                 p->table.process, p->table.processes,
+	                 (unsigned long long)(timeout_ns / 1000000), why);
+}
+
+static int explain_failure(const struct processes *p, const char *function,
+                           int answer)
+{
+	char why[256] = "";
+	struct text t = { why, sizeof(why) };
+
+	environment_bootstrap_explain(p->environment, &t);
+	return error_set(COHORT_SYSTEM,
+	                 "process %d of %d cannot meet the others: "
+	                 "bootstrap->%s has answered %d%s",
+	                 p->table.process, p->table.processes, function, answer,
+	                 why);
+}
+
+/* Gather all records of @e.  On an error the bootstrap cannot be used again, and
+ * *@e_is_used says whether it may still write to @e. */
+static int gather(struct processes *p, struct exchange *e, uint64_t timeout_ns,
+                  bool *e_is_used)
+{
+	const struct cohort_bootstrap *t = &p->table;
+	void *request = NULL;
+	int answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
+	                          &request);
+
+	*e_is_used = false;
+	if (answer)
+		return explain_failure(p, "allgather", answer);
+	answer = await_request(t, request, clock_deadline(timeout_ns));
+	if (answer == 1) {
+		*e_is_used = true;
+		return explain_timeout(p, timeout_ns);
+	}
+	t->req_free(request);
+	return answer ? explain_failure(p, "req_test", answer) : COHORT_OK;
+}
+
+/* Make the texts of records end, and check that these are records. */
+static int records_check(struct process_record *all, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		all[i].error[sizeof(all[i].error) - 1] = '\0';
+		all[i].host[sizeof(all[i].host) - 1] = '\0';
+		if (all[i].magic != RECORD_MAGIC)
+			return error_set(COHORT_INVALID,
+			                 "process %d has another version of "
+			                 "the library, or the bootstrap has "
+			                 "not brought what it sent",
+			                 i);
+	}
+	return COHORT_OK;
+}
+
+static int exchange(struct processes *p, const struct process_record *mine,
+                    uint64_t timeout_ns, struct exchange **out)
+{
+	const size_t n = (size_t)p->table.processes;
+	struct exchange *e;
+	bool is_used;
+	int rc;
+
+	if (p->is_broken)
+		return error_set(COHORT_STATE,
+		                 "the processes have not met before: close the "
+		                 "group, and open another");
+	e = calloc(1, sizeof(*e) + n * sizeof(e->all[0]));
+	if (!e)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for %zu processes", n);
+	e->mine = *mine;
+	e->mine.magic = RECORD_MAGIC;
+	rc = gather(p, e, timeout_ns, &is_used);
+	if (rc == COHORT_OK)
+		rc = records_check(e->all, p->table.processes);
+	p->is_broken = rc != COHORT_OK;
+	if (rc == COHORT_OK)
+		*out = e;
+	else if (!is_used)
+		free(e);
+	return rc;
+}
+
+/* ---- what the others say ----------------------------------------------- */
+
+/* Take this thread's error for the record, if @status is one. */
+static void record_status(struct process_record *r, int status)
+{
+	r->status = status;
+	if (status != COHORT_OK)
+		text_set(r->error, sizeof(r->error), "%s", cohort_last_error());
+}
+
+/* The first process that cannot go on for another reason than that it has waited
+ * for the others; if there is none, the first that cannot; -1: all can. */
+static int find_failed(const struct processes *p, const struct exchange *e)
+{
+	int i, failed = -1;
+
+	for (i = p->table.processes - 1; i >= 0; i--)
+		if (e->all[i].status != COHORT_OK &&
+		    (failed < 0 || e->all[i].status != COHORT_INIT_TIMEOUT))
+			failed = i;
+	return failed;
+}
+
+/* This process's own error, unless it has only waited for another that has
+ * failed. */
+static int status_of_all(const struct processes *p, const struct exchange *e)
+{
+	const struct process_record *r = e->all;
+	const int i = find_failed(p, e);
+
+	if (i < 0)
+		return COHORT_OK;
+	if (e->mine.status != COHORT_OK &&
+	    (e->mine.status != COHORT_INIT_TIMEOUT ||
+	     r[i].status == COHORT_INIT_TIMEOUT))
+		return error_set(e->mine.status, "%s", e->mine.error);
+	return error_set(r[i].status > COHORT_OK ? COHORT_SYSTEM : r[i].status,
+	                 "process %d (host %s, pid %lld) cannot go on: %s", i,
+	                 r[i].host, (long long)r[i].pid, r[i].error);
+}
+
+static const char *const settings[SETTINGS] = {
+	[SETTING_GENERATION] = "the generation",
+	[SETTING_NCCL] = "NCCL's version",
+	[SETTING_PLATFORM] = "options->platform",
+	[SETTING_LAUNCH] = "options->launch",
+	[SETTING_CONNECT] = "options->connect",
+	[SETTING_MANY] = "options->many",
+	[SETTING_GROUP_MOST] = "options->many_group_most",
+	[SETTING_FLAT_BELOW] = "options->many_flat_below",
+};
+
+static int settings_check(const struct process_record *a,
+                          const struct process_record *b, int i)
+{
+	int k = 0;
+
+	while (k < SETTINGS && a->settings[k] == b->settings[k])
+		k++;
+	if (k == SETTINGS)
+		return COHORT_OK;
+	return error_set(COHORT_INVALID,
+	                 "%s is %lld in process 0, but %lld in process %d",
+	                 settings[k], (long long)a->settings[k],
+	                 (long long)b->settings[k], i);
+}
+
+static bool is_same_process(const struct process_record *a,
+                            const struct process_record *b)
+{
+	return a->pid == b->pid && a->instance == b->instance &&
+	       strcmp(a->host, b->host) == 0;
+}
+
+/* Whether the platform can join these two, of which @i is not the first. */
+static int place_check(const struct platform *platform,
+                       const struct process_record *all, int i)
+{
+	int k;
+
+	if (platform->is_one_process)
+		return is_same_process(&all[0], &all[i])
+		               ? COHORT_OK
+		               : error_set(COHORT_UNSUPPORTED,
+		                           "processes 0 and %d are two (pids "
+		                           "%lld and %lld): the %s platform "
+		                           "joins ranks of one process only",
+		                           i, (long long)all[0].pid,
+		                           (long long)all[i].pid,
+		                           platform->name);
+	/* NCCL counts and frees all ranks of a process together. */
+	for (k = 0; k < i; k++)
+		if (is_same_process(&all[k], &all[i]))
+			return error_set(COHORT_INVALID,
+			                 "processes %d and %d are one (host "
+			                 "%s, pid %lld)",
+			                 k, i, all[i].host,
+			                 (long long)all[i].pid);
+	return COHORT_OK;
+}
+
+static int records_fit(const struct processes *p,
+                       const struct platform *platform,
+                       const struct process_record *all)
+{
+	int i, rc = COHORT_OK;
+
+	for (i = 1; i < p->table.processes && rc == COHORT_OK; i++) {
+		rc = settings_check(&all[0], &all[i], i);
+		if (rc == COHORT_OK)
+			rc = place_check(platform, all, i);
+	}
+	return rc;
+}
+
+/* ---- meeting ----------------------------------------------------------- */
+
+/* Take the ranks that are lost from those of each process. */
+static void count_lost(struct process_record *all, int n,
+                       const struct facts *now, struct process_part *part)
+{
+	int i, k;
+
+	for (i = 0; i < n; i++)
+		for (k = 0; k < COHORT_RANK_WORDS; k++)
+			part->lost[k] |= all[i].lost[k];
+	for (i = 0; now && i < n; i++) {
+		all[i].ranks = now->of[i].ranks;
+		for (k = 0; k < now->of[i].ranks; k++)
+			if (rank_set_has(part->lost, now->of[i].first_rank + k))
+				all[i].ranks--;
+	}
+}
+
+static int parts_check(const struct process_record *all, int n)
+{
+	int i, size = 0;
+
+	for (i = 0; i < n; i++) {
+		if (all[i].ranks < 1)
+			return error_set(COHORT_INVALID,
+			                 "process %d (host %s, pid %lld) would "
+			                 "have no rank left",
+			                 i, all[i].host, (long long)all[i].pid);
+		if (all[i].ranks > COHORT_MAX_RANKS - size)
+			return error_set(COHORT_INVALID,
+			                 "processes 0 to %d have more than %d "
+			                 "ranks",
+			                 i, COHORT_MAX_RANKS);
+		size += all[i].ranks;
+	}
+	return COHORT_OK;
+}
+
+/* Number the ranks by process. */
+static int number_ranks(struct processes *p, const struct process_record *all,
+                        struct process_part *part)
+{
+	const size_t n = (size_t)p->table.processes;
+	struct facts *f = malloc(sizeof(*f) + n * sizeof(f->of[0]));
+	const struct cohort_process *own;
+	size_t i;
+	int r;
+
+	if (!f)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for %zu processes", n);
+	for (i = 0; i < n; i++) {
+		f->of[i] = (struct cohort_process){
+			.first_rank = part->size,
+			.ranks = all[i].ranks,
+			.pid = all[i].pid,
+		};
+		memcpy(f->of[i].host, all[i].host, sizeof(f->of[i].host));
+		part->size += all[i].ranks;
+	}
+	part->id = all[0].id;
+	own = &f->of[p->table.process];
+	for (r = 0; r < own->ranks; r++)
+		part->ranks[r] = own->first_rank + r;
+	f->former = atomic_load(&p->facts);
+	free(p->next);
+	p->next = f;
+	return COHORT_OK;
+}
+
+static int fill_record(const struct processes *p,
+                       const struct platform *platform,
+                       struct process_record *r)
+{
+	int version = 0;
+	int rc = native_nccl(platform, "ncclGetVersion", NULL,
+	                     platform->ncclGetVersion(&version));
+
+	r->settings[SETTING_NCCL] = version;
+	r->settings[SETTING_PLATFORM] = platform->kind;
+	if (rc == COHORT_OK && p->table.process == 0)
+		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
+		                 platform->ncclGetUniqueId(&r->id));
+	return rc;
+}
+
+int processes_meet(struct processes *p, int status,
+                   const struct process_record *given,
+                   const struct platform *platform, uint64_t timeout_ns,
+                   struct process_part *part)
+{
+	struct process_record mine = *given;
+	struct exchange *e;
+	int rc;
+
+	mine.pid = getpid();
+	mine.instance = process_number();
+	gethostname(mine.host, sizeof(mine.host) - 1);
+	if (status == COHORT_OK)
+		status = fill_record(p, platform, &mine);
+	record_status(&mine, status);
+	rc = exchange(p, &mine, timeout_ns, &e);
+	if (rc != COHORT_OK)
+		return rc;
+	memset(part, 0, sizeof(*part));
+	rc = status_of_all(p, e);
+	if (rc == COHORT_OK)
+		rc = records_fit(p, platform, e->all);
+	if (rc == COHORT_OK) {
+		count_lost(e->all, p->table.processes, atomic_load(&p->facts),
+		           part);
+		rc = parts_check(e->all, p->table.processes);
+	}
+	if (rc == COHORT_OK)
+		rc = number_ranks(p, e->all, part);
+	free(e);
+	return rc;
+}
+
+int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
+{
+	const struct cohort_process *own = &p->next->of[p->table.process];
+	struct process_record mine = { .pid = own->pid };
+	struct exchange *e;
+	int rc;
+
+	memcpy(mine.host, own->host, sizeof(mine.host));
+	record_status(&mine, status);
+	rc = exchange(p, &mine, clock_after(timeout_ns, timeout_ns), &e);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = status_of_all(p, e);
+	free(e);
+	if (rc == COHORT_OK) {
+		atomic_store(&p->facts, p->next);
+		p->next = NULL;
+		environment_bootstrap_opened(p->environment);
+	}
+	return rc;
+}
+
+/* ---- facts ------------------------------------------------------------- */
+
+int processes_own(const struct processes *p)
+{
+	return p->table.process;
+}
+
+int processes_facts(const struct processes *p, struct cohort_process *out,
+                    int room)
+{
+	const struct facts *now = atomic_load(&p->facts);
+	int i;
+
+	for (i = 0; i < p->table.processes && i < room; i++)
+		out[i] = now->of[i];
+	return p->table.processes;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_PROCESSES_H
+#define API_PROCESSES_H
+
+/*
+ * The processes of a group: they meet before each generation, and agree after it
+ * whether all have it
+ */
+
+#include <stdint.h>
+
+#include "core/cause.h"
+#include "platform/platform.h"
+
+struct processes;
+
+/* What must be the same in all processes. */
+enum {
+	SETTING_GENERATION,
+	SETTING_NCCL,     /* its version */
+	SETTING_PLATFORM, /* this and NCCL's by processes_meet() itself */
+	SETTING_LAUNCH,
+	SETTING_CONNECT,
+	SETTING_MANY,
+	SETTING_GROUP_MOST,
+	SETTING_FLAT_BELOW,
+	SETTINGS,
+};
+
+/* What a process tells the others. */
+struct process_record {
+	uint32_t magic;
+	int32_t status; /* why it cannot go on; COHORT_OK: it can */
+	char error[256];
+	char host[64];
+	int64_t pid;
+	uint64_t instance; /* tells it from an earlier process of that number */
+	ncclUniqueId id;   /* from process 0 alone */
+	int32_t ranks;     /* that it drives; less those that are lost, once all
+	                      have told theirs */
+
+	int64_t settings[SETTINGS];
+
+	/* Ranks, of any process, to go on without. */
+	uint64_t lost[COHORT_RANK_WORDS];
+};
+
+/* The ranks of a generation that are here, and how many there are in all. */
+struct process_part {
+	ncclUniqueId id;
+	int ranks[COHORT_MAX_RANKS];
+	int size;
+	uint64_t lost[COHORT_RANK_WORDS]; /* all that any process has named */
+};
+
+/* Check @given, and begin to look for the others.  @name: the group's.
+ * COHORT_INVALID, COHORT_NO_MEMORY, COHORT_SYSTEM, COHORT_UNSUPPORTED. */
+int processes_create(const struct cohort_bootstrap *given, const char *name,
+                     struct processes **out);
+void processes_free(struct processes *p);
+
+/*
+ * Meet the others before a generation.  @status: COHORT_OK, or why this process
+ * cannot take part, which is this thread's error; it is told to the others, and
+ * returned.
+ *
+ * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT; the
+ * status of another process, whose error is named with the process; COHORT_INVALID
+ * if the processes do not fit each other; COHORT_UNSUPPORTED; COHORT_STATE after
+ * a meeting that has failed by itself.
+ */
+int processes_meet(struct processes *p, int status,
+                   const struct process_record *mine,
+                   const struct platform *platform, uint64_t timeout_ns,
+                   struct process_part *part);
+
+/* Tell the others whether this process has the generation: @status, as above.
+ * These may be waiting for it in NCCL, and come @timeout_ns later.  COHORT_OK:
+ * all have it. */
+int processes_agree(struct processes *p, int status, uint64_t timeout_ns);
+
+/* Facts for the program; see cohort/bootstrap.h. */
+int processes_own(const struct processes *p);
+int processes_facts(const struct processes *p, struct cohort_process *out,
+                    int room);
+
+#endif

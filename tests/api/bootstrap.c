@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups of several processes, by a table of the program's own.  On the host
+ * platform threads take the processes' places.
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/expect.h"
+#include "support/ranks.h"
+
+#define MS UINT64_C(1000000)
+#define PROCESSES 2
+#define MOST 3 /* ranks of a process */
+#define RECORD 4096
+
+/* ---- a table of the test's own ----------------------------------------- */
+
+/* Where the processes put their bytes, by round. */
+static struct hall {
+	pthread_mutex_t lock;
+	int came[8];
+	char bytes[8][PROCESSES][RECORD];
+} hall = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+struct member {
+	int process;
+	int round;
+	void *recv;
+	size_t bytes;
+	int fails_at; /* the round that fails; 0: none does */
+	int freed;
+};
+
+static int gather(void *send, void *recv, size_t bytes, void *info,
+                  void **request)
+{
+	struct member *m = info;
+
+	cr_assert_leq(bytes, RECORD);
+	m->recv = recv;
+	m->bytes = bytes;
+	m->round++;
+	pthread_mutex_lock(&hall.lock);
+	memcpy(hall.bytes[m->round][m->process], send, bytes);
+	hall.came[m->round]++;
+	pthread_mutex_unlock(&hall.lock);
+	*request = m;
+	return m->fails_at == m->round ? -7 : 0;
+}
+
+static int test(void *request)
+{
+	struct member *m = request;
+	int i, came;
+
+	pthread_mutex_lock(&hall.lock);
+	came = hall.came[m->round];
+	pthread_mutex_unlock(&hall.lock);
+	if (came < PROCESSES)
+		return 1;
+	for (i = 0; i < PROCESSES; i++)
+		memcpy((char *)m->recv + (size_t)i * m->bytes,
+		       hall.bytes[m->round][i], m->bytes);
+	return 0;
+}
+
+static int release(void *request)
+{
+	struct member *m = request;
+
+	m->freed++;
+	return 0;
+}
+
+/* ---- a process --------------------------------------------------------- */
+
+struct process {
+	int first_device, n;
+	struct cohort_group_options options;
+	struct cohort_bootstrap table;
+	struct member member;
+	struct cohort_group *group;
+	int rc;
+	char error[512];
+	pthread_t thread;
+};
+
+/* Process 0 has devices 0 and 1, and process 1 the next three. */
+static struct process processes[PROCESSES];
+
+static void set_up(void)
+{
+	struct process *p = processes;
+	int i;
+
+	place_need_host("several groups that are processes");
+	place_open(5);
+	for (i = 0; i < PROCESSES; i++, p++) {
+		p->first_device = i ? 2 : 0;
+		p->n = i ? 3 : 2;
+		p->member.process = i;
+		p->table = (struct cohort_bootstrap){
+			.size = sizeof(p->table),
+			.kind = COHORT_BOOTSTRAP_TABLE,
+			.process = i,
+			.processes = PROCESSES,
+			.allgather = gather,
+			.req_test = test,
+			.req_free = release,
+			.info = &p->member,
+		};
+		cohort_group_options_init(&p->options);
+		p->options.platform = place_platform();
+		p->options.bootstrap = &p->table;
+	}
+}
+
+TestSuite(bootstrap, .init = set_up, .timeout = 60);
+
+static void *open_main(void *arg)
+{
+	struct process *p = arg;
+	int devices[MOST] = { p->first_device, p->first_device + 1,
+		              p->first_device + 2 };
+
+	p->rc = cohort_group_open(devices, p->n, &p->options, &p->group);
+	strcpy(p->error, cohort_last_error());
+	return NULL;
+}
+
+/* Run @fn of each process on a thread. */
+static void on_all(void *(*fn)(void *process))
+{
+	int i;
+
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(pthread_create(&processes[i].thread, NULL, fn,
+		                            &processes[i]),
+		             0);
+	for (i = 0; i < PROCESSES; i++)
+		pthread_join(processes[i].thread, NULL);
+}
+
+static void open_all(void)
+{
+	int i;
+
+	on_all(open_main);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
+		             processes[i].error);
+}
+
+static void *close_main(void *arg)
+{
+	struct process *p = arg;
+
+	p->rc = cohort_group_close(p->group);
+	return NULL;
+}
+
+static void close_all(void)
+{
+	int i;
+
+	on_all(close_main);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK);
+}
+
+/* Process @i's open has ended with @rc, and a text that has @in_text. */
+static void expect_refused(int i, int rc, const char *in_text)
+{
+	cr_assert_eq(processes[i].rc, rc, "process %d: %d, %s", i,
+	             processes[i].rc, processes[i].error);
+	cr_assert_not_null(strstr(processes[i].error, in_text),
+	                   "process %d: \"%s\"", i, processes[i].error);
+	cr_assert_null(processes[i].group);
+}
+
+/* ---- what works -------------------------------------------------------- */
+
+static int sum_rank(struct cohort_comm *comm, void *unused)
+{
+	int32_t value = 1 << cohort_comm_rank(comm);
+
+	(void)unused;
+	return cohort_comm_size(comm) != 5 ||
+	       ranks_sum_wait(comm, &value) != COHORT_OK || value != 31;
+}
+
+static void *run_main(void *arg)
+{
+	struct process *p = arg;
+
+	p->rc = cohort_group_run(p->group, sum_rank, NULL, NULL);
+	strcpy(p->error, cohort_last_error());
+	return NULL;
+}
+
+static void run_all(void)
+{
+	int i;
+
+	on_all(run_main);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
+		             processes[i].error);
+}
+
+Test(bootstrap, ranks_are_numbered_by_process)
+{
+	struct cohort_process facts[3] = { { .ranks = 0 } };
+	int i;
+
+	open_all();
+	run_all();
+	for (i = 0; i < PROCESSES; i++) {
+		struct cohort_group *group = processes[i].group;
+
+		cr_assert_eq(cohort_group_process(group), i);
+		cr_assert_eq(cohort_group_size(group), processes[i].n);
+		cr_assert_eq(cohort_group_processes(group, facts, 3),
+		             PROCESSES);
+		cr_assert_eq(facts[0].first_rank, 0);
+		cr_assert_eq(facts[0].ranks, 2);
+		cr_assert_eq(facts[1].first_rank, 2);
+		cr_assert_eq(facts[1].ranks, 3);
+		cr_assert_eq(facts[1].pid, getpid());
+		cr_assert_neq(facts[1].host[0], '\0');
+		cr_assert_eq(facts[2].ranks, 0);
+	}
+	/* Every request has been freed. */
+	cr_assert_eq(processes[0].member.freed, 2);
+	close_all();
+}
+
+static void *sum_group(void *arg)
+{
+	struct process *p = arg;
+	int32_t values[MOST] = { 1, 1, 1 };
+	void *of[MOST] = { &values[0], &values[1], &values[2] };
+	uint64_t ticket;
+	int i;
+
+	p->rc = cohort_group_all_reduce(p->group, (const void *const *)of, of,
+	                                1, COHORT_I32, COHORT_SUM, NULL,
+	                                &ticket);
+	if (p->rc == COHORT_OK)
+		p->rc = cohort_group_wait(p->group, ticket, RANKS_SOON);
+	for (i = 0; i < p->n; i++)
+		if (values[i] != 5)
+			p->rc = COHORT_MISMATCH;
+	return NULL;
+}
+
+Test(bootstrap, one_thread_of_each_process_calls_for_its_ranks)
+{
+	int i;
+
+	open_all();
+	on_all(sum_group);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK);
+	close_all();
+}
+
+static int split_rank(struct cohort_comm *comm, void *unused)
+{
+	struct cohort_comm *child;
+	int32_t value = 1, want = cohort_comm_rank(comm) % 2 ? 2 : 3;
+	int rc;
+
+	(void)unused;
+	/* Even ranks and odd ranks, of both processes. */
+	rc = cohort_comm_split(comm, cohort_comm_rank(comm) % 2, 0, &child);
+	if (rc == COHORT_OK)
+		rc = ranks_sum_wait(child, &value);
+	if (rc == COHORT_OK && value != want)
+		rc = COHORT_MISMATCH;
+	return rc == COHORT_OK ? cohort_comm_close(child) : rc;
+}
+
+static void *run_split(void *arg)
+{
+	struct process *p = arg;
+
+	p->rc = cohort_group_run(p->group, split_rank, NULL, NULL);
+	strcpy(p->error, cohort_last_error());
+	return NULL;
+}
+
+Test(bootstrap, communicators_are_split_across_processes)
+{
+	int i;
+
+	open_all();
+	on_all(run_split);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
+		             processes[i].error);
+	close_all();
+}
+
+Test(bootstrap, a_group_of_one_process_needs_no_other)
+{
+	struct cohort_group *group = ranks_open(2, NULL);
+	struct cohort_process facts;
+
+	cr_assert_eq(cohort_group_process(group), 0);
+	cr_assert_eq(cohort_group_processes(group, &facts, 1), 1);
+	cr_assert_eq(facts.first_rank, 0);
+	cr_assert_eq(facts.ranks, 2);
+	cr_assert_eq(facts.pid, getpid());
+	cr_assert_eq(cohort_group_processes(group, NULL, 7), 1);
+	cr_assert_eq(cohort_group_process(NULL), -1);
+	cr_assert_eq(cohort_group_processes(NULL, &facts, 1), -1);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- respawn ----------------------------------------------------------- */
+
+/* What each process names, and what it then has. */
+static int lost[PROCESSES][2], n_lost[PROCESSES];
+
+static void *respawn_main(void *arg)
+{
+	struct process *p = arg;
+	int i = p->member.process;
+
+	cohort_group_abort(p->group, "again");
+	p->rc = cohort_group_respawn(p->group, lost[i], n_lost[i]);
+	strcpy(p->error, cohort_last_error());
+	return NULL;
+}
+
+static int origin_of(struct cohort_comm *comm, void *origins)
+{
+	int *of = origins;
+
+	of[cohort_comm_rank(comm)] = cohort_comm_origin(comm);
+	return 0;
+}
+
+Test(bootstrap, a_respawn_goes_on_without_what_any_process_has_lost)
+{
+	struct cohort_process facts[PROCESSES];
+	int origins[5] = { -1, -1, -1, -1, -1 };
+	int i;
+
+	open_all();
+	/* Process 0 knows of rank 3, and process 1 of ranks 0 and 3. */
+	lost[0][n_lost[0]++] = 3;
+	lost[1][n_lost[1]++] = 0;
+	lost[1][n_lost[1]++] = 3;
+	on_all(respawn_main);
+	for (i = 0; i < PROCESSES; i++) {
+		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
+		             processes[i].error);
+		cr_assert_eq(cohort_group_generation(processes[i].group), 2);
+		ranks_must(cohort_group_run(processes[i].group, origin_of,
+		                            origins, NULL),
+		           "run");
+	}
+	cr_assert_eq(cohort_group_processes(processes[0].group, facts, 2), 2);
+	cr_assert_eq(facts[0].ranks, 1);
+	cr_assert_eq(facts[1].first_rank, 1);
+	cr_assert_eq(facts[1].ranks, 2);
+	cr_assert_eq(origins[0], 1);
+	cr_assert_eq(origins[1], 2);
+	cr_assert_eq(origins[2], 4);
+	cr_assert_eq(origins[3], -1);
+	close_all();
+}
+
+Test(bootstrap, a_respawn_leaves_each_process_a_rank)
+{
+	struct cohort_process facts[PROCESSES];
+	int i;
+
+	open_all();
+	lost[0][n_lost[0]++] = 0;
+	lost[1][n_lost[1]++] = 1;
+	on_all(respawn_main);
+	for (i = 0; i < PROCESSES; i++) {
+		cr_assert_eq(processes[i].rc, COHORT_INVALID);
+		cr_assert_not_null(strstr(processes[i].error,
+		                          "process 0 (host "),
+		                   "%s", processes[i].error);
+		cr_assert_eq(cohort_group_generation(processes[i].group), 1);
+		cr_assert_eq(cohort_group_processes(processes[i].group, facts,
+		                                    2),
+		             2);
+		cr_assert_eq(facts[0].ranks, 2, "as before");
+	}
+	/* And again, with a rank for each. */
+	n_lost[0] = 0;
+	on_all(respawn_main);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
+		             processes[i].error);
+	close_all();
+}
+
+/* ---- what does not ----------------------------------------------------- */
+
+Test(bootstrap, a_process_that_cannot_open_is_named_by_all)
+{
+	processes[1].first_device = 77;
+	on_all(open_main);
+	expect_refused(1, COHORT_INVALID, "devices[0] is 77");
+	expect_refused(0, COHORT_INVALID, "process 1 (host ");
+	expect_refused(0, COHORT_INVALID,
+	               ") cannot go on: devices[0] is 77, not 0 to 4");
+}
+
+Test(bootstrap, a_process_that_cannot_connect_is_named_by_all)
+{
+	processes[0].options.deadlines.init_ns = 1000 * MS;
+	processes[1].options.deadlines.init_ns = 1000 * MS;
+	ranks_fault(3, 0, COHORT_FAULT_INIT_ERROR, ncclSystemError);
+	on_all(open_main);
+	expect_refused(1, COHORT_NCCL, "unhandled system error");
+	expect_refused(0, COHORT_NCCL, "process 1 (host ");
+}
+
+Test(bootstrap, processes_that_ask_for_different_things_are_refused)
+{
+	processes[1].options.connect = COHORT_CONNECT_ALL;
+	processes[0].options.connect = COHORT_CONNECT_NONE;
+	on_all(open_main);
+	expect_refused(
+		0, COHORT_INVALID,
+		"options->connect is 3 in process 0, but 2 in process 1");
+	expect_refused(
+		1, COHORT_INVALID,
+		"options->connect is 3 in process 0, but 2 in process 1");
+}
+
+Test(bootstrap, a_process_that_does_not_come_is_waited_for_in_vain)
+{
+	struct process *p = &processes[0];
+
+	p->options.deadlines.init_ns = 50 * MS;
+	open_main(p);
+	expect_refused(0, COHORT_INIT_TIMEOUT,
+	               "process 0 of 2 has waited for the others for 50 ms");
+	cr_assert_eq(p->member.freed, 0, "it may still be written to");
+}
+
+Test(bootstrap, a_table_that_fails_is_told)
+{
+	processes[0].member.fails_at = 1;
+	open_main(&processes[0]);
+	expect_refused(0, COHORT_SYSTEM,
+	               "process 0 of 2 cannot meet the others: "
+	               "bootstrap->allgather has answered -7");
+}
+
+Test(bootstrap, a_failed_meeting_is_the_last_one)
+{
+	struct process *p = &processes[0];
+
+	open_all();
+	p->member.fails_at = 3;
+	cohort_group_abort(p->group, "again");
+	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_SYSTEM, "-7");
+	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_STATE,
+	       "close the group, and open another");
+	cr_assert_eq(cohort_group_abort(processes[1].group, "end"), COHORT_OK);
+	close_all();
+}
+
+static int refused(const struct cohort_bootstrap *table)
+{
+	struct cohort_group_options o = processes[0].options;
+	struct cohort_group *group = NULL;
+	int rc;
+
+	o.bootstrap = table;
+	rc = cohort_group_open(NULL, 2, &o, &group);
+	cr_assert_null(group);
+	return rc;
+}
+
+Test(bootstrap, bad_tables_are_refused)
+{
+	const struct cohort_bootstrap good = processes[0].table;
+	struct cohort_bootstrap t = good;
+
+	t.size = 3;
+	expect(refused(&t), COHORT_INVALID, "bootstrap->size is 3");
+	t = good;
+	t.kind = 9;
+	expect(refused(&t), COHORT_INVALID, "bootstrap->kind is 9");
+	t = good;
+	t.processes = 0;
+	expect(refused(&t), COHORT_INVALID, "bootstrap->processes is 0");
+	t = good;
+	t.process = 2;
+	expect(refused(&t), COHORT_INVALID,
+	       "bootstrap->process is 2, not 0 to 1");
+	t = good;
+	t.req_test = NULL;
+	expect(refused(&t), COHORT_INVALID, "bootstrap->req_test is NULL");
+	t = good;
+	t.kind = COHORT_BOOTSTRAP_ENV;
+	expect(refused(&t), COHORT_INVALID, "no launcher has set");
+}
+
+Test(bootstrap, ranks_that_join_take_none)
+{
+	struct cohort_unique_id id;
+	struct cohort_comm *comm;
+
+	ranks_must(cohort_unique_id(&id), "id");
+	expect(cohort_comm_join(&id, 1, 0, 0, &processes[0].options, &comm),
+	       COHORT_INVALID, "options->bootstrap is for cohort_group_open()");
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A group of several processes, with a device or two each, that find each other
+ * by the environment: sums over all ranks; a split across processes; and a respawn without a rank of one.
+ *
+ * The program starts itself again for each process.  It has run on the drop-in
+ * libraries with NVIDIA's NCCL, and never on a GPU.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/ranks.h"
+
+#define PROCESSES 2
+
+/* A hang ends the program. */
+#define MOST_SECONDS 120
+
+static int process, per_process, world;
+
+static void must(int failed, const char *what)
+{
+	if (!failed)
+		return;
+	fprintf(stderr, "process %d: %s: %d, %s\n", process, what, failed,
+	        cohort_last_error());
+	exit(1);
+}
+
+/* ---- a process --------------------------------------------------------- */
+
+/* All ranks of the group have come here, and their devices have nothing to do. */
+static void meet(struct cohort_comm *all)
+{
+	must(cohort_barrier(all, cohort_comm_stream(all), NULL), "barrier");
+	must(cohort_synchronize(all, RANKS_SOON), "synchronize");
+}
+
+/* Sum one from each rank of @comm; @memory has room for a number.  No rank of
+ * @all copies while a kernel waits for another process. */
+static void sum_ones(struct cohort_comm *comm, struct cohort_comm *all,
+                     void *memory, int want)
+{
+	void *stream = cohort_comm_stream(comm);
+	int32_t one = 1;
+
+	must(cohort_copy(comm, memory, &one, sizeof(one), stream), "copy");
+	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	meet(all);
+	must(cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                       stream, NULL),
+	     "all_reduce");
+	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	meet(all);
+	must(cohort_copy(comm, &one, memory, sizeof(one), stream), "copy");
+	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	must(one != want, "the sum");
+}
+
+/* Over all ranks, and over those that share the rank's parity. */
+static int sum(struct cohort_comm *comm, void *unused)
+{
+	const int parity = cohort_comm_rank(comm) % 2;
+	struct cohort_comm *half;
+	void *memory;
+
+	(void)unused;
+	must(cohort_comm_size(comm) != world, "the size");
+	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
+	sum_ones(comm, comm, memory, world);
+	must(cohort_comm_split(comm, parity, 0, &half), "split");
+	sum_ones(half, comm, memory, (world + 1 - parity) / 2);
+	meet(comm);
+	must(cohort_comm_close(half), "close");
+	return cohort_free(comm, memory);
+}
+
+static struct cohort_group *open_group(void)
+{
+	const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_ENV,
+	};
+	int devices[2] = { process * per_process, process * per_process + 1 };
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.platform = place_platform();
+	o.bootstrap = &bootstrap;
+	must(cohort_group_open(devices, per_process, &o, &group), "open");
+	return group;
+}
+
+static int be_process(void)
+{
+	struct cohort_process facts[PROCESSES];
+	struct cohort_group *group = open_group();
+	const int lost = 1;
+
+	world = PROCESSES * per_process;
+	must(cohort_group_process(group) != process, "the number");
+	must(cohort_group_processes(group, facts, PROCESSES) != PROCESSES,
+	     "the count");
+	must(facts[process].pid != getpid(), "the pid");
+	must(facts[1].first_rank != per_process, "the first rank");
+	must(cohort_group_run(group, sum, NULL, NULL), "run");
+	must(cohort_group_abort(group, "again"), "abort");
+	/* Process 0 has lost a rank, if it has two; the other goes along. */
+	world -= per_process > 1;
+	must(cohort_group_respawn(group, process ? NULL : &lost,
+	                          !process && per_process > 1),
+	     "respawn");
+	must(cohort_group_run(group, sum, NULL, NULL), "run again");
+	return cohort_group_close(group);
+}
+
+/* ---- all of them ------------------------------------------------------- */
+
+static pid_t start(const char *self, int number)
+{
+	char text[16];
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	snprintf(text, sizeof(text), "%d", number);
+	setenv("COHORT_PROCESS", text, 1);
+	execl("/proc/self/exe", self, "process", text, (char *)NULL);
+	_exit(127);
+}
+
+static int start_all(const char *self)
+{
+	pid_t children[PROCESSES];
+	char text[16];
+	int i, status, failed = 0;
+
+	snprintf(text, sizeof(text), "%d", PROCESSES);
+	setenv("COHORT_PROCESSES", text, 1);
+	snprintf(text, sizeof(text), "%d", (int)getpid());
+	setenv("COHORT_JOB", text, 1);
+	for (i = 0; i < PROCESSES; i++)
+		children[i] = start(self, i);
+	for (i = 0; i < PROCESSES; i++)
+		failed |= waitpid(children[i], &status, 0) != children[i] ||
+		          status != 0;
+	return failed;
+}
+
+int main(int argc, char **argv)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+
+	alarm(MOST_SECONDS);
+	must(cohort_platform_probe(place_platform(), &info), "probe");
+	if (info.platform == COHORT_PLATFORM_HOST ||
+	    (info.is_drop_in && !place_is_nvidia()))
+		place_skip(
+			"the simulator's own NCCL joins ranks of one process");
+	place_need(PROCESSES);
+	per_process = place_devices() >= 2 * PROCESSES ? 2 : 1;
+	if (argc < 3)
+		return start_all(argv[0]);
+	process = atoi(argv[2]);
+	return be_process();
+}

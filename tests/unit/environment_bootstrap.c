@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes that find each other by a launcher's environment: what they read
+ * there, gathering, and processes that do not come, or end
+ */
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/environment_bootstrap.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+#define SOON UINT64_C(20000000000)
+
+/* What the processes of a test share. */
+static struct shared {
+	atomic_int step;
+} * shared;
+
+static char job[32];
+
+static void set_up(void)
+{
+	static const char *const others[] = {
+		"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK",
+		"COHORT_PROCESS",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		unsetenv(others[i]);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	snprintf(job, sizeof(job), "%d", (int)getpid());
+	setenv("COHORT_JOB", job, 1);
+}
+
+TestSuite(environment_bootstrap, .init = set_up, .timeout = 60);
+
+static void be(int process, int processes)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", process);
+	setenv("COHORT_PROCESS", text, 1);
+	snprintf(text, sizeof(text), "%d", processes);
+	setenv("COHORT_PROCESSES", text, 1);
+}
+
+static struct cohort_bootstrap table;
+
+static struct environment_bootstrap *enter(int process, int processes)
+{
+	struct environment_bootstrap *e = NULL;
+
+	be(process, processes);
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table, &e),
+	             COHORT_OK, "%s", cohort_last_error());
+	return e;
+}
+
+static void refused(int rc, const char *in_text)
+{
+	struct environment_bootstrap *e;
+
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table, &e),
+	             rc, "%s", cohort_last_error());
+	cr_assert_not_null(strstr(cohort_last_error(), in_text), "\"%s\"",
+	                   cohort_last_error());
+}
+
+static void await_step(int step)
+{
+	const uint64_t deadline = clock_deadline(SOON);
+	struct backoff b = BACKOFF;
+
+	while (atomic_load(&shared->step) < step && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	cr_assert_geq(atomic_load(&shared->step), step);
+}
+
+/* Gather one number; returns what the last test has answered. */
+static int gather(int own, int *all)
+{
+	const uint64_t deadline = clock_deadline(SOON);
+	struct backoff b = BACKOFF;
+	void *request;
+	int answer;
+
+	cr_assert_eq(table.allgather(&own, all, sizeof(own), table.info,
+	                             &request),
+	             0);
+	while ((answer = table.req_test(request)) == 1 &&
+	       clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	table.req_free(request);
+	return answer;
+}
+
+static int files(void)
+{
+	char pattern[64];
+	glob_t hits;
+	int n;
+
+	snprintf(pattern, sizeof(pattern), "/dev/shm/cohort-%u-*",
+	         (unsigned)geteuid());
+	n = glob(pattern, 0, NULL, &hits) ? 0 : (int)hits.gl_pathc;
+	globfree(&hits);
+	return n;
+}
+
+/* ---- gathering --------------------------------------------------------- */
+
+/* What each process does: 0 if all is right. */
+static int gather_three_times(int process)
+{
+	struct environment_bootstrap *e = enter(process, 3);
+	int all[3], round, i, wrong = 0;
+
+	for (round = 0; round < 3; round++) {
+		wrong |= gather(10 * round + process, all) != 0;
+		for (i = 0; i < 3; i++)
+			wrong |= all[i] != 10 * round + i;
+	}
+	environment_bootstrap_opened(e);
+	environment_bootstrap_free(e);
+	return wrong;
+}
+
+static pid_t start(int (*fn)(int process), int process)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(fn(process));
+	}
+	return child;
+}
+
+static void must_end_well(pid_t child)
+{
+	int status;
+
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0, "status %x", (unsigned)status);
+}
+
+Test(environment_bootstrap, gathers_from_every_process)
+{
+	const int before = files();
+	pid_t one = start(gather_three_times, 1);
+	pid_t two = start(gather_three_times, 2);
+
+	cr_assert_eq(gather_three_times(0), 0);
+	must_end_well(one);
+	must_end_well(two);
+	cr_assert_eq(files(), before, "a file is left");
+}
+
+static int open_two_groups(int process)
+{
+	struct environment_bootstrap *first = enter(process, 2), *second;
+	struct cohort_bootstrap table_of_first = table;
+	int all[2], wrong;
+
+	wrong = gather(process, all) != 0;
+	environment_bootstrap_opened(first);
+	second = enter(process, 2);
+	wrong |= gather(7 + process, all) != 0 || all[0] != 7 || all[1] != 8;
+	table = table_of_first;
+	wrong |= gather(process, all) != 0 || all[0] != 0 || all[1] != 1;
+	environment_bootstrap_free(first);
+	environment_bootstrap_free(second);
+	return wrong;
+}
+
+Test(environment_bootstrap, tells_groups_of_one_name_apart_by_their_order)
+{
+	pid_t one = start(open_two_groups, 1);
+
+	cr_assert_eq(open_two_groups(0), 0);
+	must_end_well(one);
+}
+
+/* ---- processes that do not come ---------------------------------------- */
+
+static void expect_reason(const struct environment_bootstrap *e,
+                          const char *reason)
+{
+	char text[256] = "";
+
+	environment_bootstrap_explain(e, &(struct text){ text, sizeof(text) });
+	cr_assert_str_eq(text, reason);
+}
+
+Test(environment_bootstrap, names_who_has_not_come)
+{
+	const int before = files();
+	struct environment_bootstrap *e = enter(2, 4);
+	int own = 1, all[4];
+	void *request;
+
+	cr_assert_eq(table.allgather(&own, all, sizeof(own), table.info,
+	                             &request),
+	             0);
+	cr_assert_eq(table.req_test(request), 1);
+	expect_reason(e, "; processes 0-1, 3 have not come");
+	environment_bootstrap_free(e);
+	cr_assert_eq(files(), before, "a file is left");
+}
+
+static int come_and_wait(int process)
+{
+	enter(process, 2);
+	atomic_fetch_add(&shared->step, 1);
+	pause();
+	return 1;
+}
+
+Test(environment_bootstrap, names_a_process_that_has_ended)
+{
+	const int before = files();
+	pid_t child = start(come_and_wait, 1);
+	struct environment_bootstrap *e = enter(0, 2);
+	char reason[64];
+	int all[2];
+
+	await_step(1);
+	kill(child, SIGKILL);
+	cr_assert_eq(gather(0, all), -1);
+	snprintf(reason, sizeof(reason),
+	         "; process 1 (pid %d) has ended, or has left", (int)child);
+	expect_reason(e, reason);
+	environment_bootstrap_free(e);
+	cr_assert_eq(files(), before, "a file is left");
+}
+
+Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
+{
+	const int before = files();
+	pid_t child = start(come_and_wait, 1);
+	pid_t again;
+	int status;
+
+	await_step(1);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	cr_assert_eq(files(), before + 1, "nobody was left to remove it");
+	again = start(open_two_groups, 1);
+	cr_assert_eq(open_two_groups(0), 0);
+	must_end_well(again);
+	cr_assert_eq(files(), before, "a file is left");
+}
+
+/* ---- what is refused --------------------------------------------------- */
+
+Test(environment_bootstrap, refuses_a_number_that_is_taken)
+{
+	pid_t child = start(come_and_wait, 1);
+	char text[64];
+	int status;
+
+	await_step(1);
+	be(1, 2);
+	snprintf(text, sizeof(text), "is there already, as pid %d", (int)child);
+	refused(COHORT_INVALID, text);
+	be(0, 3);
+	refused(COHORT_INVALID, "has another number of processes than 3");
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	environment_bootstrap_free(enter(0, 1));
+}
+
+Test(environment_bootstrap, refuses_what_launchers_do_not_say)
+{
+	unsetenv("COHORT_PROCESS");
+	refused(COHORT_INVALID, "no launcher has set");
+	setenv("RANK", "0", 1);
+	setenv("WORLD_SIZE", "2", 1);
+	refused(COHORT_INVALID, "no launcher has set");
+	setenv("MASTER_PORT", "1", 1);
+	setenv("LOCAL_WORLD_SIZE", "1", 1);
+	refused(COHORT_UNSUPPORTED,
+	        "LOCAL_WORLD_SIZE is 1 in the environment, not 2: some "
+	        "processes are on other machines");
+	setenv("LOCAL_WORLD_SIZE", "2", 1);
+	setenv("RANK", "2", 1);
+	refused(COHORT_INVALID, "RANK is \"2\" in the environment, not 0 to 1");
+	setenv("WORLD_SIZE", "two", 1);
+	refused(COHORT_INVALID,
+	        "WORLD_SIZE is \"two\" in the environment, not 1 to 1024");
+}
+
+Test(environment_bootstrap, refuses_a_file_that_others_may_write_to)
+{
+	pid_t child = start(come_and_wait, 1);
+	char pattern[64];
+	glob_t hits;
+	size_t i;
+	int status;
+
+	await_step(1);
+	snprintf(pattern, sizeof(pattern), "/dev/shm/cohort-%u-*",
+	         (unsigned)geteuid());
+	cr_assert_eq(glob(pattern, 0, NULL, &hits), 0);
+	for (i = 0; i < hits.gl_pathc; i++)
+		chmod(hits.gl_pathv[i], 0666);
+	be(0, 2);
+	refused(COHORT_SYSTEM,
+	        "is not a file that only this user can write to");
+	for (i = 0; i < hits.gl_pathc; i++)
+		chmod(hits.gl_pathv[i], 0600);
+	globfree(&hits);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	environment_bootstrap_free(enter(0, 1));
+}
