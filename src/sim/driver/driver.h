@@ -58,6 +58,21 @@ driver_own_config(const CUlaunchConfig *config, CUlaunchConfig *room)
 	return room;
 }
 
+/* What symbol_ptds() of a function that waits queues on the thread's own stream, for
+ * which it waits then. */
+#define DRIVER_OWN_cuMemcpy cuMemcpyAsync
+#define DRIVER_OWN_cuMemcpyPeer cuMemcpyPeerAsync
+#define DRIVER_OWN_cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2
+#define DRIVER_OWN_cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2
+#define DRIVER_OWN_cuMemcpyDtoD_v2 cuMemcpyDtoDAsync_v2
+#define DRIVER_OWN_cuMemcpy2D_v2 cuMemcpy2DAsync_v2
+#define DRIVER_OWN_cuMemcpy2DUnaligned_v2 cuMemcpy2DAsync_v2
+#define DRIVER_OWN_cuMemsetD8_v2 cuMemsetD8Async
+#define DRIVER_OWN_cuMemsetD16_v2 cuMemsetD16Async
+#define DRIVER_OWN_cuMemsetD32_v2 cuMemsetD32Async
+#define DRIVER_OWN_cuMemsetD2D8_v2 cuMemsetD2D8Async
+#define DRIVER_BARE(...) __VA_ARGS__
+
 /* ---- launches (launch.c) ---- */
 
 /* See launcher.h. */

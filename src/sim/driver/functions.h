@@ -17,7 +17,8 @@
  * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default
  *           streams need a context
  * CONFIG  - as STREAM, where the stream is in @config
- * WAITS   - symbol_ptds(), which does what symbol does; a current context
+ * WAITS   - symbol_ptds(), which runs on the thread's own stream alone and waits for
+ *           it (driver.h); a current context
  *
  * The functions in runtime_functions.h call the runtime's.  Those here are
  * written out: driver_cuInit() stands for cuInit().

@@ -14,7 +14,18 @@
 
 #define OWN_PLAIN(symbol, parameters, arguments)
 #define OWN_CONTEXT(symbol, parameters, arguments)
-#define OWN_WAITS(symbol, parameters, arguments)
+#define OWN_WAITS(symbol, parameters, arguments)                               \
+	static CUresult own_##symbol parameters                                \
+	{                                                                      \
+		const CUresult result = CALL(DRIVER_OWN_##symbol)(             \
+			DRIVER_BARE arguments, cudaStreamPerThread);           \
+                                                                               \
+		return result == CUDA_SUCCESS ? driver_cuStreamSynchronize(    \
+							cudaStreamPerThread)   \
+		                              : result;                        \
+	}
+#define CALL(symbol) CALL_OF(symbol)
+#define CALL_OF(symbol) driver_##symbol
 #define OWN_STREAM(symbol, parameters, arguments)                              \
 	static CUresult own_##symbol parameters                                \
 	{                                                                      \
@@ -40,7 +51,7 @@ typedef void (*function)(void);
 
 #define ADDRESS_PLAIN(symbol) NULL
 #define ADDRESS_CONTEXT(symbol) NULL
-#define ADDRESS_WAITS(symbol) NULL
+#define ADDRESS_WAITS(symbol) (function) own_##symbol
 #define ADDRESS_STREAM(symbol) (function) own_##symbol
 #define ADDRESS_CONFIG(symbol) (function) own_##symbol
 

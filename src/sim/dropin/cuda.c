@@ -46,7 +46,15 @@
 	COHORT_API CUresult symbol##_ptds parameters;                          \
 	CUresult symbol##_ptds parameters                                      \
 	{                                                                      \
-		CALLS_FORWARD(CUresult, symbol, arguments)                     \
+		const struct host_calls *calls = cohort_host_calls();          \
+		CUresult result = CUDA_ERROR_NOT_INITIALIZED;                  \
+                                                                               \
+		if (!calls->refused)                                           \
+			result = calls->DRIVER_OWN_##symbol(                   \
+				DRIVER_BARE arguments, cudaStreamPerThread);   \
+		return result == CUDA_SUCCESS ? calls->cuStreamSynchronize(    \
+							cudaStreamPerThread)   \
+		                              : result;                        \
 	}
 
 #define FORWARD(since, name, symbol, form, parameters, arguments, ...)         \
