@@ -16,6 +16,7 @@
  * CONTEXT - no other form; a current context
  * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default
  *           streams need a context
+ * STREAMS - as STREAM, and so is a second one, src
  * CONFIG  - as STREAM, where the stream is in @config
  * WAITS   - symbol_ptds(), which runs on the thread's own stream alone and waits for
  *           it (driver.h); a current context

@@ -32,6 +32,13 @@
 		stream = driver_own_stream(stream);                            \
 		return driver_##symbol arguments;                              \
 	}
+#define OWN_STREAMS(symbol, parameters, arguments)                             \
+	static CUresult own_##symbol parameters                                \
+	{                                                                      \
+		stream = driver_own_stream(stream);                            \
+		src = driver_own_stream(src);                                  \
+		return driver_##symbol arguments;                              \
+	}
 #define OWN_CONFIG(symbol, parameters, arguments)                              \
 	static CUresult own_##symbol parameters                                \
 	{                                                                      \
@@ -53,6 +60,7 @@ typedef void (*function)(void);
 #define ADDRESS_CONTEXT(symbol) NULL
 #define ADDRESS_WAITS(symbol) (function) own_##symbol
 #define ADDRESS_STREAM(symbol) (function) own_##symbol
+#define ADDRESS_STREAMS(symbol) (function) own_##symbol
 #define ADDRESS_CONFIG(symbol) (function) own_##symbol
 
 #define ENTRY(since, name, symbol, form, parameters, arguments, ...)           \

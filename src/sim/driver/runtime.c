@@ -33,6 +33,7 @@ CUresult driver_result(cudaError_t last, cudaError_t error)
 #define MAY_PLAIN true
 #define MAY_CONTEXT driver_has_context()
 #define MAY_STREAM driver_can_use(stream)
+#define MAY_STREAMS (driver_can_use(stream) && driver_can_use(src))
 #define MAY_WAITS driver_has_context()
 
 #define OVER_RUNTIME(since, name, symbol, form, parameters, arguments, call)   \

@@ -257,7 +257,7 @@
 	X(12080, cuStreamGetDevice, cuStreamGetDevice, STREAM, \
 	  (CUstream stream, CUdevice *device), (stream, device), \
 	  host_cudaStreamGetDevice(stream, device)) \
-	X(11000, cuStreamCopyAttributes, cuStreamCopyAttributes, STREAM, \
+	X(11000, cuStreamCopyAttributes, cuStreamCopyAttributes, STREAMS, \
 	  (CUstream stream, CUstream src), (stream, src), \
 	  host_cudaStreamCopyAttributes(stream, src)) \
 	X(11000, cuStreamGetAttribute, cuStreamGetAttribute, STREAM, \

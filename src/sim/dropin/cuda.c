@@ -30,6 +30,16 @@
 		CALLS_FORWARD(CUresult, symbol, arguments)                     \
 	}
 
+#define STREAMS(symbol, parameters, arguments)                                 \
+	PLAIN(symbol, parameters, arguments)                                   \
+	COHORT_API CUresult symbol##_ptsz parameters;                          \
+	CUresult symbol##_ptsz parameters                                      \
+	{                                                                      \
+		stream = driver_own_stream(stream);                            \
+		src = driver_own_stream(src);                                  \
+		CALLS_FORWARD(CUresult, symbol, arguments)                     \
+	}
+
 #define CONFIG(symbol, parameters, arguments)                                  \
 	PLAIN(symbol, parameters, arguments)                                   \
 	COHORT_API CUresult symbol##_ptsz parameters;                          \
