@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's fills with elements of two and four bytes, and its copies of
- * rectangles
+ * The driver's fills with elements of two and four bytes, and its copies between
+ * contexts and of rectangles
  */
 
 #include <string.h>
@@ -110,7 +110,43 @@ CUresult driver_cuMemsetD32Async(CUdeviceptr memory, unsigned int value,
 	return fill(memory, value, count, sizeof(value), stream, false);
 }
 
-/* ---- copies ----------------------------------------------------------- */
+/* ---- copies between contexts ------------------------------------------ */
+
+static bool are_contexts(CUcontext to, CUcontext from)
+{
+	return driver_device_of(to) >= 0 && driver_device_of(from) >= 0;
+}
+
+/* It is ordered behind all work of both devices. */
+CUresult driver_cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src,
+                             CUcontext from, size_t bytes)
+{
+	const cudaError_t last = *device_last_error();
+
+	if (!driver_has_context() || !are_contexts(to, from))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return driver_result(last, host_cudaMemcpyPeer(DRIVER_MEMORY(dst),
+	                                               driver_device_of(to),
+	                                               DRIVER_MEMORY(src),
+	                                               driver_device_of(from),
+	                                               bytes));
+}
+
+CUresult driver_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to,
+                                  CUdeviceptr src, CUcontext from, size_t bytes,
+                                  CUstream stream)
+{
+	const cudaError_t last = *device_last_error();
+
+	if (!driver_can_use(stream) || !are_contexts(to, from))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return driver_result(last,
+	                     host_cudaMemcpyAsync(DRIVER_MEMORY(dst),
+	                                          DRIVER_MEMORY(src), bytes,
+	                                          cudaMemcpyDefault, stream));
+}
+
+/* ---- copies of rectangles --------------------------------------------- */
 
 /* Where a rectangle begins in memory of the host or of a device; 0: it is in an
  * array. */

@@ -185,6 +185,14 @@
 	  (CUdeviceptr memory, unsigned int value, size_t count, \
 	   CUstream stream), \
 	  (memory, value, count, stream)) \
+	X(4000, cuMemcpyPeer, cuMemcpyPeer, WAITS, \
+	  (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, \
+	   size_t bytes), \
+	  (dst, to, src, from, bytes)) \
+	X(4000, cuMemcpyPeerAsync, cuMemcpyPeerAsync, STREAM, \
+	  (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, \
+	   size_t bytes, CUstream stream), \
+	  (dst, to, src, from, bytes, stream)) \
 	X(3020, cuMemcpy2D, cuMemcpy2D_v2, WAITS, \
 	  (const CUDA_MEMCPY2D *copy), (copy)) \
 	X(3020, cuMemcpy2DUnaligned, cuMemcpy2DUnaligned_v2, WAITS, \

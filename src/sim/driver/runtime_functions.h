@@ -132,16 +132,6 @@
 	X(4000, cuMemcpyAsync, cuMemcpyAsync, STREAM, \
 	  (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream), \
 	  (dst, src, bytes, stream), DRIVER_COPY_ASYNC(dst, src)) \
-	X(4000, cuMemcpyPeer, cuMemcpyPeer, WAITS, \
-	  (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, \
-	   size_t bytes), \
-	  (dst, to, src, from, bytes), \
-	  ((void)to, (void)from, DRIVER_COPY(dst, src))) \
-	X(4000, cuMemcpyPeerAsync, cuMemcpyPeerAsync, STREAM, \
-	  (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, \
-	   size_t bytes, CUstream stream), \
-	  (dst, to, src, from, bytes, stream), \
-	  ((void)to, (void)from, DRIVER_COPY_ASYNC(dst, src))) \
 	X(3020, cuMemcpyHtoD, cuMemcpyHtoD_v2, WAITS, \
 	  (CUdeviceptr dst, const void *src, size_t bytes), \
 	  (dst, src, bytes), DRIVER_COPY(dst, src)) \
