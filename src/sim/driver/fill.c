@@ -148,21 +148,52 @@ CUresult driver_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to,
 
 /* ---- copies of rectangles --------------------------------------------- */
 
-/* Where a rectangle begins in memory of the host or of a device; 0: it is in an
- * array. */
-static CUdeviceptr corner(CUmemorytype type, const void *host,
-                          CUdeviceptr device, size_t pitch, size_t x, size_t y)
+/* One end of a copy. */
+struct end {
+	CUmemorytype type;
+	const void *host;
+	CUdeviceptr device;
+	size_t pitch, x, y;
+};
+
+/* Store where the rectangle begins in memory of the host or of a device. */
+static CUresult find_corner(const struct end *e, const CUDA_MEMCPY2D *c,
+                            CUdeviceptr *corner, size_t *pitch)
 {
-	switch (type) {
+	CUdeviceptr start = 0;
+
+	switch (e->type) {
 	case CU_MEMORYTYPE_HOST:
-		return (CUdeviceptr)(uintptr_t)host + y * pitch + x;
+		start = (CUdeviceptr)(uintptr_t)e->host;
+		break;
 	case CU_MEMORYTYPE_DEVICE:
 	case CU_MEMORYTYPE_UNIFIED:
-		return device + y * pitch + x;
-	case CU_MEMORYTYPE_ARRAY:
+		start = e->device;
 		break;
+	case CU_MEMORYTYPE_ARRAY:
+		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	return 0;
+	/* Without a pitch the rows are as long as what is copied. */
+	*pitch = e->pitch ? e->pitch : c->WidthInBytes;
+	if (!start || (e->pitch && e->x > e->pitch) ||
+	    (e->pitch && c->WidthInBytes > e->pitch - e->x))
+		return CUDA_ERROR_INVALID_VALUE;
+	*corner = start + e->y * *pitch + e->x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_corners(const CUDA_MEMCPY2D *c, CUdeviceptr *src,
+                             size_t *src_pitch, CUdeviceptr *dst,
+                             size_t *dst_pitch)
+{
+	const struct end from = { c->srcMemoryType, c->srcHost,
+		                  c->srcDevice,     c->srcPitch,
+		                  c->srcXInBytes,   c->srcY };
+	const struct end to = { c->dstMemoryType, c->dstHost,     c->dstDevice,
+		                c->dstPitch,      c->dstXInBytes, c->dstY };
+	const CUresult result = find_corner(&from, c, src, src_pitch);
+
+	return result ? result : find_corner(&to, c, dst, dst_pitch);
 }
 
 /* Without a stream in @stream: on the legacy stream, and wait. */
@@ -172,19 +203,15 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, const CUstream *stream)
 	size_t src_pitch, dst_pitch;
 	CUdeviceptr src, dst;
 	cudaError_t error;
+	CUresult result;
 
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!driver_can_use(stream ? *stream : NULL))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	src_pitch = c->srcPitch ? c->srcPitch : c->WidthInBytes;
-	dst_pitch = c->dstPitch ? c->dstPitch : c->WidthInBytes;
-	src = corner(c->srcMemoryType, c->srcHost, c->srcDevice, src_pitch,
-	             c->srcXInBytes, c->srcY);
-	dst = corner(c->dstMemoryType, c->dstHost, c->dstDevice, dst_pitch,
-	             c->dstXInBytes, c->dstY);
-	if (!src || !dst)
-		return CUDA_ERROR_NOT_SUPPORTED;
+	result = find_corners(c, &src, &src_pitch, &dst, &dst_pitch);
+	if (result != CUDA_SUCCESS)
+		return result;
 	error = stream ? host_cudaMemcpy2DAsync(DRIVER_MEMORY(dst), dst_pitch,
 	                                        DRIVER_MEMORY(src), src_pitch,
 	                                        c->WidthInBytes, c->Height,
