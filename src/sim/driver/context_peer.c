@@ -8,18 +8,24 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
-/* Whether peer access may be set to a context of @peer, or -1. */
-static CUresult check_peer(int peer)
+/* Whether peer access may be set to @peer, a context of @device, or of none (-1). */
+static CUresult check_peer(CUcontext peer, int device)
 {
-	return peer < 0 || !driver_has_context() ? CUDA_ERROR_INVALID_CONTEXT
-	                                         : CUDA_SUCCESS;
+	CUcontext now = NULL;
+
+	driver_cuCtxGetCurrent(&now);
+	if (!now || device < 0 || now == peer)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return driver_device_of(now) == device
+	               ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
+	               : CUDA_SUCCESS;
 }
 
 CUresult driver_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
 	const cudaError_t last = *device_last_error();
 	const int device = driver_device_of(peer);
-	const CUresult result = check_peer(device);
+	const CUresult result = check_peer(peer, device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -31,7 +37,7 @@ CUresult driver_cuCtxDisablePeerAccess(CUcontext peer)
 {
 	const cudaError_t last = *device_last_error();
 	const int device = driver_device_of(peer);
-	const CUresult result = check_peer(device);
+	const CUresult result = check_peer(peer, device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
