@@ -447,13 +447,16 @@ CUresult driver_cuCtxGetCacheConfig(CUfunc_cache *config)
 {
 	if (!config)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!driver_has_context())
+		return CUDA_ERROR_INVALID_CONTEXT;
 	*config = CU_FUNC_CACHE_PREFER_NONE;
-	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	return CUDA_SUCCESS;
 }
 
 /* There is no such cache. */
 CUresult driver_cuCtxSetCacheConfig(CUfunc_cache config)
 {
-	(void)config;
+	if ((unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return CUDA_ERROR_INVALID_VALUE;
 	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
