@@ -67,6 +67,11 @@ typedef struct CUctxCreateParams_st CUctxCreateParams;
 #define CU_CTX_MAP_HOST 0x08U
 #define CU_CTX_FLAGS_MASK 0xffU
 
+/* Macros here, enumerations in CUDA. */
+#define CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX 0
+#define CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER 100
+#define CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES 200
+
 typedef enum CUfunc_cache_enum {
 	CU_FUNC_CACHE_PREFER_NONE = 0,
 	CU_FUNC_CACHE_PREFER_SHARED = 1,

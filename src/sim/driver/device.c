@@ -180,9 +180,15 @@ CUresult driver_cuProfilerStop(void)
 	return CUDA_SUCCESS;
 }
 
+/* ---- what there is not ------------------------------------------------ */
+
+/* As CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS says. */
 CUresult driver_cuFlushGPUDirectRDMAWrites(int target, int scope)
 {
-	(void)target;
-	(void)scope;
-	return CUDA_SUCCESS;
+	if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+	    (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER &&
+	     scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES))
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_has_context() ? CUDA_ERROR_NOT_SUPPORTED
+	                            : CUDA_ERROR_INVALID_CONTEXT;
 }
