@@ -237,9 +237,16 @@ driver_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
                                  unsigned int block_z, unsigned int shared,
                                  CUstream stream, void **pointers)
 {
-	return driver_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x,
-	                             block_y, block_z, shared, stream, pointers,
-	                             NULL);
+	struct host_launch l = {
+		.function = function,
+		.grid = { grid_x, grid_y, grid_z },
+		.block = { block_x, block_y, block_z },
+		.shared = shared,
+		.stream = stream,
+		.pointers = pointers,
+	};
+
+	return launch("cuLaunchCooperativeKernel", &l, NULL);
 }
 
 CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
