@@ -269,6 +269,20 @@ void memory_protect(const void *start, bool read, bool write)
 	pthread_mutex_unlock(&lock);
 }
 
+bool memory_set_sync(const void *p, bool sync)
+{
+	struct memory *m;
+	bool known;
+
+	pthread_mutex_lock(&lock);
+	m = at_locked(p);
+	known = m && !m->freed;
+	if (known)
+		m->sync_memops = sync;
+	pthread_mutex_unlock(&lock);
+	return known;
+}
+
 /* True if memory of the program's own may be in the range, which the table does not
  * know.  Called with lock held. */
 static bool is_of_program_locked(const char *p, size_t bytes)

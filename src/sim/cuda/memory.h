@@ -34,6 +34,7 @@ struct memory {
 	struct pool *pool;      /* that it is from, or NULL */
 	bool ending;            /* its stream-ordered free was queued */
 	bool no_read, no_write; /* the driver's cuMemSetAccess() */
+	bool sync_memops;       /* the driver's attribute of that name */
 	bool freed;             /* kept by strict mode only */
 };
 
@@ -70,6 +71,10 @@ void memory_unreserve(const void *start);
 
 /* Say what devices may do with the mapped memory that starts at @start. */
 void memory_protect(const void *start, bool read, bool write);
+
+/* Say whether the program wants copies of the memory that @p points into to be
+ * synchronous; false if it is not known. */
+bool memory_set_sync(const void *p, bool sync);
 
 /* True if some of [@p, @p + @bytes) is known and not freed. */
 bool memory_overlaps(const void *p, size_t bytes);

@@ -109,6 +109,35 @@ static bool is_host(const struct memory *m)
 	return m->kind == MEMORY_PINNED || m->kind == MEMORY_REGISTERED;
 }
 
+/* What other processes may be given of mapped memory: what its allocation was created
+ * for. */
+static int handle_types(const struct memory *m)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemAllocationProp prop = { .requestedHandleTypes = 0 };
+
+	if (driver_cuMemRetainAllocationHandle(&handle, m->start))
+		return cudaMemHandleTypeNone;
+	driver_cuMemGetAllocationPropertiesFromHandle(&prop, handle);
+	driver_cuMemRelease(handle);
+	return (int)prop.requestedHandleTypes;
+}
+
+/* What the current context's device may do; other memory than what is mapped can be used
+ * everywhere. */
+static int access_flags(const struct memory *m)
+{
+	struct cudaMemLocation l = { .type = cudaMemLocationTypeDevice };
+	unsigned long long flags;
+
+	if (driver_cuCtxGetDevice(&l.id) != CUDA_SUCCESS)
+		l.id = m->device;
+	return driver_cuMemGetAccess(&flags, &l,
+	                             (CUdeviceptr)(uintptr_t)m->start)
+	               ? cudaMemAccessFlagsProtReadWrite
+	               : (int)flags;
+}
+
 /* An attribute whose value is an int. */
 static bool small_attribute(CUpointer_attribute attribute,
                             const struct memory *m, int *value)
@@ -123,22 +152,21 @@ static bool small_attribute(CUpointer_attribute attribute,
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*value = m->device;
 		return true;
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*value = m->kind == MEMORY_DEVICE && !m->pool;
-		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*value = 1;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		*value = m->kind == MEMORY_MAPPED
-		                 ? cudaMemHandleTypePosixFileDescriptor
-		                 : cudaMemHandleTypeNone;
+		*value = handle_types(m);
 		return true;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*value = cudaMemAccessFlagsProtReadWrite;
+		*value = access_flags(m);
 		return true;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*value = m->sync_memops;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*value = 0;
 		return true;
 	default:
@@ -207,16 +235,21 @@ CUresult driver_cuPointerGetAttribute(void *value,
 	               : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What an attribute is that the memory does not have. */
-static void clear_attribute(void *value, CUpointer_attribute attribute)
+/* What an attribute is that the memory does not have; false if there is no such
+ * attribute. */
+static bool clear_attribute(void *value, CUpointer_attribute attribute)
 {
-	const struct memory none = { .kind = MEMORY_DEVICE };
-	const uint64_t zero = 0;
+	const struct memory none = { .kind = MEMORY_MANAGED };
+	uint64_t large;
 	int small;
 
-	memcpy(value, &zero,
-	       small_attribute(attribute, &none, &small) ? sizeof(small)
-	                                                 : sizeof(zero));
+	if (small_attribute(attribute, &none, &small))
+		memset(value, 0, sizeof(small));
+	else if (large_attribute(attribute, &none, 0, &large))
+		memset(value, 0, sizeof(large));
+	else
+		return false;
+	return true;
 }
 
 CUresult driver_cuPointerGetAttributes(unsigned int count,
@@ -230,21 +263,25 @@ CUresult driver_cuPointerGetAttributes(unsigned int count,
 	if (!count || !attributes || !values)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < count; i++)
-		if (!found ||
-		    !store_attribute(values[i], attributes[i], &m, memory))
-			clear_attribute(values[i], attributes[i]);
+		if (!values[i] || !clear_attribute(values[i], attributes[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; found && i < count; i++)
+		store_attribute(values[i], attributes[i], &m, memory);
 	return CUDA_SUCCESS;
 }
 
-/* Copies of the memory are synchronous where CUDA's may be anyway. */
+/* It is remembered only: copies of the memory are synchronous where CUDA's may be
+ * anyway. */
 CUresult driver_cuPointerSetAttribute(const void *value,
                                       CUpointer_attribute attribute,
                                       CUdeviceptr memory)
 {
-	struct memory m;
+	unsigned int sync;
 
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-	    !find(memory, &m))
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+	memcpy(&sync, value, sizeof(sync));
+	return memory_set_sync(DRIVER_MEMORY(memory), sync)
+	               ? CUDA_SUCCESS
+	               : CUDA_ERROR_INVALID_VALUE;
 }
