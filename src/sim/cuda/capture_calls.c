@@ -262,6 +262,8 @@ static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
 		return cudaErrorIllegalState;
 	if (d->capture->invalid)
 		return cudaErrorStreamCaptureInvalidated;
+	if (!graph_has(d->capture->graph, (struct node *const *)nodes, count))
+		return cudaErrorInvalidValue;
 	if (flags == cudaStreamSetCaptureDependencies)
 		d->count = 0;
 	return captured_add_all_locked(d, (struct node *const *)nodes, count)

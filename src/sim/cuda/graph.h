@@ -67,6 +67,10 @@ void graph_free(struct graph *graph);
 struct node *graph_add(struct graph *graph, const struct node *like,
                        struct node *const *after, size_t after_count);
 
+/* True if all of @nodes are of @graph. */
+bool graph_has(const struct graph *graph, struct node *const *nodes,
+               size_t count);
+
 /* A node that records @event, for graph_add(); without a kind if it is no event. */
 struct node event_record_node(cudaEvent_t event);
 

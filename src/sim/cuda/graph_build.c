@@ -11,9 +11,7 @@
 #include "sim/cuda/graph.h"
 #include "sim/host.h"
 
-/* True if all of @nodes are of @g. */
-static bool are_of(const struct graph *g, struct node *const *nodes,
-                   size_t count)
+bool graph_has(const struct graph *g, struct node *const *nodes, size_t count)
 {
 	size_t i;
 
@@ -36,7 +34,7 @@ cudaError_t host_cudaGraphAddEventRecordNode(cudaGraphNode_t *node,
 	if (!node || !g || (count && !after) || !like.kind)
 		return device_error(error);
 	capture_lock();
-	if (are_of(g, nodes, count)) {
+	if (graph_has(g, nodes, count)) {
 		/* In a lane of its own, where only what comes behind it waits
 		 * for it. */
 		like.lane = g->lanes;
@@ -85,7 +83,7 @@ cudaError_t host_cudaGraphAddDependencies(cudaGraph_t graph,
 	if (!g || (count && (!from || !to)))
 		return device_error(cudaErrorInvalidValue);
 	capture_lock();
-	if (!are_of(g, behind, count) || !are_of(g, nodes, count))
+	if (!graph_has(g, behind, count) || !graph_has(g, nodes, count))
 		error = cudaErrorInvalidValue;
 	for (i = 0; error == cudaSuccess && i < count; i++)
 		error = depend(behind[i], nodes[i]);
