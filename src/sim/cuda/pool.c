@@ -262,7 +262,10 @@ cudaError_t host_cudaMemPoolGetAttribute(cudaMemPool_t pool,
 static cudaError_t check_access(const struct pool *p,
                                 const struct cudaMemAccessDesc *d)
 {
-	if (d->location.type != cudaMemLocationTypeDevice)
+	if (d->location.type != cudaMemLocationTypeDevice ||
+	    (d->flags != cudaMemAccessFlagsProtNone &&
+	     d->flags != cudaMemAccessFlagsProtRead &&
+	     d->flags != cudaMemAccessFlagsProtReadWrite))
 		return cudaErrorInvalidValue;
 	if (!device_is_valid(d->location.id))
 		return cudaErrorInvalidDevice;
