@@ -178,6 +178,10 @@ cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
 
 	if (error != cudaSuccess)
 		return error;
+	if (id == cudaLaunchAttributeSynchronizationPolicy &&
+	    ((int)value->syncPolicy < cudaSyncPolicyAuto ||
+	     (int)value->syncPolicy > cudaSyncPolicyBlockingSync))
+		return device_error(cudaErrorInvalidValue);
 	wanted = *value;
 	if (id == cudaLaunchAttributePriority)
 		wanted.priority = device_priority(wanted.priority);
