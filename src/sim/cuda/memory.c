@@ -149,6 +149,16 @@ void memory_unclaim(int device, size_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
+size_t memory_unused(int device)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&lock);
+	bytes = device_memory_bytes() - used_bytes[device];
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
 /* How much of its device's memory an allocation takes. */
 static size_t claim_of(const struct memory *m)
 {

@@ -64,6 +64,9 @@ bool memory_enter(const struct memory *m);
 bool memory_claim(int device, size_t bytes);
 void memory_unclaim(int device, size_t bytes);
 
+/* How much of @device's memory is not used. */
+size_t memory_unused(int device);
+
 /* Say that [@start, @start + @bytes) are addresses for devices, where memory of the
  * program's own never is (false without memory); and that they are no more. */
 bool memory_reserve(const void *start, size_t bytes);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
 #include "sim/host.h"
 
 #define HUGE_TEXTURE 131072
@@ -231,11 +232,17 @@ cudaError_t host_cudaChooseDevice(int *device,
 	return cudaSuccess;
 }
 
+/* What is free on the device is so only as far as the host has it. */
 cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
 {
+	size_t unused;
+
 	if (!free || !total)
 		return device_error(cudaErrorInvalidValue);
+	unused = memory_unused(device_current());
 	*free = share_of_pages(_SC_AVPHYS_PAGES);
+	if (*free > unused)
+		*free = unused;
 	*total = device_memory_bytes();
 	return cudaSuccess;
 }
