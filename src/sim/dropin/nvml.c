@@ -427,15 +427,34 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
 	return result;
 }
 
-/* Memory is the host's, and free as far as the host has it. */
+/* Memory is the host's, and free as far as the host has it; CUDA tells that of the device of
+ * the current context. */
+static CUresult ask_memory(int device, size_t *free, size_t *total)
+{
+	const struct host_calls *calls = cohort_host_calls();
+	CUcontext context;
+	CUresult result = calls->cuDevicePrimaryCtxRetain(&context, device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = calls->cuCtxPushCurrent_v2(context);
+	if (result == CUDA_SUCCESS) {
+		result = calls->cuMemGetInfo_v2(free, total);
+		calls->cuCtxPopCurrent_v2(NULL);
+	}
+	calls->cuDevicePrimaryCtxRelease_v2(device);
+	return result;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
-	const nvmlReturn_t result = nvml_check(device, memory);
+	nvmlReturn_t result = nvml_check(device, memory);
 	size_t free = 0, total = 0;
 
+	if (!result)
+		result = result_of(ask_memory(number(device), &free, &total));
 	if (result)
 		return result;
-	cohort_host_calls()->cudaMemGetInfo(&free, &total);
 	*memory = (nvmlMemory_t){
 		.total = total,
 		.free = free,
