@@ -89,6 +89,8 @@ const char *nvmlErrorString(nvmlReturn_t result)
 		return "there is no driver";
 	case NVML_ERROR_FUNCTION_NOT_FOUND:
 		return "there is no such function";
+	case NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
+		return "the structure has another version";
 	case NVML_ERROR_UNKNOWN:
 		break;
 	}
@@ -111,6 +113,12 @@ nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 	    (uintptr_t)device >= (uintptr_t)(devices + device_count()))
 		return NVML_ERROR_INVALID_ARGUMENT;
 	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvml_check_version(unsigned int version, unsigned int wanted)
+{
+	return version == wanted ? NVML_SUCCESS
+	                         : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
 /* nvml_check() for calls that name no device. */
@@ -186,8 +194,11 @@ nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state)
 nvmlReturn_t
 nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *settings)
 {
-	const nvmlReturn_t result = check_system(settings);
+	nvmlReturn_t result = check_system(settings);
 
+	if (!result)
+		result = nvml_check_version(settings->version,
+		                            NVML_STRUCT_VERSION(*settings, 1));
 	if (result)
 		return result;
 	settings->environment = settings->ccFeature = 0;
@@ -381,8 +392,11 @@ nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
 {
 	nvmlPciInfo_t newest;
-	const nvmlReturn_t result = newest_pci(device, pci, &newest);
+	nvmlReturn_t result = newest_pci(device, pci, &newest);
 
+	if (!result)
+		result = nvml_check_version(pci->version,
+		                            NVML_STRUCT_VERSION(*pci, 1));
 	if (result)
 		return result;
 	*pci = (nvmlPciInfoExt_t){
@@ -469,6 +483,9 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
 	nvmlReturn_t result = nvml_check(device, memory);
 	nvmlMemory_t found;
 
+	if (!result)
+		result = nvml_check_version(memory->version,
+		                            NVML_STRUCT_VERSION(*memory, 2));
 	if (!result)
 		result = nvmlDeviceGetMemoryInfo(device, &found);
 	if (result)

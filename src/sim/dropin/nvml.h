@@ -22,8 +22,13 @@ typedef enum nvmlReturn_enum {
 	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 	NVML_ERROR_DRIVER_NOT_LOADED = 9,
 	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+	NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 	NVML_ERROR_UNKNOWN = 999,
 } nvmlReturn_t;
+
+/* What the version in a structure of that version is. */
+#define NVML_STRUCT_VERSION(type, version)                                     \
+	((unsigned int)sizeof(type) | (unsigned int)(version) << 24)
 
 typedef struct nvmlDevice_st *nvmlDevice_t;
 
@@ -98,6 +103,7 @@ typedef struct nvmlFieldValue_st {
 } nvmlFieldValue_t;
 
 #define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED 0
+#define NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED 0
 
 typedef struct nvmlGpuFabricInfo_st {
 	unsigned char clusterUuid[16];
@@ -115,6 +121,11 @@ typedef struct nvmlGpuFabricInfoV_st {
 	unsigned char state;
 	unsigned int healthMask;
 } nvmlGpuFabricInfoV_t;
+
+typedef struct nvmlGpuFabricInfo_v3_st {
+	nvmlGpuFabricInfoV_t v2;
+	unsigned char healthSummary;
+} nvmlGpuFabricInfo_v3_t;
 
 typedef struct nvmlConfComputeSystemState_st {
 	unsigned int environment, ccFeature, devToolsMode;
@@ -216,7 +227,9 @@ NVML_FUNCTIONS(NVML_PROTOTYPE)
 #undef NVML_PROTOTYPE
 COHORT_API const char *nvmlErrorString(nvmlReturn_t result);
 
-/* What keeps a call on @device from storing something in @out. */
+/* What keeps a call on @device from storing something in @out; or in a structure that
+ * has @version and must have @wanted. */
 nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out);
+nvmlReturn_t nvml_check_version(unsigned int version, unsigned int wanted);
 
 #endif

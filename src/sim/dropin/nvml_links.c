@@ -4,6 +4,8 @@
  * What connects devices, as NVML sees it
  */
 
+#include <stdbool.h>
+
 #include "sim/dropin/nvml.h"
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t from, nvmlDevice_t to,
@@ -170,14 +172,25 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
                                          nvmlGpuFabricInfoV_t *info)
 {
-	const nvmlReturn_t result = nvml_check(device, info);
+	nvmlReturn_t result = nvml_check(device, info);
+	bool is_v3;
 
-	if (!result)
-		*info = (nvmlGpuFabricInfoV_t){
-			.version = info->version,
-			.state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED,
-		};
-	return result;
+	if (result)
+		return result;
+	is_v3 = info->version == NVML_STRUCT_VERSION(nvmlGpuFabricInfo_v3_t, 3);
+	if (!is_v3)
+		result = nvml_check_version(info->version,
+		                            NVML_STRUCT_VERSION(*info, 2));
+	if (result)
+		return result;
+	*info = (nvmlGpuFabricInfoV_t){
+		.version = info->version,
+		.state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED,
+	};
+	if (is_v3)
+		((nvmlGpuFabricInfo_v3_t *)info)->healthSummary =
+			NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED;
+	return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, void *info)
