@@ -433,12 +433,14 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
 {
 	const nvmlReturn_t result = nvml_check(device, count);
 
-	(void)type;
-	(void)counter;
-	(void)location;
-	if (!result)
-		*count = 0;
-	return result;
+	if (result)
+		return result;
+	if (type >= NVML_MEMORY_ERROR_TYPE_COUNT ||
+	    counter >= NVML_ECC_COUNTER_TYPE_COUNT ||
+	    location >= NVML_MEMORY_LOCATION_COUNT)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*count = 0;
+	return NVML_SUCCESS;
 }
 
 /* Memory is the host's, and free as far as the host has it; CUDA tells that of the device of

@@ -85,6 +85,10 @@ typedef struct nvmlMemory_v2_st {
 	unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 
+#define NVML_MEMORY_ERROR_TYPE_COUNT 2
+#define NVML_ECC_COUNTER_TYPE_COUNT 2
+#define NVML_MEMORY_LOCATION_COUNT 8
+
 #define NVML_FI_DEV_NVLINK_LINK_COUNT 91
 #define NVML_FI_DEV_C2C_LINK_COUNT 170
 #define NVML_VALUE_TYPE_UNSIGNED_INT 1
