@@ -3,18 +3,12 @@
 /*
  * A client of the driver alone: contexts, memory, virtual memory, streams,
  * events, words in the order of a stream, and functions by their names
- *
- * It opens the driver itself and finds all else by cuGetProcAddress(), as NCCL
- * and the CUDA runtime do.
  */
 
 #include <cuda.h>
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+
+#include "driver.h"
 
 /* clang-format off */
 #define FUNCTIONS(X) \
@@ -46,65 +40,16 @@
 	X(cuGetErrorString)
 /* clang-format on */
 
-#define POINTER(name) static __typeof__(name) *p_##name;
 FUNCTIONS(POINTER)
-
-/* As the driver has had it since CUDA 12. */
-static CUresult (*get_address)(const char *name, void **out, int version,
-                               uint64_t flags,
-                               CUdriverProcAddressQueryResult *status);
-
-static void failed(int line, const char *what, int result)
-{
-	const char *name = NULL;
-
-	if (p_cuGetErrorName)
-		p_cuGetErrorName((CUresult)result, &name);
-	fprintf(stderr, "driver.c:%d: %s: %d, %s\n", line, what, result,
-	        name ? name : "?");
-	exit(1);
-}
-
-#define GIVES(wanted, call)                                                    \
-	do {                                                                   \
-		CUresult result_ = (call);                                     \
-                                                                               \
-		if (result_ != (wanted))                                       \
-			failed(__LINE__, #call, (int)result_);                 \
-	} while (0)
-#define CU(call) GIVES(CUDA_SUCCESS, p_##call)
-#define CHECK(condition)                                                       \
-	do {                                                                   \
-		if (!(condition))                                              \
-			failed(__LINE__, #condition, 0);                       \
-	} while (0)
 
 /* ---- by name ---------------------------------------------------------- */
 
-static void find(const char *name, int version, void *out)
+static void find_all(void)
 {
-	CUdriverProcAddressQueryResult status;
-	void *address = NULL;
-
-	if (get_address(name, &address, version, 0, &status) ||
-	    status != CU_GET_PROC_ADDRESS_SUCCESS || !address) {
-		fprintf(stderr, "driver.c: there is no %s\n", name);
-		exit(1);
-	}
-	memcpy(out, &address, sizeof(address));
-}
-
-static void open_driver(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-
-	CHECK(library);
-	*(void **)&get_address = dlsym(library, "cuGetProcAddress_v2");
-	CHECK(get_address);
-#define FIND(name) find(#name, CUDA_VERSION, &p_##name);
+	open_driver();
 	FUNCTIONS(FIND)
 	/* Since 13.0 one with another signature has this name. */
-	find("cuCtxSynchronize", 12000, &p_cuCtxSynchronize);
+	find("cuCtxSynchronize", 12000, 0, &p_cuCtxSynchronize);
 }
 
 static void names(void)
@@ -461,7 +406,7 @@ int main(void)
 	CUcontext primary;
 	int i, n;
 
-	open_driver();
+	find_all();
 	names();
 	n = devices();
 	contexts();
