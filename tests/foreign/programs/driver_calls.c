@@ -662,6 +662,29 @@ static void other_processes(void)
 	CU(cuMemFree(memory));
 }
 
+/* In the forms for a thread's own stream. */
+static void kernels_of_threads(CUfunction function)
+{
+	__typeof__(p_cuLaunchCooperativeKernel) cooperative;
+	__typeof__(p_cuLaunchKernelEx) by_config;
+	__typeof__(p_cuLaunchKernel) plain;
+	CUlaunchConfig config;
+
+	*(void **)&plain = dlsym(driver_library, "cuLaunchKernel_ptsz");
+	*(void **)&cooperative =
+		dlsym(driver_library, "cuLaunchCooperativeKernel_ptsz");
+	*(void **)&by_config = dlsym(driver_library, "cuLaunchKernelEx_ptsz");
+	CHECK(plain && cooperative && by_config);
+	memset(&config, 0, sizeof(config));
+	GIVES(CUDA_ERROR_NOT_SUPPORTED,
+	      plain(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	GIVES(CUDA_ERROR_NOT_SUPPORTED,
+	      cooperative(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL));
+	GIVES(CUDA_ERROR_NOT_SUPPORTED,
+	      by_config(&config, function, NULL, NULL));
+	GIVES(CUDA_ERROR_INVALID_VALUE, by_config(NULL, function, NULL, NULL));
+}
+
 /* There are no kernels, which is said once, by the name of what was called first. */
 static void kernels(void)
 {
@@ -686,6 +709,7 @@ static void kernels(void)
 	CHECK(!fgets(line, sizeof(line), said));
 	fclose(said);
 	close(before);
+	kernels_of_threads(function);
 	memset(&config, 0, sizeof(config));
 	GIVES(CUDA_ERROR_INVALID_VALUE,
 	      p_cuLaunchKernelEx(NULL, function, NULL, NULL));

@@ -216,8 +216,10 @@ static void graphs(void)
 
 static void drivers_functions(void)
 {
+	cudaError_t (*newest)(const char *, void **, unsigned long long,
+	                      enum cudaDriverEntryPointQueryResult *);
 	enum cudaDriverEntryPointQueryResult status;
-	void *plain = NULL, *own = NULL, *legacy = NULL;
+	void *plain = NULL, *own = NULL, *legacy = NULL, *same = NULL;
 
 	CUDA(own_cudaGetDriverEntryPointByVersion("cuStreamQuery", &own, 12050,
 	                                          cudaEnableDefault, &status));
@@ -227,6 +229,9 @@ static void drivers_functions(void)
 	CUDA(own_cudaGetDriverEntryPointByVersion("cuInit", &plain, 12050,
 	                                          cudaEnableDefault, &status));
 	CHECK(plain && own && legacy && own != legacy);
+	find("cudaGetDriverEntryPoint", &newest);
+	CUDA(newest("cuStreamQuery", &same, cudaEnableDefault, &status));
+	CHECK(same == own);
 }
 
 /* ---- what there is not, and what changes nothing ---------------------- */
@@ -243,6 +248,7 @@ static void kernels(void)
 		"cudaFuncGetName",
 		"cudaFuncSetAttribute",
 		"cudaFuncSetCacheConfig",
+		"cudaFuncSetSharedMemConfig",
 		"cudaOccupancyAvailableDynamicSMemPerBlock",
 		"cudaOccupancyMaxActiveBlocksPerMultiprocessor",
 		"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
@@ -254,6 +260,8 @@ static void kernels(void)
 		"cudaLaunchKernel_ptsz",
 		"cudaLaunchCooperativeKernel",
 		"cudaLaunchCooperativeKernel_ptsz",
+		"__cudaLaunchKernel",
+		"__cudaLaunchKernel_ptsz",
 	};
 	cudaError_t (*ask)(const void *, const void *, int, size_t);
 	cudaError_t (*launch)(const void *, struct three, struct three, void **,
@@ -271,6 +279,34 @@ static void kernels(void)
 		                        cudaErrorNotSupported);
 	}
 	CHECK(cudaGetLastError() == cudaErrorNotSupported);
+	*(void **)&ask = dlsym(RTLD_DEFAULT, "cudaLaunchKernelExC_ptsz");
+	CHECK(ask && ask(NULL, &one, 0, 0) == cudaErrorNotSupported);
+	CHECK(cudaGetLastError() == cudaErrorNotSupported);
+}
+
+/* What a compiler puts into a program with kernels: it may start. */
+static void registered(void)
+{
+	static const char *const names[] = {
+		"__cudaRegisterHostVar",
+		"__cudaRegisterManagedVar",
+	};
+	cudaError_t (*get)(const void **kernel, const void *host);
+	void (*enter)(void *, void *, void *, void *, int, size_t, int, int);
+	const void *kernel = NULL;
+	char (*start)(void **module);
+	size_t i;
+
+	*(void **)&start = dlsym(RTLD_DEFAULT, "__cudaInitModule");
+	CHECK(start && start(NULL));
+	*(void **)&get = dlsym(RTLD_DEFAULT, "__cudaGetKernel");
+	CHECK(get && !get(&kernel, &names) && kernel == &names);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*(void **)&enter = dlsym(RTLD_DEFAULT, names[i]);
+		CHECK(enter);
+		enter(NULL, NULL, NULL, NULL, 0, 0, 0, 0);
+	}
+	CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 static void other_processes(void)
@@ -354,6 +390,7 @@ int main(void)
 	graphs();
 	drivers_functions();
 	kernels();
+	registered();
 	other_processes();
 	user_objects();
 	CUDA(cudaStreamDestroy(other));

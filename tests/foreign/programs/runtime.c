@@ -45,6 +45,10 @@ static void properties(int n)
 		if (value)
 			CUDA(cudaDeviceEnablePeerAccess(0, 0));
 	}
+	CUDA(cudaChooseDevice(&device, &properties));
+	CHECK(device >= 0 && device < n);
+	CHECK(cudaChooseDevice(NULL, &properties) == cudaErrorInvalidValue);
+	CHECK(cudaChooseDevice(&device, NULL) == cudaErrorInvalidValue);
 	CHECK(cudaSetDevice(n) == cudaErrorInvalidDevice);
 	CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
 	CHECK(cudaGetLastError() == cudaSuccess);
