@@ -441,6 +441,24 @@ static void advice(void)
 
 /* ---- addresses -------------------------------------------------------- */
 
+/* That copies of the memory are to be so is remembered. */
+static void synchronous(CUdeviceptr memory)
+{
+	unsigned int sync = 1, got = 0;
+
+	CU(cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+	                         memory));
+	CU(cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+	                         memory));
+	CHECK(got == 1);
+	GIVES(CUDA_ERROR_INVALID_VALUE,
+	      p_cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_MAPPED,
+	                              memory));
+	GIVES(CUDA_ERROR_INVALID_VALUE,
+	      p_cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+	                              (CUdeviceptr)(uintptr_t)&memory));
+}
+
 static void attributes(void)
 {
 	CUpointer_attribute list[] = {
@@ -453,7 +471,6 @@ static void attributes(void)
 	} small = { 9, 9 };
 	size_t range = 9;
 	void *host = &range, *values[] = { &small, &range, &host };
-	unsigned int sync = 1, got = 0;
 	CUdeviceptr memory;
 
 	CU(cuMemAlloc(&memory, 64));
@@ -473,39 +490,19 @@ static void attributes(void)
 	      p_cuPointerGetAttributes(3, list, values, memory));
 	GIVES(CUDA_ERROR_INVALID_VALUE,
 	      p_cuPointerGetAttributes(0, list, values, memory));
-	CU(cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-	                         memory));
-	CU(cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-	                         memory));
-	CHECK(got == 1);
-	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_MAPPED,
-	                              memory));
-	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-	                              (CUdeviceptr)(uintptr_t)&memory));
+	synchronous(memory);
 	CU(cuMemFree(memory));
 }
 
-/* What is mapped for the host's handles alone, and for one device to read. */
-static void mapped(void)
+/* The first device may read what is mapped, and nobody else anything. */
+static void read_only(CUdeviceptr start, size_t bytes)
 {
-	const size_t bytes = 2 * 1024 * 1024;
-	CUmemGenericAllocationHandle handle;
 	unsigned long long flags;
-	CUmemAllocationProp prop;
 	CUmemAccessDesc access;
-	CUdeviceptr start;
 	int value;
 
-	memset(&prop, 0, sizeof(prop));
-	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	CU(cuMemCreate(&handle, bytes, &prop, 0));
-	CU(cuMemAddressReserve(&start, bytes, 0, 0, 0));
-	CU(cuMemMap(start, bytes, 0, handle, 0));
 	memset(&access, 0, sizeof(access));
-	access.location = prop.location;
+	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
 	CU(cuMemSetAccess(start, bytes, &access, 1));
 	CU(cuMemGetAccess(&flags, &access.location, start));
@@ -528,6 +525,23 @@ static void mapped(void)
 	CU(cuPointerGetAttribute(
 		&value, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, start));
 	CHECK(!value);
+}
+
+/* Without a handle for other processes. */
+static void mapped(void)
+{
+	const size_t bytes = 2 * 1024 * 1024;
+	CUmemGenericAllocationHandle handle;
+	CUmemAllocationProp prop;
+	CUdeviceptr start;
+
+	memset(&prop, 0, sizeof(prop));
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	CU(cuMemCreate(&handle, bytes, &prop, 0));
+	CU(cuMemAddressReserve(&start, bytes, 0, 0, 0));
+	CU(cuMemMap(start, bytes, 0, handle, 0));
+	read_only(start, bytes);
 	CU(cuMemUnmap(start, bytes));
 	CU(cuMemAddressFree(start, bytes));
 	CU(cuMemRelease(handle));

@@ -241,6 +241,15 @@ struct three {
 };
 
 /* They are told by their symbols alone: there are no kernels. */
+static const char *const launches[] = {
+	"cudaLaunchKernel",
+	"cudaLaunchKernel_ptsz",
+	"cudaLaunchCooperativeKernel",
+	"cudaLaunchCooperativeKernel_ptsz",
+	"__cudaLaunchKernel",
+	"__cudaLaunchKernel_ptsz",
+};
+
 static void kernels(void)
 {
 	static const char *const questions[] = {
@@ -254,14 +263,6 @@ static void kernels(void)
 		"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
 		"cudaOccupancyMaxActiveClusters",
 		"cudaOccupancyMaxPotentialClusterSize",
-	};
-	static const char *const launches[] = {
-		"cudaLaunchKernel",
-		"cudaLaunchKernel_ptsz",
-		"cudaLaunchCooperativeKernel",
-		"cudaLaunchCooperativeKernel_ptsz",
-		"__cudaLaunchKernel",
-		"__cudaLaunchKernel_ptsz",
 	};
 	cudaError_t (*ask)(const void *, const void *, int, size_t);
 	cudaError_t (*launch)(const void *, struct three, struct three, void **,
