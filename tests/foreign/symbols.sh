@@ -61,7 +61,8 @@ exports() {
 
 drop_in=$lib/drop-in
 exports "$drop_in/libcohort-host.so" >"$scratch/host"
-printf '%s\n' cohort_host_calls cohort_host_knobs cohort_host_set_launcher |
+printf '%s\n' cohort_host_calls cohort_host_knobs cohort_host_may_use \
+	cohort_host_set_launcher |
 	same "the host's functions" - "$scratch/host"
 
 names 'NCCL_FUNCTIONS(LISTED) ncclResetDebugInit' >"$scratch/listed"
