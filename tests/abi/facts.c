@@ -422,6 +422,8 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_OFFSET(CUDA_MEMCPY2D, dstMemoryType),
 	ABI_OFFSET(CUDA_MEMCPY2D, dstDevice),
 	ABI_OFFSET(CUDA_MEMCPY2D, Height),
+	ABI_OFFSET(CUctxCreateParams, numExecAffinityParams),
+	ABI_OFFSET(CUctxCreateParams, cigParams),
 	ABI_OFFSET(CUmemAllocationProp, requestedHandleTypes),
 	ABI_OFFSET(CUmemAllocationProp, location),
 	ABI_OFFSET(CUmemAllocationProp, allocFlags),

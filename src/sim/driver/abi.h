@@ -60,7 +60,13 @@ typedef enum CUdevice_attribute_enum {
 } CUdevice_attribute;
 
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
-typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUctxCigParam_st CUctxCigParam;
+
+typedef struct CUctxCreateParams_st {
+	CUexecAffinityParam *execAffinityParams;
+	int numExecAffinityParams;
+	CUctxCigParam *cigParams;
+} CUctxCreateParams;
 
 /* Macros here, an enumeration in CUDA. */
 #define CU_CTX_SCHED_MASK 0x07U

@@ -295,8 +295,13 @@ CUresult driver_cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
 CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
                                unsigned int flags, CUdevice device)
 {
-	return driver_cuCtxCreate_v3(context, (CUexecAffinityParam *)params, 0,
-	                             flags, device);
+	if (!params)
+		return driver_cuCtxCreate_v2(context, flags, device);
+	if (params->cigParams)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return driver_cuCtxCreate_v3(context, params->execAffinityParams,
+	                             params->numExecAffinityParams, flags,
+	                             device);
 }
 
 CUresult driver_cuCtxDestroy_v2(CUcontext context)

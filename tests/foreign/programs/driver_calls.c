@@ -121,6 +121,20 @@ static void primary_flags(void)
 	CHECK(!flags);
 }
 
+/* Parameters that ask for nothing special are none. */
+static CUcontext create_plain(void)
+{
+	CUctxCreateParams params;
+	CUcontext context;
+
+	memset(&params, 0, sizeof(params));
+	params.numExecAffinityParams = 1;
+	GIVES(CUDA_ERROR_NOT_SUPPORTED, p_cuCtxCreate(&context, &params, 0, 0));
+	params.numExecAffinityParams = 0;
+	CU(cuCtxCreate(&context, &params, CU_CTX_SCHED_SPIN, 0));
+	return context;
+}
+
 static void context_facts(void)
 {
 	unsigned long long one, two;
@@ -128,7 +142,7 @@ static void context_facts(void)
 	CUfunc_cache config;
 	CUcontext other;
 
-	CU(cuCtxCreate(&other, NULL, CU_CTX_SCHED_SPIN, 0));
+	other = create_plain();
 	CU(cuCtxGetFlags(&flags));
 	CHECK(flags & CU_CTX_SCHED_SPIN);
 	CU(cuCtxSetFlags(0));
