@@ -18,7 +18,8 @@
 #	sockets     through sockets (NCCL_SHM_DISABLE=1, too)
 #	cudamalloc  without virtual memory (NCCL_CUMEM_ENABLE=0)
 #	processes   ranks in several processes
-#	scenes      what NVIDIA's NCCL and the simulator's own do in many small scenes
+#	scenes      what NVIDIA's NCCL and the simulator's own do in many small scenes, and
+#	            random calls, aborts and ends of several communicators at once
 #
 # TEST_JOBS: programs at a time, 6 if unset, because they wait for NCCL most of the time.
 # TEST_TIMEOUT: as for run-tests.sh.
@@ -156,7 +157,8 @@ use_mode() {
 		programs stress abort respawn
 		;;
 	scenes)
-		commands+=("python3 tests/foreign/differ.py $out")
+		commands+=("python3 tests/foreign/differ.py $out"
+			"python3 tests/foreign/differ.py $out --mix 20")
 		;;
 	processes)
 		variables=

@@ -48,15 +48,16 @@ enum cohort_bootstrap_kind {
 	 *
 	 *   COHORT_PROCESS, COHORT_PROCESSES     and COHORT_JOB
 	 *   OMPI_COMM_WORLD_RANK, _SIZE          and PMIX_NAMESPACE    mpirun
-	 *   SLURM_PROCID, SLURM_NTASKS           and SLURM_JOB_ID      srun
-	 *   PMI_RANK, PMI_SIZE                   and the parent        mpiexec
 	 *   RANK, WORLD_SIZE                     and MASTER_PORT       torchrun
+	 *   SLURM_PROCID, SLURM_STEP_NUM_TASKS   and SLURM_JOB_ID      srun
+	 *   PMI_RANK, PMI_SIZE                   and the parent        mpiexec
 	 *
-	 * The third one tells two jobs apart.  Where the launcher says that some
+	 * The variable on the right tells two jobs apart; "the parent" is the
+	 * number of the parent process.  Where the launcher says that some
 	 * processes are on other machines, that is COHORT_UNSUPPORTED.
 	 *
-	 * Processes that open several groups of one name open them in the same
-	 * order.
+	 * Groups of one name are opened one after the other (COHORT_STATE), in
+	 * the same order in all processes.
 	 */
 	COHORT_BOOTSTRAP_ENV = 2,
 };
@@ -64,10 +65,11 @@ enum cohort_bootstrap_kind {
 /*
  * struct cohort_bootstrap - how this process finds the others
  *
- * The functions are those of UCC's table ucc_oob_coll_t.  Each answers 0 when it
- * is done; req_test may answer 1, which is "not yet", and is asked again;
- * anything else is an error.  They are called by one thread at a time, the one
- * that opens or respawns the group.
+ * The functions are those of UCC's table ucc_oob_coll_t.  allgather answers 0
+ * once it has begun; req_test 0 when all have come, and 1 for "not yet"; anything
+ * else is an error.  What req_free answers is not read.  They are called by one
+ * thread at a time, the one that opens or respawns the group.  All processes must
+ * have the same version of the library.
  */
 struct cohort_bootstrap {
 	size_t size; /* sizeof(struct cohort_bootstrap) */
@@ -83,7 +85,7 @@ struct cohort_bootstrap {
 	 * @info:    the field below
 	 * @request: to be set to what req_test and req_free take
 	 *
-	 * Returns at once: what blocks here is bounded by no deadline.
+	 * Must not block: no deadline ends it.
 	 */
 	int (*allgather)(void *send, void *recv, size_t bytes, void *info,
 	                 void **request);
@@ -93,7 +95,7 @@ struct cohort_bootstrap {
 	 * done when the deadline has passed is left as it is: its buffers stay
 	 * allocated. */
 	int (*req_free)(void *request);
-	void *info; /* passed to allgather */
+	void *info; /* passed to allgather; valid until the group is closed */
 };
 
 /* A process of a group. */

@@ -39,9 +39,13 @@ struct cohort_comm;
  *
  * With options.bootstrap the group has ranks in other processes, too, and each
  * process opens it over its own devices (cohort/bootstrap.h).  It meets the
- * others, connects, and meets them again: all processes have the group, or none
- * has.  Each of the three takes up to the init deadline, and the last one twice
- * that, as another process may still be connecting.
+ * others, connects, and meets them again: if one process cannot open it, none has
+ * it, and each answers with that one's error.  (Only if the last exchange fails
+ * in some processes, as when one dies then, may others have the group; its calls
+ * stall.  And on_abort and on_verdict may be told of the end of a generation that
+ * open does not return.)  The meeting and the connecting take up to the init
+ * deadline each, and the second meeting up to twice that, as others may still be
+ * connecting.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
@@ -191,11 +195,14 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * worker that was abandoned may still be on its device: if its rank is kept,
  * two threads work for that device.
  *
- * With options.bootstrap every process respawns its group, and goes on without
- * all the ranks that any of them names; each must keep a rank.  They meet before
- * and after, as in cohort_group_open(), with the same errors.  So all processes
- * must still be there: one that has died ends the respawn of the others, and a
- * meeting that has failed is the last one of the group (COHORT_STATE).
+ * With options.bootstrap every process aborts its group, if it has no cause
+ * there, and respawns it.  They go on without all the ranks that any of them
+ * names; each must keep a rank.  They meet before and after, as in
+ * cohort_group_open(), with the same errors, and wait for each other up to the
+ * init deadline and two abort deadlines.  So all processes must still be there:
+ * one that has died ends the respawn of the others, and a meeting that did not
+ * come about is the last one of the group (COHORT_STATE): close it, and open
+ * another.
  *
  * One thread at a time; no thread may be inside a split or group-level call.
  * Blocks until the former generation is reclaimed, up to the abort deadline,

@@ -6,8 +6,8 @@
  * the others know who is there.
  *
  * In round k each process writes its record to half k % 2 of its slot, and then
- * k to its round.  Nobody can be more than one round ahead, so that the other
- * half is still there to be read.
+ * k to its round.  Nobody can be more than one round ahead, so nobody overwrites a
+ * half that is still being read.
  */
 
 #include "api/environment_bootstrap.h"
@@ -25,6 +25,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "core/cause.h"
 
@@ -47,8 +49,7 @@ struct slot {
 struct environment_bootstrap {
 	/* Guarded by lock. */
 	struct environment_bootstrap *next;
-	uint64_t name;   /* a hash of job and group */
-	unsigned number; /* of the group among those of the name */
+	uint64_t name; /* a hash of job and group */
 
 	int process, processes;
 	size_t bytes, slot_bytes, file_bytes;
@@ -58,6 +59,7 @@ struct environment_bootstrap {
 	uint64_t round;   /* of the last request */
 	void *recv;       /* of that */
 	int gone;         /* the process whose end has failed it, -1: none */
+	bool is_in;       /* it has its slot */
 	bool is_complete; /* a round was done: all have the file open */
 };
 
@@ -76,10 +78,11 @@ static const struct launcher {
 	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB", NULL, NULL },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
-	{ "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", NULL,
-	  "SLURM_NNODES" },
-	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL },
+	/* Before srun's, whose variables torchrun inherits in a batch script. */
 	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL },
+	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
+	  "SLURM_STEP_NUM_NODES" },
+	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL },
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
@@ -153,68 +156,25 @@ static uint64_t hash(uint64_t h, const char *text)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: who has a file open, and how many groups of each name the
- * process has opened. */
+/* Guarded by lock: those whose file has a name, or may have.  Locks of a file are
+ * the process's, so that it opens each file once. */
 static struct environment_bootstrap *list;
-static struct name {
-	struct name *next;
-	uint64_t name;
-	unsigned opened;
-} * names;
 
-static struct name *find_name_locked(uint64_t name)
+static int enlist(struct environment_bootstrap *e)
 {
-	struct name *n = names;
-
-	while (n && n->name != name)
-		n = n->next;
-	return n;
-}
-
-static bool is_listed_locked(uint64_t name, unsigned number)
-{
-	const struct environment_bootstrap *e = list;
-
-	while (e && (e->name != name || e->number != number))
-		e = e->next;
-	return e;
-}
-
-/* Give the group the next number that no other one of its name has.  A group
- * that fails to open leaves its number to the next try. */
-static int number_group(struct environment_bootstrap *e)
-{
-	struct name *n;
+	const struct environment_bootstrap *other;
 
 	pthread_mutex_lock(&lock);
-	n = find_name_locked(e->name);
-	if (!n && (n = calloc(1, sizeof(*n)))) {
-		*n = (struct name){ .next = names, .name = e->name };
-		names = n;
-	}
-	if (n) {
-		e->number = n->opened;
-		while (is_listed_locked(e->name, e->number))
-			e->number++;
+	for (other = list; other && other->name != e->name; other = other->next)
+		;
+	if (!other) {
 		e->next = list;
 		list = e;
 	}
 	pthread_mutex_unlock(&lock);
-	return n ? COHORT_OK
-	         : error_set(COHORT_NO_MEMORY, "no memory for a group");
-}
-
-void environment_bootstrap_opened(struct environment_bootstrap *e)
-{
-	struct name *n;
-
-	if (!e)
-		return;
-	pthread_mutex_lock(&lock);
-	n = find_name_locked(e->name);
-	if (n->opened <= e->number)
-		n->opened = e->number + 1;
-	pthread_mutex_unlock(&lock);
+	return !other ? COHORT_OK
+	              : error_set(COHORT_STATE,
+	                          "another group of the name is being opened");
 }
 
 static void unlist(struct environment_bootstrap *e)
@@ -237,7 +197,6 @@ static int name_file(struct environment_bootstrap *e, const struct launcher *l,
 	const char *restart = getenv("TORCHELASTIC_RESTART_COUNT");
 	char parent[32];
 	uint64_t h = UINT64_C(14695981039346656037);
-	int rc;
 
 	snprintf(parent, sizeof(parent), "%d", (int)getppid());
 	h = hash(h, l->rank);
@@ -246,45 +205,56 @@ static int name_file(struct environment_bootstrap *e, const struct launcher *l,
 	h = hash(h, run ? run : "");
 	h = hash(h, restart ? restart : "");
 	e->name = hash(h, name);
-	rc = number_group(e);
-	snprintf(e->path, sizeof(e->path), "/cohort-%u-%016llx-%u",
-	         (unsigned)geteuid(), (unsigned long long)e->name, e->number);
-	return rc;
+	snprintf(e->path, sizeof(e->path), "/cohort-%u-%016llx",
+	         (unsigned)geteuid(), (unsigned long long)e->name);
+	return enlist(e);
 }
 
 /* ---- locks ------------------------------------------------------------- */
 
-/* The byte that is locked while the file is made or left. */
-static int door(const struct environment_bootstrap *e)
-{
-	return e->processes;
-}
+/* The byte that is locked while the file is made or left, whatever number of
+ * processes it is for; and the byte that a process holds. */
+#define DOOR 0
+#define SLOT(process) (1 + (process))
 
-static bool lock_byte(const struct environment_bootstrap *e, int byte, int type,
-                      int command)
+static struct flock range(int type, int first, int count)
 {
-	struct flock l = {
+	return (struct flock){
 		.l_type = (short)type,
 		.l_whence = SEEK_SET,
-		.l_start = byte,
-		.l_len = 1,
+		.l_start = first,
+		.l_len = count, /* 0: all that follow */
 	};
+}
 
-	while (fcntl(e->file, command, &l))
-		if (errno != EINTR)
+/* Does not wait. */
+static bool lock_byte(const struct environment_bootstrap *e, int byte, int type)
+{
+	struct flock l = range(type, byte, 1);
+
+	return fcntl(e->file, F_SETLK, &l) == 0;
+}
+
+/* A process holds the door for a moment, unless it is stopped there. */
+#define DOOR_NS (10 * UINT64_C(1000000000))
+
+static bool lock_door(const struct environment_bootstrap *e)
+{
+	const uint64_t deadline = clock_deadline(DOOR_NS);
+	struct backoff b = BACKOFF;
+
+	while (!lock_byte(e, DOOR, F_WRLCK)) {
+		if (clock_now() >= deadline)
 			return false;
+		backoff_wait(&b, deadline);
+	}
 	return true;
 }
 
-/* The process that holds @byte, 0: none but this one does. */
-static pid_t holder(const struct environment_bootstrap *e, int byte)
+/* Another process that holds one of these bytes, 0: none does. */
+static pid_t holder(const struct environment_bootstrap *e, int first, int count)
 {
-	struct flock l = {
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = byte,
-		.l_len = 1,
-	};
+	struct flock l = range(F_WRLCK, first, count);
 
 	/* A holder in another namespace of processes has number 0 or -1 here. */
 	if (fcntl(e->file, F_GETLK, &l) || l.l_type == F_UNLCK)
@@ -292,15 +262,9 @@ static pid_t holder(const struct environment_bootstrap *e, int byte)
 	return l.l_pid > 0 ? l.l_pid : -1;
 }
 
-/* True if no other process has a slot: locks of this one do not hold it up. */
 static bool is_alone(const struct environment_bootstrap *e)
 {
-	int i;
-
-	for (i = 0; i < e->processes; i++)
-		if (holder(e, i))
-			return false;
-	return true;
+	return !holder(e, SLOT(0), 0);
 }
 
 /* ---- the file ---------------------------------------------------------- */
@@ -332,12 +296,19 @@ static int begin(struct environment_bootstrap *e)
 {
 	const struct header own = { FILE_MAGIC, (uint32_t)e->processes,
 		                    e->bytes };
+	const bool is_first = is_alone(e);
 	struct stat s;
+	int err = 0;
 
-	if (is_alone(e) &&
-	    (ftruncate(e->file, 0) || ftruncate(e->file, (off_t)e->file_bytes)))
+	/* Memory that is there: a full /dev/shm is an error, not a SIGBUS. */
+	if (is_first)
+		err = ftruncate(e->file, 0)
+		              ? errno
+		              : posix_fallocate(e->file, 0,
+		                                (off_t)e->file_bytes);
+	if (err)
 		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-		                 strerror(errno));
+		                 strerror(err));
 	if (fstat(e->file, &s) || s.st_size != (off_t)e->file_bytes)
 		return error_set(
 			COHORT_INVALID,
@@ -352,19 +323,26 @@ static int begin(struct environment_bootstrap *e)
 		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
 		                 strerror(errno));
 	}
-	if (!lock_byte(e, e->process, F_WRLCK, F_SETLK))
+	if (holder(e, SLOT(e->process), 1))
 		return error_set(COHORT_INVALID,
 		                 "process %d of the job is there already, as "
 		                 "pid %d",
-		                 e->process, (int)holder(e, e->process));
-	if (is_alone(e))
+		                 e->process,
+		                 (int)holder(e, SLOT(e->process), 1));
+	if (!lock_byte(e, SLOT(e->process), F_WRLCK))
+		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+		                 strerror(errno));
+	if (is_first)
 		memcpy(e->memory, &own, sizeof(own));
 	else if (memcmp(e->memory, &own, sizeof(own)) != 0)
 		return error_set(COHORT_INVALID,
 		                 "/dev/shm%s is not of this version of the "
 		                 "library",
 		                 e->path);
+	/* What an earlier process of the number has told is void. */
+	atomic_store(&slot(e, e->process)->round, 0);
 	atomic_store(&slot(e, e->process)->pid, (uint64_t)getpid());
+	e->is_in = true;
 	return COHORT_OK;
 }
 
@@ -390,10 +368,14 @@ static int open_file(struct environment_bootstrap *e)
 			return error_set(COHORT_SYSTEM, "/dev/shm%s: %s",
 			                 e->path, strerror(errno));
 		rc = file_check(e);
-		if (rc == COHORT_OK &&
-		    !lock_byte(e, door(e), F_WRLCK, F_SETLKW))
-			rc = error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-			               strerror(errno));
+		if (rc != COHORT_OK) { /* touch no lock of it */
+			close(e->file);
+			e->file = -1;
+		} else if (!lock_door(e)) {
+			rc = error_set(COHORT_SYSTEM,
+			               "/dev/shm%s is locked by pid %d",
+			               e->path, (int)holder(e, DOOR, 1));
+		}
 	} while (rc == COHORT_OK && is_removed(e));
 	return rc;
 }
@@ -416,9 +398,11 @@ static void all_have_come(struct environment_bootstrap *e)
 	if (e->is_complete)
 		return;
 	e->is_complete = true;
-	lock_byte(e, door(e), F_WRLCK, F_SETLKW);
-	remove_name(e);
-	lock_byte(e, door(e), F_UNLCK, F_SETLK);
+	if (lock_door(e)) {
+		remove_name(e);
+		lock_byte(e, DOOR, F_UNLCK);
+	}
+	unlist(e);
 }
 
 /* Close the file, which gives back its locks. */
@@ -426,8 +410,9 @@ static void leave(struct environment_bootstrap *e)
 {
 	if (e->file < 0)
 		return;
-	lock_byte(e, door(e), F_WRLCK, F_SETLKW);
-	if (e->is_complete || is_alone(e))
+	if (e->is_in && !e->is_complete)
+		atomic_store(&slot(e, e->process)->round, 0);
+	if (lock_door(e) && (e->is_complete || is_alone(e)))
 		remove_name(e);
 	if (e->memory)
 		munmap(e->memory, e->file_bytes);
@@ -462,12 +447,12 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	return 0;
 }
 
-/* True if process @i came once and has ended.  It may have come to this round
- * before that. */
+/* True if process @i has been here, and has ended without coming to this
+ * round. */
 static bool has_ended(const struct environment_bootstrap *e, int i)
 {
 	return atomic_load(&slot(e, i)->pid) && i != e->process &&
-	       !holder(e, i) && !has_come(e, i);
+	       !holder(e, SLOT(i), 1) && !has_come(e, i);
 }
 
 static int test(void *request)
@@ -527,7 +512,7 @@ static int create(struct environment_bootstrap *e, const char *name,
 	if (rc == COHORT_OK)
 		rc = begin(e);
 	if (e->file >= 0)
-		lock_byte(e, door(e), F_UNLCK, F_SETLK);
+		lock_byte(e, DOOR, F_UNLCK);
 	return rc;
 }
 

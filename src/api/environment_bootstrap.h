@@ -25,9 +25,6 @@ int environment_bootstrap_create(const char *name, size_t bytes,
                                  struct cohort_bootstrap *table,
                                  struct environment_bootstrap **out);
 
-/* The group is open: the next one of the name has another file. */
-void environment_bootstrap_opened(struct environment_bootstrap *e);
-
 /* Leave the others.  NULL: nothing happens. */
 void environment_bootstrap_free(struct environment_bootstrap *e);
 

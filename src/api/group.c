@@ -128,12 +128,20 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 		                      (int64_t)o->many_flat_below },
 	};
 
+	uint64_t timeout = o->deadlines.init_ns;
+
 	if (!g->processes)
 		return status;
 	if (lost)
 		memcpy(mine.lost, lost, sizeof(mine.lost));
-	return processes_meet(g->processes, status, &mine, g->platform,
-	                      o->deadlines.init_ns, part);
+	/* Another process may wait for the end of its former generation, and
+	 * then of what was split from that. */
+	if (atomic_load(&g->now))
+		timeout =
+			clock_after(clock_after(timeout, o->deadlines.abort_ns),
+		                    o->deadlines.abort_ns);
+	return processes_meet(g->processes, status, &mine, g->platform, timeout,
+	                      part);
 }
 
 /* End a generation that some other process does not have. */

@@ -82,7 +82,8 @@ int cohort_group_free(struct cohort_group *group, void *memory[])
 
 void *cohort_group_stream(const struct cohort_group *group, int rank)
 {
-	const struct clique *q = group ? group_clique(group) : NULL;
+	const struct cohort_comm *c =
+		group ? clique_rank(group_clique(group), rank) : NULL;
 
-	return q && rank >= 0 && rank < q->size ? q->comms[rank].stream : NULL;
+	return c ? c->stream : NULL;
 }

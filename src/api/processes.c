@@ -18,7 +18,12 @@
 #include "base/text.h"
 #include "core/native.h"
 
-#define RECORD_MAGIC UINT32_C(0x63685072)
+/* What an exchange is for, which begins its records. */
+enum purpose {
+	MEETING = 0x63685072,
+	SHARING_ID,
+	AGREEING,
+};
 
 /* The processes of one generation. */
 struct facts {
@@ -40,8 +45,9 @@ struct processes {
 	struct facts *next; /* of a generation that is being opened, or NULL */
 };
 
-/* One exchange: the bootstrap may write to it as long as it is not done. */
+/* One exchange.  Until its request is done, the bootstrap may write to it. */
 struct exchange {
+	struct exchange *next_left;
 	struct process_record mine;
 	struct process_record all[];
 };
@@ -191,25 +197,38 @@ static int gather(struct processes *p, struct exchange *e, uint64_t timeout_ns,
 }
 
 /* Make the texts of records end, and check that these are records. */
-static int records_check(struct process_record *all, int n)
+static int records_check(enum purpose purpose, struct process_record *all,
+                         int n)
 {
 	int i;
 
 	for (i = 0; i < n; i++) {
 		all[i].error[sizeof(all[i].error) - 1] = '\0';
 		all[i].host[sizeof(all[i].host) - 1] = '\0';
-		if (all[i].magic != RECORD_MAGIC)
-			return error_set(COHORT_INVALID,
-			                 "process %d has another version of "
-			                 "the library, or the bootstrap has "
-			                 "not brought what it sent",
-			                 i);
+		if (all[i].purpose != (uint32_t)purpose)
+			return error_set(
+				COHORT_INVALID,
+				"process %d has another version of "
+				"the library, or is at another call, "
+				"or the bootstrap has not brought what "
+				"it sent",
+				i);
 	}
 	return COHORT_OK;
 }
 
-static int exchange(struct processes *p, const struct process_record *mine,
-                    uint64_t timeout_ns, struct exchange **out)
+/* Keep an exchange that the bootstrap may still write to, for ever. */
+static void keep(struct exchange *e)
+{
+	/* Atomic; all that were left. */
+	static struct exchange *_Atomic left;
+
+	e->next_left = atomic_exchange(&left, e);
+}
+
+static int exchange(struct processes *p, enum purpose purpose,
+                    const struct process_record *mine, uint64_t timeout_ns,
+                    struct exchange **out)
 {
 	const size_t n = (size_t)p->table.processes;
 	struct exchange *e;
@@ -225,16 +244,24 @@ static int exchange(struct processes *p, const struct process_record *mine,
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %zu processes", n);
 	e->mine = *mine;
-	e->mine.magic = RECORD_MAGIC;
+	e->mine.purpose = purpose;
+	e->mine.pid = getpid();
+	e->mine.instance = process_number();
+	gethostname(e->mine.host, sizeof(e->mine.host) - 1);
 	rc = gather(p, e, timeout_ns, &is_used);
 	if (rc == COHORT_OK)
-		rc = records_check(e->all, p->table.processes);
+		rc = records_check(purpose, e->all, p->table.processes);
 	p->is_broken = rc != COHORT_OK;
 	if (rc == COHORT_OK)
 		*out = e;
-	else if (!is_used)
+	else if (is_used && !p->environment)
+		keep(e);
+	else
 		free(e);
-	return rc;
+	/* Why this process cannot go on says more than that it cannot tell. */
+	return rc != COHORT_OK && mine->status != COHORT_OK
+	               ? error_set(mine->status, "%s", mine->error)
+	               : rc;
 }
 
 /* ---- what the others say ----------------------------------------------- */
@@ -253,9 +280,11 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 {
 	int i, failed = -1;
 
-	for (i = p->table.processes - 1; i >= 0; i--)
+	for (i = 0; i < p->table.processes; i++)
 		if (e->all[i].status != COHORT_OK &&
-		    (failed < 0 || e->all[i].status != COHORT_INIT_TIMEOUT))
+		    (failed < 0 ||
+		     (e->all[failed].status == COHORT_INIT_TIMEOUT &&
+		      e->all[i].status != COHORT_INIT_TIMEOUT)))
 			failed = i;
 	return failed;
 }
@@ -392,40 +421,42 @@ static int parts_check(const struct process_record *all, int n)
 }
 
 /* Number the ranks by process. */
-static int number_ranks(struct processes *p, const struct process_record *all,
-                        struct process_part *part)
+static void number_ranks(struct processes *p, const struct process_record *all,
+                         struct process_part *part)
 {
-	const size_t n = (size_t)p->table.processes;
-	struct facts *f = malloc(sizeof(*f) + n * sizeof(f->of[0]));
-	const struct cohort_process *own;
-	size_t i;
-	int r;
+	const struct cohort_process *own = &p->next->of[p->table.process];
+	struct cohort_process *f = p->next->of;
+	int i, r;
 
-	if (!f)
-		return error_set(COHORT_NO_MEMORY,
-		                 "no memory for %zu processes", n);
-	for (i = 0; i < n; i++) {
-		f->of[i] = (struct cohort_process){
+	for (i = 0; i < p->table.processes; i++, f++) {
+		*f = (struct cohort_process){
 			.first_rank = part->size,
 			.ranks = all[i].ranks,
 			.pid = all[i].pid,
 		};
-		memcpy(f->of[i].host, all[i].host, sizeof(f->of[i].host));
+		memcpy(f->host, all[i].host, sizeof(f->host));
 		part->size += all[i].ranks;
 	}
-	part->id = all[0].id;
-	own = &f->of[p->table.process];
 	for (r = 0; r < own->ranks; r++)
 		part->ranks[r] = own->first_rank + r;
-	f->former = atomic_load(&p->facts);
+}
+
+/* Make room for the facts of the next generation. */
+static int make_next(struct processes *p)
+{
+	const size_t n = (size_t)p->table.processes;
+
 	free(p->next);
-	p->next = f;
+	p->next = calloc(1, sizeof(*p->next) + n * sizeof(p->next->of[0]));
+	if (!p->next)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for %zu processes", n);
+	p->next->former = atomic_load(&p->facts);
 	return COHORT_OK;
 }
 
-static int fill_record(const struct processes *p,
-                       const struct platform *platform,
-                       struct process_record *r)
+static int read_version(const struct platform *platform,
+                        struct process_record *r)
 {
 	int version = 0;
 	int rc = native_nccl(platform, "ncclGetVersion", NULL,
@@ -433,28 +464,26 @@ static int fill_record(const struct processes *p,
 
 	r->settings[SETTING_NCCL] = version;
 	r->settings[SETTING_PLATFORM] = platform->kind;
-	if (rc == COHORT_OK && p->table.process == 0)
-		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
-		                 platform->ncclGetUniqueId(&r->id));
 	return rc;
 }
 
-int processes_meet(struct processes *p, int status,
-                   const struct process_record *given,
-                   const struct platform *platform, uint64_t timeout_ns,
-                   struct process_part *part)
+/* Tell the others this process's record, and number the ranks by theirs.  What
+ * it answers for records that do not fit is the same in all processes. */
+static int meet(struct processes *p, int status,
+                const struct process_record *given,
+                const struct platform *platform, uint64_t timeout_ns,
+                struct process_part *part)
 {
 	struct process_record mine = *given;
 	struct exchange *e;
 	int rc;
 
-	mine.pid = getpid();
-	mine.instance = process_number();
-	gethostname(mine.host, sizeof(mine.host) - 1);
 	if (status == COHORT_OK)
-		status = fill_record(p, platform, &mine);
+		status = make_next(p);
+	if (status == COHORT_OK)
+		status = read_version(platform, &mine);
 	record_status(&mine, status);
-	rc = exchange(p, &mine, timeout_ns, &e);
+	rc = exchange(p, MEETING, &mine, timeout_ns, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	memset(part, 0, sizeof(*part));
@@ -467,21 +496,53 @@ int processes_meet(struct processes *p, int status,
 		rc = parts_check(e->all, p->table.processes);
 	}
 	if (rc == COHORT_OK)
-		rc = number_ranks(p, e->all, part);
+		number_ranks(p, e->all, part);
 	free(e);
 	return rc;
 }
 
+/* Process 0 tells the others by which id the ranks connect.  NCCL's has a thread
+ * and a socket until the ranks have connected, so it is not made before all
+ * processes can. */
+static int share_id(struct processes *p, const struct platform *platform,
+                    uint64_t timeout_ns, struct process_part *part)
+{
+	struct process_record mine = { .status = COHORT_OK };
+	struct exchange *e;
+	int rc = COHORT_OK;
+
+	if (p->table.process == 0)
+		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
+		                 platform->ncclGetUniqueId(&mine.id));
+	record_status(&mine, rc);
+	rc = exchange(p, SHARING_ID, &mine, timeout_ns, &e);
+	if (rc != COHORT_OK)
+		return rc;
+	part->id = e->all[0].id;
+	rc = status_of_all(p, e);
+	free(e);
+	return rc;
+}
+
+int processes_meet(struct processes *p, int status,
+                   const struct process_record *mine,
+                   const struct platform *platform, uint64_t timeout_ns,
+                   struct process_part *part)
+{
+	const int rc = meet(p, status, mine, platform, timeout_ns, part);
+
+	return rc == COHORT_OK ? share_id(p, platform, timeout_ns, part) : rc;
+}
+
 int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 {
-	const struct cohort_process *own = &p->next->of[p->table.process];
-	struct process_record mine = { .pid = own->pid };
+	struct process_record mine = { .status = COHORT_OK };
 	struct exchange *e;
 	int rc;
 
-	memcpy(mine.host, own->host, sizeof(mine.host));
 	record_status(&mine, status);
-	rc = exchange(p, &mine, clock_after(timeout_ns, timeout_ns), &e);
+	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
+	              &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = status_of_all(p, e);
@@ -489,7 +550,6 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	if (rc == COHORT_OK) {
 		atomic_store(&p->facts, p->next);
 		p->next = NULL;
-		environment_bootstrap_opened(p->environment);
 	}
 	return rc;
 }

@@ -29,13 +29,13 @@ enum {
 
 /* What a process tells the others. */
 struct process_record {
-	uint32_t magic;
-	int32_t status; /* why it cannot go on; COHORT_OK: it can */
-	char error[256];
+	uint32_t purpose; /* of the exchange */
+	int32_t status;   /* why it cannot go on; COHORT_OK: it can */
+	char error[1024];
 	char host[64];
 	int64_t pid;
 	uint64_t instance; /* tells it from an earlier process of that number */
-	ncclUniqueId id;   /* from process 0 alone */
+	ncclUniqueId id;   /* process 0's */
 	int32_t ranks;     /* that it drives; less those that are lost, once all
 	                      have told theirs */
 
@@ -75,7 +75,7 @@ int processes_meet(struct processes *p, int status,
                    struct process_part *part);
 
 /* Tell the others whether this process has the generation: @status, as above.
- * These may be waiting for it in NCCL, and come @timeout_ns later.  COHORT_OK:
+ * Others may still be connecting, so it waits for twice @timeout_ns.  COHORT_OK:
  * all have it. */
 int processes_agree(struct processes *p, int status, uint64_t timeout_ns);
 

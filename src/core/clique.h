@@ -120,8 +120,9 @@ struct clique {
 	/* Posted once, by whoever closes: nobody will ask about tickets. */
 	sem_t unused;
 
-	/* Atomic; where the reaper is: the native function and the rank (-1:
-	 * the call is of no rank), NULL: in none.  Relaxed: for people. */
+	/* Atomic; where the reaper is: the native function and the rank's place
+	 * in comms (-1: the call is of no rank), NULL: in none.  Relaxed: for
+	 * people. */
 	const char *_Atomic reaping;
 	atomic_int reaping_rank;
 

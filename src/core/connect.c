@@ -292,9 +292,9 @@ int connect_ranks(const struct platform *p, const int *devices, int n,
 		c->id = world->id;
 		c->first = world->first;
 		c->size = world->size;
-	} else if (c) {
-		c->is_alone = true;
 	}
+	if (c)
+		c->is_alone = !world || world->size == n;
 	return connect_by(c, timeout_ns, connected);
 }
 

@@ -232,6 +232,8 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->closing = cause_any(q->end) && !clique_cause(q);
 	s->reaping = atomic_load(&q->reaping);
 	s->reaping_rank = atomic_load(&q->reaping_rank);
+	if (s->reaping_rank >= 0)
+		s->reaping_rank = q->comms[s->reaping_rank].rank;
 	s->probing = atomic_load(&q->probing) - 1;
 	/* The front has become the oldest since the last snapshot. */
 	if (front && s->front > front)

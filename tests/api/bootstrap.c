@@ -13,6 +13,7 @@
 
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/stuck.h"
 
 #define MS UINT64_C(1000000)
 #define PROCESSES 2
@@ -24,8 +25,8 @@
 /* Where the processes put their bytes, by round. */
 static struct hall {
 	pthread_mutex_t lock;
-	int came[8];
-	char bytes[8][PROCESSES][RECORD];
+	int came[16];
+	char bytes[16][PROCESSES][RECORD];
 } hall = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct member {
@@ -99,7 +100,7 @@ static void set_up(void)
 	struct process *p = processes;
 	int i;
 
-	place_need_host("several groups that are processes");
+	place_need_built_in("groups of several processes in one");
 	place_open(5);
 	for (i = 0; i < PROCESSES; i++, p++) {
 		p->first_device = i ? 2 : 0;
@@ -235,9 +236,12 @@ Test(bootstrap, ranks_are_numbered_by_process)
 		cr_assert_eq(facts[1].pid, getpid());
 		cr_assert_neq(facts[1].host[0], '\0');
 		cr_assert_eq(facts[2].ranks, 0);
+		cr_assert_not_null(cohort_group_stream(group, i ? 4 : 1));
+		cr_assert_null(cohort_group_stream(group, i ? 1 : 2),
+		               "it is elsewhere");
 	}
 	/* Every request has been freed. */
-	cr_assert_eq(processes[0].member.freed, 2);
+	cr_assert_eq(processes[0].member.freed, 3);
 	close_all();
 }
 
@@ -326,7 +330,22 @@ Test(bootstrap, a_group_of_one_process_needs_no_other)
 
 /* ---- respawn ----------------------------------------------------------- */
 
-/* What each process names, and what it then has. */
+/* Process 1 alone begins a collective. */
+static void *begin_group(void *arg)
+{
+	static int32_t values[MOST];
+	void *of[MOST] = { &values[0], &values[1], &values[2] };
+	struct process *p = arg;
+
+	if (p->member.process == 1)
+		ranks_must(cohort_group_all_reduce(
+				   p->group, (const void *const *)of, of, 1,
+				   COHORT_I32, COHORT_SUM, NULL, NULL),
+		           "all_reduce");
+	return NULL;
+}
+
+/* What each process names. */
 static int lost[PROCESSES][2], n_lost[PROCESSES];
 
 static void *respawn_main(void *arg)
@@ -408,6 +427,58 @@ Test(bootstrap, a_respawn_leaves_each_process_a_rank)
 	close_all();
 }
 
+/* All respawn while a native function does not return for rank 4, the third of
+ * process 1, which that one names as lost or not. */
+static void respawn_while_stuck(const char *function, bool is_named)
+{
+	struct process *p;
+
+	stuck_install();
+	for (p = processes; p < processes + PROCESSES; p++) {
+		p->options.deadlines.abort_ns = 200 * MS;
+		p->options.deadlines.init_ns = 5000 * MS;
+		p->options.launch = COHORT_LAUNCH_AHEAD;
+	}
+	open_all();
+	stuck_at(function, 4);
+	if (strcmp(function, "ncclCommAbort") == 0)
+		cohort_group_abort(processes[1].group, "again");
+	else
+		on_all(begin_group);
+	stuck_await();
+	lost[1][0] = 4;
+	n_lost[1] = is_named;
+	on_all(respawn_main);
+	stuck_let_go();
+}
+
+Test(bootstrap, a_rank_whose_prober_is_stuck_can_be_left)
+{
+	respawn_while_stuck("ncclCommGetAsyncError", true);
+	cr_assert_eq(processes[1].rc, COHORT_OK, "%s", processes[1].error);
+	cr_assert_eq(processes[0].rc, COHORT_OK, "%s", processes[0].error);
+}
+
+Test(bootstrap, a_rank_whose_prober_is_stuck_cannot_be_kept)
+{
+	respawn_while_stuck("ncclCommGetAsyncError", false);
+	cr_assert_eq(processes[1].rc, COHORT_STATE, "%s", processes[1].error);
+	cr_assert_not_null(strstr(processes[1].error, "of rank 4"), "%s",
+	                   processes[1].error);
+	cr_assert_eq(processes[0].rc, COHORT_STATE);
+	cr_assert_not_null(strstr(processes[0].error, "process 1 (host "), "%s",
+	                   processes[0].error);
+}
+
+Test(bootstrap, the_rank_that_an_abort_is_stuck_at_is_named)
+{
+	respawn_while_stuck("ncclCommAbort", false);
+	cr_assert_eq(processes[1].rc, COHORT_STATE, "%s", processes[1].error);
+	cr_assert_not_null(strstr(processes[1].error,
+	                          "ncclCommAbort of rank 4"),
+	                   "%s", processes[1].error);
+}
+
 /* ---- what does not ----------------------------------------------------- */
 
 Test(bootstrap, a_process_that_cannot_open_is_named_by_all)
@@ -468,7 +539,7 @@ Test(bootstrap, a_failed_meeting_is_the_last_one)
 	struct process *p = &processes[0];
 
 	open_all();
-	p->member.fails_at = 3;
+	p->member.fails_at = 4;
 	cohort_group_abort(p->group, "again");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_SYSTEM, "-7");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_STATE,

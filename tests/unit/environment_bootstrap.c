@@ -7,7 +7,6 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -32,24 +31,6 @@ static struct shared {
 } * shared;
 
 static char job[32];
-
-static void set_up(void)
-{
-	static const char *const others[] = {
-		"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK",
-		"COHORT_PROCESS",
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		unsetenv(others[i]);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	snprintf(job, sizeof(job), "%d", (int)getpid());
-	setenv("COHORT_JOB", job, 1);
-}
-
-TestSuite(environment_bootstrap, .init = set_up, .timeout = 60);
 
 static void be(int process, int processes)
 {
@@ -111,18 +92,48 @@ static int gather(int own, int *all)
 	return answer;
 }
 
-static int files(void)
-{
-	char pattern[64];
-	glob_t hits;
-	int n;
+/* The file that the groups of this test share. */
+static char file[64];
 
-	snprintf(pattern, sizeof(pattern), "/dev/shm/cohort-%u-*",
-	         (unsigned)geteuid());
-	n = glob(pattern, 0, NULL, &hits) ? 0 : (int)hits.gl_pathc;
-	globfree(&hits);
-	return n;
+static void find_file(void)
+{
+	struct environment_bootstrap *e = enter(0, 1);
+	char link[64];
+	ssize_t n;
+	int fd;
+
+	for (fd = 3; fd < 64 && !strstr(file, "/dev/shm/cohort-"); fd++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, file, sizeof(file) - 1);
+		file[n > 0 ? n : 0] = '\0';
+	}
+	cr_assert_not_null(strstr(file, "/dev/shm/cohort-"));
+	environment_bootstrap_free(e);
 }
+
+static bool is_there(void)
+{
+	return access(file, F_OK) == 0;
+}
+
+static void set_up(void)
+{
+	static const char *const others[] = {
+		"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK",
+		"COHORT_PROCESS",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		unsetenv(others[i]);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	snprintf(job, sizeof(job), "%d", (int)getpid());
+	setenv("COHORT_JOB", job, 1);
+	find_file();
+}
+
+TestSuite(environment_bootstrap, .init = set_up, .timeout = 60);
 
 /* ---- gathering --------------------------------------------------------- */
 
@@ -137,7 +148,6 @@ static int gather_three_times(int process)
 		for (i = 0; i < 3; i++)
 			wrong |= all[i] != 10 * round + i;
 	}
-	environment_bootstrap_opened(e);
 	environment_bootstrap_free(e);
 	return wrong;
 }
@@ -163,14 +173,13 @@ static void must_end_well(pid_t child)
 
 Test(environment_bootstrap, gathers_from_every_process)
 {
-	const int before = files();
 	pid_t one = start(gather_three_times, 1);
 	pid_t two = start(gather_three_times, 2);
 
 	cr_assert_eq(gather_three_times(0), 0);
 	must_end_well(one);
 	must_end_well(two);
-	cr_assert_eq(files(), before, "a file is left");
+	cr_assert(!is_there(), "a file is left");
 }
 
 static int open_two_groups(int process)
@@ -180,7 +189,6 @@ static int open_two_groups(int process)
 	int all[2], wrong;
 
 	wrong = gather(process, all) != 0;
-	environment_bootstrap_opened(first);
 	second = enter(process, 2);
 	wrong |= gather(7 + process, all) != 0 || all[0] != 7 || all[1] != 8;
 	table = table_of_first;
@@ -211,7 +219,6 @@ static void expect_reason(const struct environment_bootstrap *e,
 
 Test(environment_bootstrap, names_who_has_not_come)
 {
-	const int before = files();
 	struct environment_bootstrap *e = enter(2, 4);
 	int own = 1, all[4];
 	void *request;
@@ -222,7 +229,7 @@ Test(environment_bootstrap, names_who_has_not_come)
 	cr_assert_eq(table.req_test(request), 1);
 	expect_reason(e, "; processes 0-1, 3 have not come");
 	environment_bootstrap_free(e);
-	cr_assert_eq(files(), before, "a file is left");
+	cr_assert(!is_there(), "a file is left");
 }
 
 static int come_and_wait(int process)
@@ -235,7 +242,6 @@ static int come_and_wait(int process)
 
 Test(environment_bootstrap, names_a_process_that_has_ended)
 {
-	const int before = files();
 	pid_t child = start(come_and_wait, 1);
 	struct environment_bootstrap *e = enter(0, 2);
 	char reason[64];
@@ -248,12 +254,11 @@ Test(environment_bootstrap, names_a_process_that_has_ended)
 	         "; process 1 (pid %d) has ended, or has left", (int)child);
 	expect_reason(e, reason);
 	environment_bootstrap_free(e);
-	cr_assert_eq(files(), before, "a file is left");
+	cr_assert(!is_there(), "a file is left");
 }
 
 Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
 {
-	const int before = files();
 	pid_t child = start(come_and_wait, 1);
 	pid_t again;
 	int status;
@@ -261,11 +266,65 @@ Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
 	await_step(1);
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	cr_assert_eq(files(), before + 1, "nobody was left to remove it");
+	cr_assert(is_there(), "nobody was left to remove it");
 	again = start(open_two_groups, 1);
 	cr_assert_eq(open_two_groups(0), 0);
 	must_end_well(again);
-	cr_assert_eq(files(), before, "a file is left");
+	cr_assert(!is_there(), "a file is left");
+}
+
+static int tell_and_wait(int process)
+{
+	int own = 111, all[2];
+	void *request;
+
+	enter(process, 2);
+	table.allgather(&own, all, sizeof(own), table.info, &request);
+	atomic_fetch_add(&shared->step, 1);
+	pause();
+	return 1;
+}
+
+/* The same process, started again. */
+static int tell_later(int process)
+{
+	struct environment_bootstrap *e;
+	int all[2], wrong;
+
+	await_step(2);
+	e = enter(process, 2);
+	atomic_fetch_add(&shared->step, 1);
+	wrong = gather(222, all) != 0 || all[0] != 0;
+	environment_bootstrap_free(e);
+	return wrong;
+}
+
+Test(environment_bootstrap, forgets_what_a_killed_process_has_told)
+{
+	pid_t child = start(tell_and_wait, 1), later = start(tell_later, 1);
+	struct environment_bootstrap *e;
+	int all[2], status;
+
+	await_step(1);
+	e = enter(0, 2); /* which keeps the file */
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	atomic_fetch_add(&shared->step, 1);
+	await_step(3);
+	cr_assert_eq(gather(0, all), 0);
+	cr_assert_eq(all[1], 222);
+	environment_bootstrap_free(e);
+	must_end_well(later);
+}
+
+Test(environment_bootstrap, opens_groups_of_a_name_one_after_the_other)
+{
+	struct environment_bootstrap *e = enter(0, 2);
+
+	be(0, 2);
+	refused(COHORT_STATE, "another group of the name is being opened");
+	environment_bootstrap_free(e);
+	environment_bootstrap_free(enter(0, 2));
 }
 
 /* ---- what is refused --------------------------------------------------- */
@@ -310,23 +369,14 @@ Test(environment_bootstrap, refuses_what_launchers_do_not_say)
 Test(environment_bootstrap, refuses_a_file_that_others_may_write_to)
 {
 	pid_t child = start(come_and_wait, 1);
-	char pattern[64];
-	glob_t hits;
-	size_t i;
 	int status;
 
 	await_step(1);
-	snprintf(pattern, sizeof(pattern), "/dev/shm/cohort-%u-*",
-	         (unsigned)geteuid());
-	cr_assert_eq(glob(pattern, 0, NULL, &hits), 0);
-	for (i = 0; i < hits.gl_pathc; i++)
-		chmod(hits.gl_pathv[i], 0666);
+	cr_assert_eq(chmod(file, 0666), 0);
 	be(0, 2);
 	refused(COHORT_SYSTEM,
 	        "is not a file that only this user can write to");
-	for (i = 0; i < hits.gl_pathc; i++)
-		chmod(hits.gl_pathv[i], 0600);
-	globfree(&hits);
+	cr_assert_eq(chmod(file, 0600), 0);
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
 	environment_bootstrap_free(enter(0, 1));
