@@ -244,6 +244,9 @@ Test(config, opens_nothing_if_nccl_refuses_it)
 	struct cohort_group *group;
 
 	place_need(2);
+	place_skip_on_nvidia_from(23100,
+	                          "from 2.31 on numbers of thread blocks "
+	                          "above its limit are the limit");
 	install();
 	o.min_ctas = 1 << 20; /* above NCCL's own limit */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_NCCL, "%s",

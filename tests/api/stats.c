@@ -241,7 +241,7 @@ Test(stats, are_utf8_whatever_the_name_is)
 	o.recorder_slots = 16;
 	check_names("\xff");
 	check_names("half of one: \xe2\x82");
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < place_times(100); i++) {
 		make_name(name, sizeof(name), &seed);
 		check_names(name);
 	}

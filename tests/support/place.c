@@ -343,6 +343,16 @@ void place_skip_on_nvidia(const char *why)
 	place_skip(text);
 }
 
+void place_skip_on_nvidia_from(int version, const char *why)
+{
+	int here = 0;
+
+	if (place_is_nvidia() &&
+	    place_table()->ncclGetVersion(&here) == ncclSuccess &&
+	    here >= version)
+		place_skip_on_nvidia(why);
+}
+
 void place_need_order(void)
 {
 	const char *text = getenv("COHORT_CONNECT");

@@ -61,6 +61,9 @@ void place_need_built_in(const char *what);
 void place_need_our_nccl(const char *what);
 void place_skip_on_nvidia(const char *why);
 
+/* Skip the test on NVIDIA's NCCL of @version (23100 is 2.31.0) or a later one. */
+void place_skip_on_nvidia_from(int version, const char *why);
+
 /*
  * Skip the test where the first send or receive of two ranks does not return
  * before both have called (without COHORT_CONNECT=all): the test's thread calls
