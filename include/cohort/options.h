@@ -195,8 +195,6 @@ struct cohort_group_options {
 	/* The other processes of a group of several, see cohort/bootstrap.h;
 	 * default: there are none.  cohort_comm_join() takes none.  Copied. */
 	const struct cohort_bootstrap *bootstrap;
-
-	uint64_t reserved[1]; /* 0; room for what later versions add */
 };
 
 /*

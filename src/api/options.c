@@ -52,16 +52,12 @@ void cohort_group_options_init(struct cohort_group_options *options)
 /* Check the reserved words, as far as an older caller's structure has them. */
 static int options_check_reserved(const struct cohort_group_options *given)
 {
-	int rc = COHORT_OK;
-
-	if (given->size >= offsetof(struct cohort_group_options, policy))
-		rc = reserved_check("options->deadlines.",
-		                    given->deadlines.reserved,
-		                    RESERVED_WORDS(given->deadlines.reserved));
-	if (rc == COHORT_OK && given->size >= sizeof(*given))
-		rc = reserved_check("options->", given->reserved,
-		                    RESERVED_WORDS(given->reserved));
-	return rc;
+	return given->size < offsetof(struct cohort_group_options, policy)
+	               ? COHORT_OK
+	               : reserved_check(
+				 "options->deadlines.",
+				 given->deadlines.reserved,
+				 RESERVED_WORDS(given->deadlines.reserved));
 }
 
 /* Put the caller's options over the defaults.  An older caller's structure is

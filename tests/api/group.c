@@ -172,10 +172,6 @@ Test(group, refuses_options_that_ask_for_unknown_features)
 
 	cohort_group_options_init(&o);
 	o.platform = place_platform();
-	o.reserved[0] = 7;
-	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
-	       "options->reserved[0] is 7, not 0");
-	o.reserved[0] = 0;
 	o.deadlines.reserved[0] = 8;
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
 	       "options->deadlines.reserved[0] is 8, not 0");
