@@ -493,8 +493,8 @@ Test(bootstrap, a_process_that_cannot_open_is_named_by_all)
 
 Test(bootstrap, a_process_that_cannot_connect_is_named_by_all)
 {
-	processes[0].options.deadlines.init_ns = 1000 * MS;
-	processes[1].options.deadlines.init_ns = 1000 * MS;
+	processes[0].options.deadlines.init_ns = 2000 * MS;
+	processes[1].options.deadlines.init_ns = 2000 * MS;
 	ranks_fault(3, 0, COHORT_FAULT_INIT_ERROR, ncclSystemError);
 	on_all(open_main);
 	expect_refused(1, COHORT_NCCL, "unhandled system error");
