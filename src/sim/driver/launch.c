@@ -212,11 +212,12 @@ static CUresult launch(const char *function, struct host_launch *l,
 	return driver_launch(l);
 }
 
-CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
-                               unsigned int grid_y, unsigned int grid_z,
-                               unsigned int block_x, unsigned int block_y,
-                               unsigned int block_z, unsigned int shared,
-                               CUstream stream, void **pointers, void **extra)
+static CUresult launch_grid(const char *name, CUfunction function,
+                            unsigned int grid_x, unsigned int grid_y,
+                            unsigned int grid_z, unsigned int block_x,
+                            unsigned int block_y, unsigned int block_z,
+                            unsigned int shared, CUstream stream,
+                            void **pointers, void **extra)
 {
 	struct host_launch l = {
 		.function = function,
@@ -227,7 +228,18 @@ CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
 		.pointers = pointers,
 	};
 
-	return launch("cuLaunchKernel", &l, extra);
+	return launch(name, &l, extra);
+}
+
+CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
+                               unsigned int grid_y, unsigned int grid_z,
+                               unsigned int block_x, unsigned int block_y,
+                               unsigned int block_z, unsigned int shared,
+                               CUstream stream, void **pointers, void **extra)
+{
+	return launch_grid("cuLaunchKernel", function, grid_x, grid_y, grid_z,
+	                   block_x, block_y, block_z, shared, stream, pointers,
+	                   extra);
 }
 
 CUresult
@@ -237,16 +249,9 @@ driver_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
                                  unsigned int block_z, unsigned int shared,
                                  CUstream stream, void **pointers)
 {
-	struct host_launch l = {
-		.function = function,
-		.grid = { grid_x, grid_y, grid_z },
-		.block = { block_x, block_y, block_z },
-		.shared = shared,
-		.stream = stream,
-		.pointers = pointers,
-	};
-
-	return launch("cuLaunchCooperativeKernel", &l, NULL);
+	return launch_grid("cuLaunchCooperativeKernel", function, grid_x,
+	                   grid_y, grid_z, block_x, block_y, block_z, shared,
+	                   stream, pointers, NULL);
 }
 
 CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,

@@ -26,27 +26,22 @@
 	}
 #define CALL(symbol) CALL_OF(symbol)
 #define CALL_OF(symbol) driver_##symbol
+#define OWN_AFTER(symbol, parameters, arguments, ...)                          \
+	static CUresult own_##symbol parameters                                \
+	{                                                                      \
+		__VA_ARGS__;                                                   \
+		return driver_##symbol arguments;                              \
+	}
 #define OWN_STREAM(symbol, parameters, arguments)                              \
-	static CUresult own_##symbol parameters                                \
-	{                                                                      \
-		stream = driver_own_stream(stream);                            \
-		return driver_##symbol arguments;                              \
-	}
+	OWN_AFTER(symbol, parameters, arguments,                               \
+	          stream = driver_own_stream(stream))
 #define OWN_STREAMS(symbol, parameters, arguments)                             \
-	static CUresult own_##symbol parameters                                \
-	{                                                                      \
-		stream = driver_own_stream(stream);                            \
-		src = driver_own_stream(src);                                  \
-		return driver_##symbol arguments;                              \
-	}
+	OWN_AFTER(symbol, parameters, arguments,                               \
+	          stream = driver_own_stream(stream);                          \
+	          src = driver_own_stream(src))
 #define OWN_CONFIG(symbol, parameters, arguments)                              \
-	static CUresult own_##symbol parameters                                \
-	{                                                                      \
-		CUlaunchConfig own;                                            \
-                                                                               \
-		config = driver_own_config(config, &own);                      \
-		return driver_##symbol arguments;                              \
-	}
+	OWN_AFTER(symbol, parameters, arguments, CUlaunchConfig own;           \
+	          config = driver_own_config(config, &own))
 #define OWN(since, name, symbol, form, parameters, arguments, ...)             \
 	OWN_##form(symbol, parameters, arguments)
 

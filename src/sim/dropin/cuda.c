@@ -20,36 +20,29 @@
 #define CONTEXT(symbol, parameters, arguments)                                 \
 	PLAIN(symbol, parameters, arguments)
 
-/* NULL is the thread's own stream in the second form. */
-#define STREAM(symbol, parameters, arguments)                                  \
+/* NULL is the thread's own stream in the second form, which begins with what replaces
+ * it. */
+#define OWN_AFTER(symbol, parameters, arguments, ...)                          \
 	PLAIN(symbol, parameters, arguments)                                   \
 	COHORT_API CUresult symbol##_ptsz parameters;                          \
 	CUresult symbol##_ptsz parameters                                      \
 	{                                                                      \
-		stream = driver_own_stream(stream);                            \
+		__VA_ARGS__;                                                   \
 		CALLS_FORWARD(CUresult, symbol, arguments)                     \
 	}
+
+#define STREAM(symbol, parameters, arguments)                                  \
+	OWN_AFTER(symbol, parameters, arguments,                               \
+	          stream = driver_own_stream(stream))
 
 #define STREAMS(symbol, parameters, arguments)                                 \
-	PLAIN(symbol, parameters, arguments)                                   \
-	COHORT_API CUresult symbol##_ptsz parameters;                          \
-	CUresult symbol##_ptsz parameters                                      \
-	{                                                                      \
-		stream = driver_own_stream(stream);                            \
-		src = driver_own_stream(src);                                  \
-		CALLS_FORWARD(CUresult, symbol, arguments)                     \
-	}
+	OWN_AFTER(symbol, parameters, arguments,                               \
+	          stream = driver_own_stream(stream);                          \
+	          src = driver_own_stream(src))
 
 #define CONFIG(symbol, parameters, arguments)                                  \
-	PLAIN(symbol, parameters, arguments)                                   \
-	COHORT_API CUresult symbol##_ptsz parameters;                          \
-	CUresult symbol##_ptsz parameters                                      \
-	{                                                                      \
-		CUlaunchConfig own;                                            \
-                                                                               \
-		config = driver_own_config(config, &own);                      \
-		CALLS_FORWARD(CUresult, symbol, arguments)                     \
-	}
+	OWN_AFTER(symbol, parameters, arguments, CUlaunchConfig own;           \
+	          config = driver_own_config(config, &own))
 
 #define WAITS(symbol, parameters, arguments)                                   \
 	PLAIN(symbol, parameters, arguments)                                   \
