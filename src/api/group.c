@@ -127,7 +127,6 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 		              [SETTING_FLAT_BELOW] =
 		                      (int64_t)o->many_flat_below },
 	};
-
 	uint64_t timeout = o->deadlines.init_ns;
 
 	if (!g->processes)
@@ -172,7 +171,7 @@ static int agree(struct cohort_group *g, int rc, struct generation *now)
 int group_open_generation(struct cohort_group *g, const int *devices, int n,
                           const int *origins, const struct process_part *part)
 {
-	struct generation *now, *former = atomic_load(&g->now);
+	struct generation *now = NULL, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
 	const struct watch_options watch = options_of_watch(&g->options);
 	int rc;

@@ -3,6 +3,7 @@
 #include "api/processes.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -147,51 +148,52 @@ static int await_request(const struct cohort_bootstrap *t, void *request,
 	return answer;
 }
 
-static int explain_timeout(const struct processes *p, uint64_t timeout_ns)
+/* Why the processes have not met: @what, and what the environment's bootstrap
+ * knows of it. */
+static int explain(const struct processes *p, int status, const char *what)
 {
 	char why[256] = "";
 	struct text t = { why, sizeof(why) };
 
 	environment_bootstrap_explain(p->environment, &t);
-	return error_set(COHORT_INIT_TIMEOUT,
-	                 "process %d of %d has waited for the others for %llu "
-	                 "ms%s",
-	                 p->table.process, p->table.processes,
-	                 (unsigned long long)(timeout_ns / 1000000), why);
+	return error_set(status, "process %d of %d %s%s", p->table.process,
+	                 p->table.processes, what, why);
+}
+
+static int explain_timeout(const struct processes *p, uint64_t timeout_ns)
+{
+	char what[96];
+
+	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
+	         (unsigned long long)(timeout_ns / 1000000));
+	return explain(p, COHORT_INIT_TIMEOUT, what);
 }
 
 static int explain_failure(const struct processes *p, const char *function,
                            int answer)
 {
-	char why[256] = "";
-	struct text t = { why, sizeof(why) };
+	char what[96];
 
-	environment_bootstrap_explain(p->environment, &t);
-	return error_set(COHORT_SYSTEM,
-	                 "process %d of %d cannot meet the others: "
-	                 "bootstrap->%s has answered %d%s",
-	                 p->table.process, p->table.processes, function, answer,
-	                 why);
+	snprintf(what, sizeof(what),
+	         "cannot meet the others: bootstrap->%s has answered %d",
+	         function, answer);
+	return explain(p, COHORT_SYSTEM, what);
 }
 
-/* Gather all records of @e.  On an error the bootstrap cannot be used again, and
- * *@e_is_used says whether it may still write to @e. */
-static int gather(struct processes *p, struct exchange *e, uint64_t timeout_ns,
-                  bool *e_is_used)
+/* Gather all records of @e.  On an error the bootstrap cannot be used again; after
+ * COHORT_INIT_TIMEOUT it may still write to @e. */
+static int gather(struct processes *p, struct exchange *e, uint64_t timeout_ns)
 {
 	const struct cohort_bootstrap *t = &p->table;
 	void *request = NULL;
 	int answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
 	                          &request);
 
-	*e_is_used = false;
 	if (answer)
 		return explain_failure(p, "allgather", answer);
 	answer = await_request(t, request, clock_deadline(timeout_ns));
-	if (answer == 1) {
-		*e_is_used = true;
+	if (answer == 1)
 		return explain_timeout(p, timeout_ns);
-	}
 	t->req_free(request);
 	return answer ? explain_failure(p, "req_test", answer) : COHORT_OK;
 }
@@ -232,7 +234,6 @@ static int exchange(struct processes *p, enum purpose purpose,
 {
 	const size_t n = (size_t)p->table.processes;
 	struct exchange *e;
-	bool is_used;
 	int rc;
 
 	if (p->is_broken)
@@ -248,13 +249,13 @@ static int exchange(struct processes *p, enum purpose purpose,
 	e->mine.pid = getpid();
 	e->mine.instance = process_number();
 	gethostname(e->mine.host, sizeof(e->mine.host) - 1);
-	rc = gather(p, e, timeout_ns, &is_used);
+	rc = gather(p, e, timeout_ns);
 	if (rc == COHORT_OK)
 		rc = records_check(purpose, e->all, p->table.processes);
 	p->is_broken = rc != COHORT_OK;
 	if (rc == COHORT_OK)
 		*out = e;
-	else if (is_used && !p->environment)
+	else if (rc == COHORT_INIT_TIMEOUT && !p->environment)
 		keep(e);
 	else
 		free(e);
