@@ -10,10 +10,10 @@
  * carries the data; the bootstrap carries a few hundred bytes for each process
  * when the group opens and respawns, and nothing at any other time.
  *
- * What a group does for its ranks it does for those of this process.  Of the
- * others it knows that they exist: a call that waits for them ends as a stall
- * after its deadline, and the verdict says who has come here.  A cause here is
- * not told there: ranks there that wait for ranks here stall in their turn.
+ * A process watches its own ranks only.  A call that waits for a rank of another
+ * process ends as a stall after its deadline, and the verdict names the ranks of
+ * this process that have joined.  A cause in one process does not reach the
+ * others: their ranks stall, too.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or

@@ -61,8 +61,8 @@ struct cohort_comm;
  * NCCL's version); COHORT_SYSTEM if the bootstrap fails; COHORT_UNSUPPORTED for
  * several processes on the host platform, which joins ranks of one.
  *
- * On error nothing is open and @group is untouched; if a call
- * that timed out opens something after all, that is taken back.
+ * On error nothing is open and @group is untouched; if a call that timed out
+ * opens something after all, that is taken back.
  */
 COHORT_API int cohort_group_open(const int *devices, int n,
                                  const struct cohort_group_options *options,

@@ -2,8 +2,8 @@
 
 /*
  * The file has a slot for each process.  A process holds a lock on a byte of the
- * file, which the system takes back when the process ends, however it ends: so
- * the others know who is there.
+ * file.  The system releases the lock when the process ends, however it ends, so
+ * the others can tell which processes are alive.
  *
  * In round k each process writes its record to half k % 2 of its slot, and then
  * k to its round.  Nobody can be more than one round ahead, so nobody overwrites a

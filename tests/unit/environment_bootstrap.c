@@ -285,7 +285,7 @@ static int tell_and_wait(int process)
 	return 1;
 }
 
-/* The same process, started again. */
+/* What process 1 does once it was restarted. */
 static int tell_later(int process)
 {
 	struct environment_bootstrap *e;
