@@ -13,6 +13,7 @@ bool snapshot_init(struct snapshot *s, const struct clique *q)
 	int r;
 
 	*s = (struct snapshot){
+		.now_ns = clock_now(),
 		.group = q->name,
 		.generation = q->generation,
 		.size = q->size,
@@ -179,7 +180,12 @@ void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,
 
 static void take(struct snapshot *s, struct clique *q)
 {
-	const struct rank_snapshot none = { .rank = -1 };
+	/* If nothing is known of a new front's arrival, it came after the last
+	 * snapshot, or was not the front before it. */
+	const struct rank_snapshot none = {
+		.rank = -1,
+		.arrived_ns = s->now_ns,
+	};
 	struct rank_snapshot former;
 	uint64_t front = find_front(q, s->next);
 	int r;

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Snapshots of a clique whose ranks are as the test says
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "watch/snapshot.h"
+
+#define SLOTS 4
+#define RANKS 2
+
+static const struct platform platform;
+static struct clique *q;
+static struct snapshot s;
+
+/* A clique whose ranks have called nothing. */
+static void set_up(void)
+{
+	const size_t size = sizeof(*q) + RANKS * sizeof(q->comms[0]);
+	struct cohort_comm *c;
+	int r;
+
+	q = aligned_alloc(_Alignof(struct clique), size);
+	cr_assert(q);
+	memset(q, 0, size);
+	q->size = q->world = RANKS;
+	q->slots = SLOTS;
+	q->platform = &platform;
+	q->end = cause_create();
+	for (r = 0; r < RANKS; r++) {
+		c = &q->comms[r];
+		c->clique = q;
+		c->rank = r;
+		c->done = calloc(SLOTS, sizeof(*c->done));
+		c->started = calloc(SLOTS, sizeof(*c->started));
+		c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+		cr_assert_eq(recorder_init(&c->recorder, SLOTS), COHORT_OK);
+	}
+	cr_assert(snapshot_init(&s, q));
+}
+
+static void tear_down(void)
+{
+	struct cohort_comm *c;
+
+	for (c = q->comms; c < q->comms + RANKS; c++) {
+		free(c->done);
+		free(c->started);
+		free(c->agreed);
+		recorder_fini(&c->recorder);
+	}
+	snapshot_fini(&s);
+	cause_put(q->end);
+	free(q);
+}
+
+TestSuite(snapshot, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* The rank calls one more collective, and is done with it. */
+static void call_and_finish(struct cohort_comm *c)
+{
+	uint64_t n = c->last + 1;
+	struct agree_slot *slot = agree_slot(c, n);
+
+	slot->ticket = n;
+	slot->arrived_ns = clock_now();
+	slot->word = n << 32;
+	c->collectives = n;
+	c->done[n % SLOTS] = (uint32_t)n;
+	c->last = n;
+}
+
+/* Rank 1 is further ahead of rank 0 than it has slots, so nothing tells when it
+ * called the front.  Whoever asks how long the front has waited must not take
+ * that for the beginning of time. */
+Test(snapshot, knows_of_no_call_before_the_last_snapshot)
+{
+	uint64_t before;
+	int i;
+
+	snapshot_take(&s, q);
+	cr_assert_eq(s.front, 0);
+	before = s.now_ns;
+	for (i = 0; i < SLOTS + 2; i++)
+		call_and_finish(&q->comms[1]);
+	snapshot_take(&s, q);
+	cr_assert_eq(s.front, 1);
+	cr_assert_not(s.ranks[0].joined);
+	cr_assert(s.ranks[1].joined && s.ranks[1].done);
+	cr_assert_eq(s.ranks[1].arrived_ns, before);
+	/* The next snapshot knows no more. */
+	snapshot_take(&s, q);
+	cr_assert_eq(s.ranks[1].arrived_ns, before);
+}
+
+/* The same for the first snapshot of all. */
+Test(snapshot, knows_of_no_call_before_the_clique)
+{
+	uint64_t made = s.now_ns;
+	int i;
+
+	cr_assert_neq(made, 0);
+	for (i = 0; i < SLOTS + 2; i++)
+		call_and_finish(&q->comms[1]);
+	snapshot_take(&s, q);
+	cr_assert_eq(s.front, 1);
+	cr_assert_eq(s.ranks[1].arrived_ns, made);
+}
