@@ -275,6 +275,14 @@ Test(bootstrap, one_thread_of_each_process_calls_for_its_ranks)
 	close_all();
 }
 
+/* The ranks of both processes. */
+static pthread_barrier_t all_ranks;
+
+/*
+ * Both processes are one here, so what one of them allocates or frees waits for
+ * the other's kernels: no rank launches before all are split, and none closes
+ * before all sums are done.
+ */
 static int split_rank(struct cohort_comm *comm, void *unused)
 {
 	struct cohort_comm *child;
@@ -284,8 +292,10 @@ static int split_rank(struct cohort_comm *comm, void *unused)
 	(void)unused;
 	/* Even ranks and odd ranks, of both processes. */
 	rc = cohort_comm_split(comm, cohort_comm_rank(comm) % 2, 0, &child);
+	pthread_barrier_wait(&all_ranks);
 	if (rc == COHORT_OK)
 		rc = ranks_sum_wait(child, &value);
+	pthread_barrier_wait(&all_ranks);
 	if (rc == COHORT_OK && value != want)
 		rc = COHORT_MISMATCH;
 	return rc == COHORT_OK ? cohort_comm_close(child) : rc;
@@ -304,6 +314,7 @@ Test(bootstrap, communicators_are_split_across_processes)
 {
 	int i;
 
+	pthread_barrier_init(&all_ranks, NULL, 5);
 	open_all();
 	on_all(run_split);
 	for (i = 0; i < PROCESSES; i++)
