@@ -101,7 +101,8 @@ struct cohort_bootstrap {
 /* A process of a group. */
 struct cohort_process {
 	int first_rank; /* of its ranks, which follow each other */
-	int ranks;
+	int ranks;      /* 0: it has ended, or left, and is no part any more */
+	int watched;    /* 1: its end and its causes are told here at once */
 	int64_t pid;
 	char host[64]; /* the machine's name */
 };

@@ -51,7 +51,8 @@ extern "C" {
 	X(COHORT_THREAD_EXITED, -18, "the thread of a bound rank has exited")  \
 	X(COHORT_STALLED, -19, "a collective was not done in its time")        \
 	X(COHORT_INIT_TIMEOUT, -20, "ranks did not connect in time")           \
-	X(COHORT_STALE, -21, "the communicator is of the past")
+	X(COHORT_STALE, -21, "the communicator is of the past")                \
+	X(COHORT_PROCESS_EXITED, -22, "a process of the group has exited")
 
 enum cohort_status {
 #define COHORT_STATUS_ENUM(name, value, text) name = value,

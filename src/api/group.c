@@ -173,15 +173,17 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 {
 	struct generation *now = NULL, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
-	const struct watch_options watch = options_of_watch(&g->options);
+	struct watch_options watch = options_of_watch(&g->options);
 	int rc;
 
 	options.generation = next_generation(g);
+	options.identity = (uint64_t)options.generation;
 	options.origins = origins;
 	if (part) {
 		options.ranks = part->ranks;
 		options.world = part->size;
 		options.id = &part->id;
+		watch.peers = processes_peers(g->processes);
 	}
 	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
 	if (part)

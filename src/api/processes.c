@@ -37,6 +37,15 @@ struct processes {
 	struct environment_bootstrap
 		*environment; /* whose table it is, or NULL */
 
+	/* The processes of this machine. */
+	struct peers *peers;
+	struct peer_address address;
+
+	bool has_connected, watches_all;
+
+	/* All processes watch all, and meet by that from now on. */
+	bool by_peers;
+
 	/* A meeting has failed: the others may be at another one. */
 	bool is_broken;
 
@@ -49,9 +58,14 @@ struct processes {
 /* One exchange.  Until its request is done, the bootstrap may write to it. */
 struct exchange {
 	struct exchange *next_left;
+	uint64_t came[COHORT_RANK_WORDS]; /* the set of processes with a record */
 	struct process_record mine;
 	struct process_record all[];
 };
+
+_Static_assert(sizeof(struct process_record) <= PEERS_RECORD &&
+                       sizeof(struct process_record) % sizeof(uint64_t) == 0,
+               "peers can gather it");
 
 /* ---- creating --------------------------------------------------------- */
 
@@ -110,9 +124,14 @@ int processes_create(const struct cohort_bootstrap *given, const char *name,
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	rc = read_table(p, given, name);
 	if (rc == COHORT_OK)
+		rc = peers_create(p->table.process, p->table.processes, name,
+		                  &p->address, &p->peers);
+	if (rc == COHORT_OK) {
 		*out = p;
-	else
+	} else {
+		environment_bootstrap_free(p->environment);
 		free(p);
+	}
 	return rc;
 }
 
@@ -122,6 +141,7 @@ void processes_free(struct processes *p)
 
 	if (!p)
 		return;
+	peers_free(p->peers);
 	for (f = atomic_load(&p->facts); f; f = former) {
 		former = f->former;
 		free(f);
@@ -180,14 +200,50 @@ static int explain_failure(const struct processes *p, const char *function,
 	return explain(p, COHORT_SYSTEM, what);
 }
 
+/* Add "; processes 1 and 3 have not come". */
+static void add_absent(const struct processes *p, const uint64_t *came,
+                       struct text *t)
+{
+	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
+	int i, n = 0;
+
+	for (i = 0; i < p->table.processes; i++)
+		if (!rank_set_has(came, i)) {
+			rank_set_add(absent, i);
+			n++;
+		}
+	text_add(t, "; process%s ", n == 1 ? "" : "es");
+	rank_set_spell(t, absent);
+	text_add(t, " %s not come", n == 1 ? "has" : "have");
+}
+
+/* Gather among the processes that have not ended. */
+static int gather_by_peers(struct processes *p, struct exchange *e,
+                           uint64_t timeout_ns)
+{
+	char why[256] = "";
+	struct text t = { why, sizeof(why) };
+	int rc = peers_gather(p->peers, &e->mine, sizeof(e->mine), e->all,
+	                      e->came, clock_deadline(timeout_ns));
+
+	if (rc == COHORT_OK)
+		return rc;
+	add_absent(p, e->came, &t);
+	return error_set(COHORT_INIT_TIMEOUT,
+	                 "process %d of %d has waited for the others for %llu "
+	                 "ms%s",
+	                 p->table.process, p->table.processes,
+	                 (unsigned long long)(timeout_ns / 1000000), why);
+}
+
 /* Gather all records of @e.  On an error the bootstrap cannot be used again; after
  * COHORT_INIT_TIMEOUT it may still write to @e. */
-static int gather(struct processes *p, struct exchange *e, uint64_t timeout_ns)
+static int gather_by_table(struct processes *p, struct exchange *e, uint64_t timeout_ns)
 {
 	const struct cohort_bootstrap *t = &p->table;
 	void *request = NULL;
-	int answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
-	                          &request);
+	int i, answer = t->allgather(&e->mine, e->all, sizeof(e->mine),
+	                             t->info, &request);
 
 	if (answer)
 		return explain_failure(p, "allgather", answer);
@@ -195,16 +251,20 @@ static int gather(struct processes *p, struct exchange *e, uint64_t timeout_ns)
 	if (answer == 1)
 		return explain_timeout(p, timeout_ns);
 	t->req_free(request);
+	for (i = 0; i < t->processes; i++)
+		rank_set_add(e->came, i);
 	return answer ? explain_failure(p, "req_test", answer) : COHORT_OK;
 }
 
 /* Make the texts of records end, and check that these are records. */
-static int records_check(enum purpose purpose, struct process_record *all,
-                         int n)
+static int records_check(enum purpose purpose, struct exchange *e, int n)
 {
+	struct process_record *all = e->all;
 	int i;
 
 	for (i = 0; i < n; i++) {
+		if (!rank_set_has(e->came, i))
+			continue;
 		all[i].error[sizeof(all[i].error) - 1] = '\0';
 		all[i].host[sizeof(all[i].host) - 1] = '\0';
 		if (all[i].purpose != (uint32_t)purpose)
@@ -249,13 +309,15 @@ static int exchange(struct processes *p, enum purpose purpose,
 	e->mine.pid = getpid();
 	e->mine.instance = process_number();
 	gethostname(e->mine.host, sizeof(e->mine.host) - 1);
-	rc = gather(p, e, timeout_ns);
+	e->mine.address = p->address;
+	rc = p->by_peers ? gather_by_peers(p, e, timeout_ns)
+	                 : gather_by_table(p, e, timeout_ns);
 	if (rc == COHORT_OK)
-		rc = records_check(purpose, e->all, p->table.processes);
+		rc = records_check(purpose, e, p->table.processes);
 	p->is_broken = rc != COHORT_OK;
 	if (rc == COHORT_OK)
 		*out = e;
-	else if (rc == COHORT_INIT_TIMEOUT && !p->environment)
+	else if (rc == COHORT_INIT_TIMEOUT && !p->environment && !p->by_peers)
 		keep(e);
 	else
 		free(e);
@@ -282,12 +344,32 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 	int i, failed = -1;
 
 	for (i = 0; i < p->table.processes; i++)
-		if (e->all[i].status != COHORT_OK &&
+		if (rank_set_has(e->came, i) &&
+		    e->all[i].status != COHORT_OK &&
 		    (failed < 0 ||
 		     (e->all[failed].status == COHORT_INIT_TIMEOUT &&
 		      e->all[i].status != COHORT_INIT_TIMEOUT)))
 			failed = i;
 	return failed;
+}
+
+/* An error if a process of @of has not brought its record. */
+static int presence_check(const struct processes *p, const struct exchange *e,
+                          const struct facts *of)
+{
+	const struct cohort_process *f = of->of;
+	int i;
+
+	for (i = 0; i < p->table.processes; i++, f++)
+		if (f->ranks && !rank_set_has(e->came, i))
+			return error_set(COHORT_PROCESS_EXITED,
+			                 "process %d (host %s, pid %lld) has %s "
+			                 "while the generation was being opened",
+			                 i, f->host, (long long)f->pid,
+			                 peers_has_ended(p->peers, i)
+			                         ? "exited"
+			                         : "closed the group");
+	return COHORT_OK;
 }
 
 /* This process's own error, unless it has only waited for another that has
@@ -319,9 +401,9 @@ static const char *const settings[SETTINGS] = {
 	[SETTING_FLAT_BELOW] = "options->many_flat_below",
 };
 
-static int settings_check(const struct process_record *a,
-                          const struct process_record *b, int i)
+static int settings_check(const struct process_record *all, int first, int i)
 {
+	const struct process_record *a = &all[first], *b = &all[i];
 	int k = 0;
 
 	while (k < SETTINGS && a->settings[k] == b->settings[k])
@@ -329,8 +411,8 @@ static int settings_check(const struct process_record *a,
 	if (k == SETTINGS)
 		return COHORT_OK;
 	return error_set(COHORT_INVALID,
-	                 "%s is %lld in process 0, but %lld in process %d",
-	                 settings[k], (long long)a->settings[k],
+	                 "%s is %lld in process %d, but %lld in process %d",
+	                 settings[k], (long long)a->settings[k], first,
 	                 (long long)b->settings[k], i);
 }
 
@@ -341,25 +423,27 @@ static bool is_same_process(const struct process_record *a,
 	       strcmp(a->host, b->host) == 0;
 }
 
-/* Whether the platform can join these two, of which @i is not the first. */
+/* Whether the platform can join processes @first and @i. */
 static int place_check(const struct platform *platform,
-                       const struct process_record *all, int i)
+                       const struct exchange *e, int first, int i)
 {
+	const struct process_record *all = e->all;
 	int k;
 
 	if (platform->is_one_process)
-		return is_same_process(&all[0], &all[i])
+		return is_same_process(&all[first], &all[i])
 		               ? COHORT_OK
 		               : error_set(COHORT_UNSUPPORTED,
-		                           "processes 0 and %d are two (pids "
+		                           "processes %d and %d are two (pids "
 		                           "%lld and %lld): the %s platform "
 		                           "joins ranks of one process only",
-		                           i, (long long)all[0].pid,
+		                           first, i, (long long)all[first].pid,
 		                           (long long)all[i].pid,
 		                           platform->name);
 	/* NCCL counts and frees all ranks of a process together. */
-	for (k = 0; k < i; k++)
-		if (is_same_process(&all[k], &all[i]))
+	for (k = first; k < i; k++)
+		if (rank_set_has(e->came, k) &&
+		    is_same_process(&all[k], &all[i]))
 			return error_set(COHORT_INVALID,
 			                 "processes %d and %d are one (host "
 			                 "%s, pid %lld)",
@@ -368,75 +452,97 @@ static int place_check(const struct platform *platform,
 	return COHORT_OK;
 }
 
+/* The first process that has brought its record. */
+static int first_of(const struct exchange *e)
+{
+	int i = 0;
+
+	while (!rank_set_has(e->came, i))
+		i++;
+	return i;
+}
+
 static int records_fit(const struct processes *p,
                        const struct platform *platform,
-                       const struct process_record *all)
+                       const struct exchange *e)
 {
+	const int first = first_of(e);
 	int i, rc = COHORT_OK;
 
-	for (i = 1; i < p->table.processes && rc == COHORT_OK; i++) {
-		rc = settings_check(&all[0], &all[i], i);
+	for (i = first + 1; i < p->table.processes && rc == COHORT_OK; i++) {
+		if (!rank_set_has(e->came, i))
+			continue;
+		rc = settings_check(e->all, first, i);
 		if (rc == COHORT_OK)
-			rc = place_check(platform, all, i);
+			rc = place_check(platform, e, first, i);
 	}
 	return rc;
 }
 
 /* ---- meeting ----------------------------------------------------------- */
 
-/* Take the ranks that are lost from those of each process. */
-static void count_lost(struct process_record *all, int n,
-                       const struct facts *now, struct process_part *part)
+/* Take the ranks that are lost from those of each process.  All ranks of a process
+ * that has not come are. */
+static void count_lost(struct exchange *e, int n, const struct facts *now,
+                       struct process_part *part)
 {
+	const struct cohort_process *f = now ? now->of : NULL;
+	struct process_record *r;
 	int i, k;
 
 	for (i = 0; i < n; i++)
 		for (k = 0; k < COHORT_RANK_WORDS; k++)
-			part->lost[k] |= all[i].lost[k];
-	for (i = 0; now && i < n; i++) {
-		all[i].ranks = now->of[i].ranks;
-		for (k = 0; k < now->of[i].ranks; k++)
-			if (rank_set_has(part->lost, now->of[i].first_rank + k))
-				all[i].ranks--;
+			part->lost[k] |= e->all[i].lost[k];
+	for (i = 0, r = e->all; f && i < n; i++, r++, f++) {
+		r->ranks = 0;
+		for (k = f->first_rank; k < f->first_rank + f->ranks; k++)
+			if (!rank_set_has(e->came, i))
+				rank_set_add(part->lost, k);
+			else if (!rank_set_has(part->lost, k))
+				r->ranks++;
 	}
 }
 
-static int parts_check(const struct process_record *all, int n)
+static int parts_check(const struct exchange *e, int n)
 {
+	const struct process_record *r = e->all;
 	int i, size = 0;
 
-	for (i = 0; i < n; i++) {
-		if (all[i].ranks < 1)
+	for (i = 0; i < n; i++, r++) {
+		if (rank_set_has(e->came, i) && r->ranks < 1)
 			return error_set(COHORT_INVALID,
 			                 "process %d (host %s, pid %lld) would "
 			                 "have no rank left",
-			                 i, all[i].host, (long long)all[i].pid);
-		if (all[i].ranks > COHORT_MAX_RANKS - size)
+			                 i, r->host, (long long)r->pid);
+		if (r->ranks > COHORT_MAX_RANKS - size)
 			return error_set(COHORT_INVALID,
 			                 "processes 0 to %d have more than %d "
 			                 "ranks",
 			                 i, COHORT_MAX_RANKS);
-		size += all[i].ranks;
+		size += r->ranks;
 	}
 	return COHORT_OK;
 }
 
 /* Number the ranks by process. */
-static void number_ranks(struct processes *p, const struct process_record *all,
+static void number_ranks(struct processes *p, const struct exchange *e,
                          struct process_part *part)
 {
 	const struct cohort_process *own = &p->next->of[p->table.process];
+	const struct facts *now = atomic_load(&p->facts);
 	struct cohort_process *f = p->next->of;
 	int i, r;
 
 	for (i = 0; i < p->table.processes; i++, f++) {
-		*f = (struct cohort_process){
-			.first_rank = part->size,
-			.ranks = all[i].ranks,
-			.pid = all[i].pid,
-		};
-		memcpy(f->host, all[i].host, sizeof(f->host));
-		part->size += all[i].ranks;
+		if (now)
+			*f = now->of[i];
+		f->first_rank = part->size;
+		f->ranks = e->all[i].ranks;
+		part->size += f->ranks;
+		if (!rank_set_has(e->came, i))
+			continue;
+		f->pid = e->all[i].pid;
+		memcpy(f->host, e->all[i].host, sizeof(f->host));
 	}
 	for (r = 0; r < own->ranks; r++)
 		part->ranks[r] = own->first_rank + r;
@@ -446,13 +552,16 @@ static void number_ranks(struct processes *p, const struct process_record *all,
 static int make_next(struct processes *p)
 {
 	const size_t n = (size_t)p->table.processes;
+	struct facts *now = atomic_load(&p->facts);
 
+	/* Those of a generation that did not come about. */
+	peers_set_ranks(p->peers, now ? now->of : NULL);
 	free(p->next);
 	p->next = calloc(1, sizeof(*p->next) + n * sizeof(p->next->of[0]));
 	if (!p->next)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %zu processes", n);
-	p->next->former = atomic_load(&p->facts);
+	p->next->former = now;
 	return COHORT_OK;
 }
 
@@ -466,6 +575,18 @@ static int read_version(const struct platform *platform,
 	r->settings[SETTING_NCCL] = version;
 	r->settings[SETTING_PLATFORM] = platform->kind;
 	return rc;
+}
+
+/* Watch the processes of this machine from now on. */
+static void connect_peers(struct processes *p, const struct exchange *e)
+{
+	struct peer_address all[COHORT_MAX_RANKS];
+	int i;
+
+	for (i = 0; i < p->table.processes; i++)
+		all[i] = e->all[i].address;
+	p->watches_all = peers_connect(p->peers, all);
+	p->has_connected = true;
 }
 
 /* Tell the others this process's record, and number the ranks by theirs.  What
@@ -490,37 +611,64 @@ static int meet(struct processes *p, int status,
 	memset(part, 0, sizeof(*part));
 	rc = status_of_all(p, e);
 	if (rc == COHORT_OK)
-		rc = records_fit(p, platform, e->all);
+		rc = records_fit(p, platform, e);
 	if (rc == COHORT_OK) {
-		count_lost(e->all, p->table.processes, atomic_load(&p->facts),
-		           part);
-		rc = parts_check(e->all, p->table.processes);
+		count_lost(e, p->table.processes, atomic_load(&p->facts), part);
+		rc = parts_check(e, p->table.processes);
 	}
-	if (rc == COHORT_OK)
-		number_ranks(p, e->all, part);
+	if (rc == COHORT_OK) {
+		number_ranks(p, e, part);
+		if (!p->has_connected)
+			connect_peers(p, e);
+		peers_set_ranks(p->peers, p->next->of);
+	}
 	free(e);
 	return rc;
 }
 
-/* Process 0 tells the others by which id the ranks connect.  NCCL's has a thread
- * and a socket until the ranks have connected, so it is not made before all
+/* The first process with ranks in the next generation. */
+static int first_next(const struct processes *p)
+{
+	int i = 0;
+
+	while (!p->next->of[i].ranks)
+		i++;
+	return i;
+}
+
+static bool all_watch_all(const struct processes *p, const struct exchange *e)
+{
+	int i = 0;
+
+	while (i < p->table.processes && e->all[i].watches_all)
+		i++;
+	return i == p->table.processes;
+}
+
+/* The first process tells the others by which id the ranks connect.  NCCL's has a
+ * thread and a socket until the ranks have connected, so it is not made before all
  * processes can. */
 static int share_id(struct processes *p, const struct platform *platform,
                     uint64_t timeout_ns, struct process_part *part)
 {
-	struct process_record mine = { .status = COHORT_OK };
+	struct process_record mine = { .watches_all = p->watches_all };
+	const int first = first_next(p);
 	struct exchange *e;
 	int rc = COHORT_OK;
 
-	if (p->table.process == 0)
+	if (p->table.process == first)
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
 		                 platform->ncclGetUniqueId(&mine.id));
 	record_status(&mine, rc);
 	rc = exchange(p, SHARING_ID, &mine, timeout_ns, &e);
 	if (rc != COHORT_OK)
 		return rc;
-	part->id = e->all[0].id;
-	rc = status_of_all(p, e);
+	part->id = e->all[first].id;
+	rc = presence_check(p, e, p->next);
+	if (rc == COHORT_OK)
+		rc = status_of_all(p, e);
+	if (!p->by_peers)
+		p->by_peers = all_watch_all(p, e);
 	free(e);
 	return rc;
 }
@@ -539,7 +687,7 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 {
 	struct process_record mine = { .status = COHORT_OK };
 	struct exchange *e;
-	int rc;
+	int i, rc;
 
 	record_status(&mine, status);
 	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
@@ -547,8 +695,12 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = status_of_all(p, e);
+	if (rc == COHORT_OK)
+		rc = presence_check(p, e, p->next);
 	free(e);
 	if (rc == COHORT_OK) {
+		for (i = 0; i < p->table.processes; i++)
+			p->next->of[i].watched = peers_watches(p->peers, i);
 		atomic_store(&p->facts, p->next);
 		p->next = NULL;
 	}
@@ -556,6 +708,11 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 }
 
 /* ---- facts ------------------------------------------------------------- */
+
+struct peers *processes_peers(const struct processes *p)
+{
+	return p->peers;
+}
 
 int processes_own(const struct processes *p)
 {

@@ -11,6 +11,7 @@
 
 #include "core/cause.h"
 #include "platform/platform.h"
+#include "watch/peers.h"
 
 struct processes;
 
@@ -35,6 +36,8 @@ struct process_record {
 	char host[64];
 	int64_t pid;
 	uint64_t instance; /* tells it from an earlier process of that number */
+	struct peer_address address;
+	uint64_t watches_all;
 	ncclUniqueId id;   /* process 0's */
 	int32_t ranks;     /* that it drives; less those that are lost, once all
 	                      have told theirs */
@@ -64,10 +67,14 @@ void processes_free(struct processes *p);
  * cannot take part, which is this thread's error; it is told to the others, and
  * returned.
  *
+ * Where all processes watch all, those that have ended since the last generation are
+ * left out, with their ranks.
+ *
  * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT; the
  * status of another process, whose error is named with the process; COHORT_INVALID
  * if the processes do not fit each other; COHORT_UNSUPPORTED; COHORT_STATE after
- * a meeting that has failed by itself.
+ * a meeting that has failed by itself; COHORT_PROCESS_EXITED, which names one that
+ * has ended on the way.
  */
 int processes_meet(struct processes *p, int status,
                    const struct process_record *mine,
@@ -78,6 +85,9 @@ int processes_meet(struct processes *p, int status,
  * Others may still be connecting, so it waits for twice @timeout_ns.  COHORT_OK:
  * all have it. */
 int processes_agree(struct processes *p, int status, uint64_t timeout_ns);
+
+/* The processes as watched from here.  Lives as long as @p. */
+struct peers *processes_peers(const struct processes *p);
 
 /* Facts for the program; see cohort/bootstrap.h. */
 int processes_own(const struct processes *p);

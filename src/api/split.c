@@ -14,6 +14,7 @@
 
 #include "api/comm.h"
 #include "api/generation.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/batch.h"
@@ -75,6 +76,14 @@ static void members_add(struct members *m, const struct clique *parent,
 	m->connected[k] = ranks[i].connected;
 }
 
+/* All processes split a clique equally often. */
+static uint64_t identity_of(const struct clique *parent, int color)
+{
+	const uint64_t round = atomic_load(&parent->splits) + 1;
+
+	return hash_step(hash_step(parent->identity, round), (uint64_t)color);
+}
+
 /* Room for a color after the parent's name, with the zero. */
 #define COLOR_SIZE 15
 
@@ -90,6 +99,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 		.launch = clique_launch(parent),
 		.deadlines = parent->deadlines,
 		.generation = parent->generation,
+		.identity = identity_of(parent, color),
 		.config = parent->config,
 		.list_policy = parent->list_policy_asked,
 		.origins = m->origin,

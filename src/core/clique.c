@@ -130,6 +130,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	                      : !platform->launches_ahead;
 	q->deadlines = options->deadlines;
 	q->generation = options->generation;
+	q->identity = options->identity;
 	q->config = options->config;
 	q->list_policy_asked = options->list_policy;
 	q->list_policy =

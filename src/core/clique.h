@@ -91,6 +91,8 @@ struct clique {
 	int world;           /* ranks in all processes */
 	int generation;      /* of the group, from 1 */
 	unsigned serial;     /* no other clique of this process has it */
+	uint64_t identity;   /* the same in all processes of the group, where no
+	                        other clique of the group has it */
 	unsigned slots;      /* per rank, a power of two */
 	bool allow_capture;  /* calls on streams that are being captured */
 	bool together;       /* no rank launches before all have called */
@@ -209,6 +211,7 @@ struct clique_options {
 	int launch; /* enum cohort_launch */
 	struct cohort_deadlines deadlines;
 	int generation;
+	uint64_t identity;
 	struct comm_config config;
 	struct list_policy list_policy; /* 0: the platform's */
 	const int *origins; /* of each rank, NULL: the rank itself */

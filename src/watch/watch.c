@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
+#include "watch/peers.h"
 #include "watch/watchdog.h"
 
 static void watch_free(struct watch *g)
@@ -69,17 +70,23 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_symbolizer;
+	rc = options->peers ? peers_attach(options->peers, q) : COHORT_OK;
+	if (rc != COHORT_OK)
+		goto err_after_prober;
 	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
 	                   q->name);
 	if (err) {
 		rc = error_set(COHORT_SYSTEM,
 		               "cannot start the watchdog's thread: %s",
 		               strerror(err));
-		goto err_after_prober;
+		goto err_after_peers;
 	}
 	*out = g;
 	return COHORT_OK;
 
+err_after_peers:
+	if (options->peers)
+		peers_detach(options->peers, q);
 err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
 err_after_symbolizer:
@@ -112,6 +119,8 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 
 	/* The watchdog ends by itself, because the clique has ended. */
 	pthread_join(g->watchdog, NULL);
+	if (g->options.peers)
+		peers_detach(g->options.peers, g->clique);
 	/* A hang below may take all the time, in which the dumper ends. */
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))

@@ -27,6 +27,7 @@ struct watch_options {
 	struct adaptive adaptive;
 	void *user;
 	struct dump_options dump;
+	struct peers *peers; /* the group's other processes, NULL: there are none */
 };
 
 struct watch;

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "watch/cycle.h"
+#include "watch/peers.h"
 
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
@@ -428,6 +429,8 @@ static void tell_end(struct watch *g)
 
 	if (!cause)
 		return;
+	if (g->options.peers)
+		peers_tell(g->options.peers, g->clique, cause);
 	if (!g->notifier.is_started && !g->dumper) {
 		count(g, COHORT_STAGE_ENDED, cause->kind);
 		return;

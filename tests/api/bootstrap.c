@@ -7,10 +7,12 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
@@ -240,8 +242,11 @@ Test(bootstrap, ranks_are_numbered_by_process)
 		cr_assert_null(cohort_group_stream(group, i ? 1 : 2),
 		               "it is elsewhere");
 	}
-	/* Every request has been freed. */
-	cr_assert_eq(processes[0].member.freed, 3);
+	/* Every request has been freed; after two the processes watch each
+	 * other, and need the table no more. */
+	cr_assert_eq(processes[0].member.freed, 2);
+	cr_assert_eq(facts[0].watched, 1);
+	cr_assert_eq(facts[1].watched, 1);
 	close_all();
 }
 
@@ -337,6 +342,110 @@ Test(bootstrap, a_group_of_one_process_needs_no_other)
 	cr_assert_eq(cohort_group_process(NULL), -1);
 	cr_assert_eq(cohort_group_processes(NULL, &facts, 1), -1);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- causes of other processes ----------------------------------------- */
+
+/* Process 1 waits in a collective that process 0 does not call. */
+static void *wait_for_other(void *arg)
+{
+	int32_t values[MOST] = { 1, 1, 1 };
+	void *of[MOST] = { &values[0], &values[1], &values[2] };
+	struct process *p = arg;
+	uint64_t ticket;
+
+	if (p->member.process == 0) {
+		ranks_must(cohort_group_abort(p->group, "because"), "abort");
+		return NULL;
+	}
+	p->rc = cohort_group_all_reduce(p->group, (const void *const *)of, of,
+	                                1, COHORT_I32, COHORT_SUM, NULL,
+	                                &ticket);
+	if (p->rc == COHORT_OK)
+		p->rc = cohort_group_wait(p->group, ticket, RANKS_SOON);
+	return NULL;
+}
+
+static void expect_cause(int process, const char *begin)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(processes[process].group, &cause);
+	cr_assert_eq(strncmp(cause.text, begin, strlen(begin)), 0, "%s",
+	             cause.text);
+}
+
+Test(bootstrap, an_abort_in_one_process_ends_the_group_in_all)
+{
+	char text[64];
+
+	open_all();
+	on_all(wait_for_other);
+	/* The abort may have come before the call. */
+	cr_assert_eq(processes[1].rc, COHORT_ABORTED);
+	snprintf(text, sizeof(text), "process 0 (pid %d): aborted: because",
+	         (int)getpid());
+	expect_cause(1, text);
+	/* And it does not come back. */
+	expect_cause(0, "aborted: because");
+	close_all();
+}
+
+static int await_cause(struct cohort_comm *comm)
+{
+	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	struct cohort_cause cause;
+
+	do
+		cohort_comm_cause(comm, &cause);
+	while (cause.status == COHORT_OK && clock_now() < deadline);
+	return cause.status;
+}
+
+/* Rank 0 gives up in the communicator of the even ranks.  That of the odd ranks
+ * goes on. */
+static int give_up(struct cohort_comm *comm, void *unused)
+{
+	const int rank = cohort_comm_rank(comm);
+	struct cohort_comm *child;
+	int32_t value = 1;
+	int rc = cohort_comm_split(comm, rank % 2, 0, &child);
+
+	(void)unused;
+	if (rc != COHORT_OK)
+		return rc;
+	if (rank == 0)
+		cohort_comm_fail(child, 5, "no more data");
+	if (rank % 2 == 0)
+		rc = await_cause(child) == COHORT_WORKER ? COHORT_OK : 1;
+	pthread_barrier_wait(&all_ranks);
+	if (rank % 2)
+		rc = ranks_sum_wait(child, &value);
+	pthread_barrier_wait(&all_ranks);
+	cohort_comm_close(child);
+	return rc;
+}
+
+static void *run_give_up(void *arg)
+{
+	struct process *p = arg;
+
+	p->rc = cohort_group_run(p->group, give_up, NULL, NULL);
+	strcpy(p->error, cohort_last_error());
+	return NULL;
+}
+
+Test(bootstrap, a_rank_that_gives_up_ends_its_split_communicator_in_all)
+{
+	int i;
+
+	pthread_barrier_init(&all_ranks, NULL, 5);
+	open_all();
+	on_all(run_give_up);
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
+		             processes[i].error);
+	close_all();
 }
 
 /* ---- respawn ----------------------------------------------------------- */
@@ -549,13 +658,17 @@ Test(bootstrap, a_failed_meeting_is_the_last_one)
 {
 	struct process *p = &processes[0];
 
+	p->options.deadlines.init_ns = 2000 * MS;
+	p->options.deadlines.abort_ns = 200 * MS;
 	open_all();
-	p->member.fails_at = 4;
 	cohort_group_abort(p->group, "again");
-	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_SYSTEM, "-7");
+	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_INIT_TIMEOUT,
+	       "process 0 of 2 has waited for the others for 2400 ms; process 1 "
+	       "has not come");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_STATE,
 	       "close the group, and open another");
-	cr_assert_eq(cohort_group_abort(processes[1].group, "end"), COHORT_OK);
+	cr_assert_eq(cohort_group_abort(processes[1].group, "end"),
+	             COHORT_ALREADY, "process 0's abort has ended it");
 	close_all();
 }
 

@@ -2,26 +2,38 @@
 
 /*
  * A group of several processes, with a device or two each, that find each other
- * by the environment: sums over all ranks; a split across processes; and a respawn without a rank of one.
+ * by the environment: sums over all ranks; a split across processes; a respawn
+ * without a rank of one; and a process that is killed, without which the others
+ * go on.
  *
  * The program starts itself again for each process.  It has run on the drop-in
  * libraries with NVIDIA's NCCL, and never on a GPU.
  */
 
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/ranks.h"
 
-#define PROCESSES 2
+#define PROCESSES 3
+#define VICTIM 1
 
 /* A hang ends the program. */
 #define MOST_SECONDS 120
 
 static int process, per_process, world;
+
+/* Atomic; how many processes have come to the end of their run: a word that they
+ * share beside the library. */
+static atomic_int *come;
 
 static void must(int failed, const char *what)
 {
@@ -86,7 +98,8 @@ static struct cohort_group *open_group(void)
 		.size = sizeof(bootstrap),
 		.kind = COHORT_BOOTSTRAP_ENV,
 	};
-	int devices[2] = { process * per_process, process * per_process + 1 };
+	const int devices[2] = { process * per_process,
+		                 process * per_process + 1 };
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
@@ -95,6 +108,61 @@ static struct cohort_group *open_group(void)
 	o.bootstrap = &bootstrap;
 	must(cohort_group_open(devices, per_process, &o, &group), "open");
 	return group;
+}
+
+/* One process ends while the ranks of the others wait for its ranks. */
+static int lose(struct cohort_comm *comm, void *unused)
+{
+	void *stream = cohort_comm_stream(comm), *memory;
+	struct cohort_cause cause;
+	uint64_t began;
+	int rc;
+
+	(void)unused;
+	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
+	meet(comm);
+	if (process == VICTIM)
+		raise(SIGKILL);
+	began = clock_now();
+	must(cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                       stream, NULL),
+	     "all_reduce");
+	rc = cohort_synchronize(comm, RANKS_SOON);
+	must(rc != COHORT_PROCESS_EXITED, "synchronize");
+	cohort_comm_cause(comm, &cause);
+	must(cause.rank != VICTIM * per_process - (per_process > 1),
+	     "the rank to blame");
+	if (cohort_comm_rank(comm) == 0)
+		printf("%.1f ms: %s\n", (double)(clock_now() - began) / 1e6,
+		       cause.text);
+	return 0;
+}
+
+/* Process @VICTIM is killed, and the others go on. */
+static void go_on_without(struct cohort_group *group)
+{
+	struct cohort_process facts[PROCESSES];
+
+	must(cohort_group_run(group, lose, NULL, NULL) != COHORT_PROCESS_EXITED,
+	     "run to lose");
+	world -= per_process;
+	must(cohort_group_respawn(group, NULL, 0), "respawn without");
+	cohort_group_processes(group, facts, PROCESSES);
+	must(facts[VICTIM].ranks != 0, "its ranks");
+	must(facts[VICTIM + 1].first_rank != world - per_process,
+	     "the next process's");
+	must(cohort_group_run(group, sum, NULL, NULL), "run without");
+}
+
+static void await_abort(const struct cohort_group *group)
+{
+	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	struct cohort_cause cause;
+
+	do
+		must(cohort_group_cause(group, &cause), "cause");
+	while (cause.status == COHORT_OK && clock_now() < deadline);
+	must(cause.status != COHORT_ABORTED, "the other process's abort");
 }
 
 static int be_process(void)
@@ -110,13 +178,20 @@ static int be_process(void)
 	must(facts[process].pid != getpid(), "the pid");
 	must(facts[1].first_rank != per_process, "the first rank");
 	must(cohort_group_run(group, sum, NULL, NULL), "run");
-	must(cohort_group_abort(group, "again"), "abort");
+	/* One process aborts, and that ends the group in all. */
+	atomic_fetch_add(come, 1);
+	while (atomic_load(come) < PROCESSES)
+		sched_yield();
+	if (process == VICTIM)
+		must(cohort_group_abort(group, "again"), "abort");
+	await_abort(group);
 	/* Process 0 has lost a rank, if it has two; the other goes along. */
 	world -= per_process > 1;
 	must(cohort_group_respawn(group, process ? NULL : &lost,
 	                          !process && per_process > 1),
 	     "respawn");
 	must(cohort_group_run(group, sum, NULL, NULL), "run again");
+	go_on_without(group);
 	return cohort_group_close(group);
 }
 
@@ -140,7 +215,11 @@ static int start_all(const char *self)
 	pid_t children[PROCESSES];
 	char text[16];
 	int i, status, failed = 0;
+	const int file = memfd_create("come", 0);
 
+	must(file < 0 || ftruncate(file, sizeof(*come)), "memfd");
+	snprintf(text, sizeof(text), "%d", file);
+	setenv("TEST_COME", text, 1);
 	snprintf(text, sizeof(text), "%d", PROCESSES);
 	setenv("COHORT_PROCESSES", text, 1);
 	snprintf(text, sizeof(text), "%d", (int)getpid());
@@ -149,7 +228,7 @@ static int start_all(const char *self)
 		children[i] = start(self, i);
 	for (i = 0; i < PROCESSES; i++)
 		failed |= waitpid(children[i], &status, 0) != children[i] ||
-		          status != 0;
+		          status != (i == VICTIM ? SIGKILL : 0);
 	return failed;
 }
 
@@ -168,5 +247,8 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return start_all(argv[0]);
 	process = atoi(argv[2]);
+	come = mmap(NULL, sizeof(*come), PROT_READ | PROT_WRITE, MAP_SHARED,
+	            atoi(getenv("TEST_COME")), 0);
+	must(come == MAP_FAILED, "mmap");
 	return be_process();
 }

@@ -1,0 +1,708 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/thread.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define PAGE_MAGIC UINT64_C(0x6368705f70656572)
+
+/* Causes that a page keeps.  A group ends with its first cause, so more than this
+ * takes as many split communicators that end before the others look. */
+#define CAUSES 64
+
+#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
+
+/* A cause as it is told. */
+struct told {
+	uint64_t identity; /* of the clique */
+	struct cohort_cause cause;
+};
+
+_Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
+
+/* Atomic words, as another process may read them at any time. */
+struct page {
+	uint64_t magic, token; /* constant */
+
+	/* How the process ended its membership; 0: it has not. */
+	_Atomic uint64_t has_left;
+
+	/* How many causes were told.  Release and acquire: the cause, which is in
+	 * place (number - 1) % CAUSES. */
+	_Atomic uint64_t causes_told;
+	_Atomic uint64_t causes[CAUSES][WORDS(struct told)];
+
+	/* The exchange that was brought something last, from 1.  Release and
+	 * acquire: what was brought, which is in place exchange % 2: no process
+	 * can be further ahead than one. */
+	_Atomic uint64_t exchange;
+	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
+};
+
+enum peer_state {
+	PEER_UNWATCHED, /* it cannot be, or this is the process itself */
+	PEER_HERE,
+	PEER_LEFT,  /* it has closed its group */
+	PEER_ENDED, /* without that */
+};
+
+struct peer {
+	struct page *page; /* constant, and mapped to read; NULL: not watched */
+	int pidfd;               /* -1: the system has none */
+	int bell;
+	int64_t pid;
+	uint64_t seen;    /* causes; guarded by lock */
+	atomic_int state; /* enum peer_state; written under lock */
+};
+
+struct member {
+	struct member *next;
+	struct clique *clique;
+	bool was_told; /* its cause came from another process */
+};
+
+struct peers {
+	int process, processes;
+	char group[16];
+	struct page *page; /* its own; NULL: there is none */
+	int page_fd, bell[2];
+	uint64_t exchange; /* of the thread that exchanges */
+	pthread_t thread;
+	bool has_thread;
+	atomic_bool stop;
+
+	pthread_mutex_t lock; /* short; guards: */
+	struct member *members;
+	const struct cohort_process *facts;
+
+	struct peer peers[];
+};
+
+/* ---- words ------------------------------------------------------------ */
+
+static void put_words(_Atomic uint64_t *to, const void *from, size_t n)
+{
+	uint64_t word;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&word, (const char *)from + i * sizeof(word),
+		       sizeof(word));
+		atomic_store_explicit(&to[i], word, memory_order_relaxed);
+	}
+}
+
+static void get_words(void *to, const _Atomic uint64_t *from, size_t n)
+{
+	uint64_t word;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		word = atomic_load_explicit(&from[i], memory_order_relaxed);
+		memcpy((char *)to + i * sizeof(word), &word, sizeof(word));
+	}
+}
+
+/* ---- a process's own page and bell ------------------------------------- */
+
+/* A number that tells the machine from others, and the pid namespace: 0: there is
+ * none. */
+static uint64_t machine_number(void)
+{
+	char id[64] = "";
+	struct stat pids;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	uint64_t hash = 0;
+	ssize_t n, i;
+
+	n = fd < 0 ? -1 : read(fd, id, sizeof(id));
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || stat("/proc/self/ns/pid", &pids))
+		return 0;
+	for (i = 0; i < n; i++)
+		hash = hash_step(hash, (unsigned char)id[i]);
+	hash = hash_step(hash_step(hash, pids.st_dev), pids.st_ino);
+	return hash ? hash : 1;
+}
+
+/* Nobody can change its size, or map it to write from now on. */
+static bool seal(int fd)
+{
+	const int most = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+
+	return fcntl(fd, F_ADD_SEALS, most) == 0 ||
+	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
+}
+
+static struct page *make_page(int *fd_out)
+{
+	const int fd =
+		memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct page *page = MAP_FAILED;
+
+	if (fd < 0)
+		return NULL;
+	if (ftruncate(fd, sizeof(*page)) == 0 && fchmod(fd, 0600) == 0)
+		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
+		            MAP_SHARED, fd, 0);
+	if (page != MAP_FAILED && seal(fd)) {
+		*fd_out = fd;
+		return page;
+	}
+	if (page != MAP_FAILED)
+		munmap(page, sizeof(*page));
+	close(fd);
+	return NULL;
+}
+
+/* Make the page and the bell; without both there is none. */
+static void make_own(struct peers *p, struct peer_address *out)
+{
+	out->machine = machine_number();
+	p->page = out->machine ? make_page(&p->page_fd) : NULL;
+	if (!p->page)
+		return;
+	if (getrandom(&out->token, sizeof(out->token), 0) !=
+	            (ssize_t)sizeof(out->token) ||
+	    pipe2(p->bell, O_CLOEXEC | O_NONBLOCK)) {
+		munmap(p->page, sizeof(*p->page));
+		close(p->page_fd);
+		p->page = NULL;
+		return;
+	}
+	p->page->magic = PAGE_MAGIC;
+	p->page->token = out->token;
+	out->page = p->page_fd;
+	out->bell = p->bell[1];
+}
+
+int peers_create(int process, int processes, const char *group,
+                 struct peer_address *out, struct peers **peers)
+{
+	const size_t n = (size_t)processes;
+	struct peers *p = calloc(1, sizeof(*p) + n * sizeof(p->peers[0]));
+
+	if (!p)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for %d processes", processes);
+	*out = (struct peer_address){ .pid = getpid() };
+	p->process = process;
+	p->processes = processes;
+	text_copy(p->group, sizeof(p->group), group);
+	lock_init(&p->lock);
+	make_own(p, out);
+	if (!p->page)
+		out->machine = 0;
+	*peers = p;
+	return COHORT_OK;
+}
+
+/* ---- the others' ------------------------------------------------------- */
+
+/* Open descriptor @fd of process @pid once more. */
+static int open_of(int64_t pid, int fd, int flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%lld/fd/%d", (long long)pid, fd);
+	return open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* Map the page behind @fd if it is one, and cannot shrink under its readers. */
+static struct page *map_page(int fd, uint64_t token)
+{
+	const int least = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct page *page;
+	struct stat s;
+
+	if (fstat(fd, &s) || s.st_uid != geteuid() ||
+	    s.st_size != (off_t)sizeof(*page) ||
+	    (fcntl(fd, F_GET_SEALS) & least) != least)
+		return NULL;
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return NULL;
+	if (page->magic == PAGE_MAGIC && page->token == token)
+		return page;
+	munmap(page, sizeof(*page));
+	return NULL;
+}
+
+static bool is_pipe(int fd)
+{
+	struct stat s;
+
+	return fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode);
+}
+
+/* Open what the address tells of.  The pidfd comes first: if the page is the right
+ * one, that process had the pid before, too. */
+static void connect_one(struct peer *x, const struct peer_address *a)
+{
+	int fd;
+
+	x->pid = a->pid;
+	x->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
+	if (x->pidfd < 0 && errno != ENOSYS && errno != EPERM)
+		return;
+	fd = open_of(a->pid, a->page, O_RDONLY);
+	x->page = fd < 0 ? NULL : map_page(fd, a->token);
+	if (fd >= 0)
+		close(fd);
+	x->bell = x->page ? open_of(a->pid, a->bell, O_WRONLY) : -1;
+	if (x->bell >= 0 && is_pipe(x->bell)) {
+		atomic_store(&x->state, PEER_HERE);
+		return;
+	}
+	if (x->bell >= 0)
+		close(x->bell);
+	if (x->page)
+		munmap(x->page, sizeof(*x->page));
+	if (x->pidfd >= 0)
+		close(x->pidfd);
+	x->page = NULL;
+}
+
+static void disconnect(struct peer *x)
+{
+	if (!x->page)
+		return;
+	munmap(x->page, sizeof(*x->page));
+	close(x->bell);
+	if (x->pidfd >= 0)
+		close(x->pidfd);
+}
+
+/* If nobody reads it that is a SIGPIPE, so the others' bells are rung by threads of
+ * the library only, which have signals blocked. */
+static void ring(int bell)
+{
+	/* A full pipe rings as well. */
+	ssize_t n = write(bell, "", 1);
+
+	(void)n;
+}
+
+/* ---- telling ---------------------------------------------------------- */
+
+/* On a thread of the library. */
+static void ring_all(struct peers *p)
+{
+	struct peer *x;
+
+	for (x = p->peers; x < p->peers + p->processes; x++)
+		if (x->page && atomic_load(&x->state) == PEER_HERE)
+			ring(x->bell);
+}
+
+static struct member *find_member(const struct peers *p, const struct clique *q)
+{
+	struct member *m = p->members;
+
+	while (m && m->clique != q)
+		m = m->next;
+	return m;
+}
+
+void peers_tell(struct peers *p, const struct clique *q,
+                const struct cohort_cause *cause)
+{
+	struct told told = { .identity = q->identity, .cause = *cause };
+	const struct member *m;
+	uint64_t n;
+
+	if (!p->page)
+		return;
+	pthread_mutex_lock(&p->lock);
+	m = find_member(p, q);
+	if (m && !m->was_told) {
+		n = atomic_load_explicit(&p->page->causes_told,
+		                         memory_order_relaxed);
+		put_words(p->page->causes[n % CAUSES], &told,
+		          WORDS(struct told));
+		atomic_store_explicit(&p->page->causes_told, n + 1,
+		                      memory_order_release);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (m)
+		ring_all(p);
+}
+
+/* ---- what the others tell ---------------------------------------------- */
+
+/* Read the cause in place; false: it is overwritten, or is none. */
+static bool read_told(const struct page *page, uint64_t number,
+                      struct told *out)
+{
+	struct cohort_cause *c = &out->cause;
+
+	get_words(out, page->causes[number % CAUSES], WORDS(struct told));
+	/* Acquire, by a fence: the words above are read before. */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&page->causes_told, memory_order_relaxed) >=
+	    number + CAUSES)
+		return false;
+	c->text[sizeof(c->text) - 1] = '\0';
+	if (c->rank < -1 || c->rank >= COHORT_MAX_RANKS)
+		c->rank = -1;
+	return c->status < COHORT_OK;
+}
+
+/* End a member with a cause of another process, which is not told again. */
+static void end_member(struct member *m, const struct cohort_cause *cause)
+{
+	m->was_told = true;
+	if (cause_set(m->clique->end, cause) != COHORT_OK)
+		m->was_told = false;
+}
+
+/* The cause of process @i, as it is told here. */
+static struct cohort_cause relayed(const struct peers *p, int i,
+                                   const struct cohort_cause *from)
+{
+	struct cohort_cause cause = *from;
+
+	text_set(cause.text, sizeof(cause.text), "process %d (pid %lld): %s", i,
+	         (long long)p->peers[i].pid, from->text);
+	return cause;
+}
+
+/* Give the causes from @from on to @only, NULL: all members.  Under lock. */
+static void take_causes(struct peers *p, int i, uint64_t from,
+                        struct member *only)
+{
+	const struct page *page = p->peers[i].page;
+	const uint64_t told = atomic_load_explicit(&page->causes_told,
+	                                           memory_order_acquire);
+	struct cohort_cause cause;
+	struct member *m;
+	struct told t;
+	uint64_t n;
+
+	for (n = told > from + CAUSES ? told - CAUSES : from; n < told; n++) {
+		if (!read_told(page, n, &t))
+			continue;
+		cause = relayed(p, i, &t.cause);
+		for (m = p->members; m; m = m->next)
+			if ((!only || m == only) &&
+			    m->clique->identity == t.identity)
+				end_member(m, &cause);
+	}
+	if (!only)
+		p->peers[i].seen = told;
+}
+
+/* Give @m the end of process @i, if it has ranks in it.  Under lock. */
+static void take_end(const struct peers *p, int i, struct member *m)
+{
+	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
+	struct cohort_cause cause = {
+		.status = COHORT_PROCESS_EXITED,
+		.kind = COHORT_VERDICT_PROCESS_EXITED,
+	};
+	struct text t = { cause.text, sizeof(cause.text) };
+	int r;
+
+	/* What was split from it ends with it. */
+	if (!f || !f->ranks || m->clique->ends_with_last)
+		return;
+	cause.rank = f->first_rank;
+	for (r = 0; r < f->ranks; r++)
+		rank_set_add(cause.missing, f->first_rank + r);
+	text_add(&t, "process %d (host %s, pid %lld) has exited with rank%s ",
+	         i, f->host, (long long)f->pid, f->ranks == 1 ? "" : "s");
+	rank_set_spell(&t, cause.missing);
+	end_member(m, &cause);
+}
+
+/* Look at process @i, which has ended if @is_over.  Under lock. */
+static void look_at_peer(struct peers *p, int i, bool is_over)
+{
+	struct peer *x = &p->peers[i];
+	struct member *m;
+
+	if (!x->page || atomic_load(&x->state) != PEER_HERE)
+		return;
+	take_causes(p, i, x->seen, NULL);
+	if (atomic_load_explicit(&x->page->has_left, memory_order_acquire))
+		atomic_store(&x->state, PEER_LEFT);
+	else if (is_over)
+		atomic_store(&x->state, PEER_ENDED);
+	for (m = p->members; m && atomic_load(&x->state) == PEER_ENDED;
+	     m = m->next)
+		take_end(p, i, m);
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+/* Wait for the bell or an end.  Which processes are over is in @over. */
+static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
+{
+	const struct peer *x;
+	char rung[64];
+	int i, n = 1;
+
+	polled[0] = (struct pollfd){ .fd = p->bell[0], .events = POLLIN };
+	for (i = 0; i < p->processes; i++) {
+		x = &p->peers[i];
+		over[i] = false;
+		if (!x->page || atomic_load(&x->state) != PEER_HERE)
+			continue;
+		polled[n++] = (struct pollfd){ .fd = x->bell };
+		polled[n++] = (struct pollfd){ .fd = x->pidfd,
+			                       .events = POLLIN };
+	}
+	poll(polled, (nfds_t)n, -1);
+	for (i = 0, n = 1; i < p->processes; i++) {
+		x = &p->peers[i];
+		if (!x->page || atomic_load(&x->state) != PEER_HERE)
+			continue;
+		over[i] = polled[n].revents & POLLERR ||
+		          polled[n + 1].revents & POLLIN;
+		n += 2;
+	}
+	while (read(p->bell[0], rung, sizeof(rung)) == (ssize_t)sizeof(rung))
+		;
+}
+
+struct peers_thread {
+	struct peers *peers;
+	bool *over;
+	struct pollfd polled[];
+};
+
+static void *peers_main(void *arg)
+{
+	struct peers_thread *t = arg;
+	struct peers *p = t->peers;
+	int i;
+
+	while (!atomic_load(&p->stop)) {
+		await_any(p, t->polled, t->over);
+		pthread_mutex_lock(&p->lock);
+		for (i = 0; i < p->processes; i++)
+			look_at_peer(p, i, t->over[i]);
+		pthread_mutex_unlock(&p->lock);
+	}
+	ring_all(p);
+	free(t->over);
+	free(t);
+	return NULL;
+}
+
+static bool start(struct peers *p)
+{
+	const size_t n = (size_t)p->processes;
+	struct peers_thread *t =
+		calloc(1, sizeof(*t) + (2 * n + 1) * sizeof(t->polled[0]));
+
+	if (!t)
+		return false;
+	t->peers = p;
+	t->over = calloc(n, sizeof(*t->over));
+	if (t->over && !thread_start(&p->thread, peers_main, t, "%.8s/peers",
+	                             p->group))
+		return true;
+	free(t->over);
+	free(t);
+	return false;
+}
+
+bool peers_connect(struct peers *p, const struct peer_address *all)
+{
+	bool is_complete = true;
+	struct peer *x;
+	int i;
+
+	for (i = 0; i < p->processes; i++) {
+		x = &p->peers[i];
+		if (i == p->process)
+			continue;
+		if (p->page && all[i].machine == all[p->process].machine)
+			connect_one(x, &all[i]);
+		is_complete &= x->page != NULL;
+	}
+	p->has_thread = p->page && start(p);
+	if (p->has_thread)
+		return is_complete;
+	for (i = 0; i < p->processes; i++) {
+		disconnect(&p->peers[i]);
+		p->peers[i].page = NULL;
+	}
+	return p->processes == 1;
+}
+
+void peers_free(struct peers *p)
+{
+	int i;
+
+	if (!p)
+		return;
+	if (p->page)
+		atomic_store_explicit(&p->page->has_left, 1,
+		                      memory_order_release);
+	if (p->has_thread) {
+		atomic_store(&p->stop, true);
+		ring(p->bell[1]);
+		pthread_join(p->thread, NULL);
+	}
+	for (i = 0; i < p->processes; i++)
+		disconnect(&p->peers[i]);
+	if (p->page) {
+		munmap(p->page, sizeof(*p->page));
+		close(p->page_fd);
+		close(p->bell[0]);
+		close(p->bell[1]);
+	}
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+/* ---- members ---------------------------------------------------------- */
+
+int peers_attach(struct peers *p, struct clique *q)
+{
+	struct member *m = calloc(1, sizeof(*m));
+	int i;
+
+	if (!m)
+		return error_set(COHORT_NO_MEMORY, "no memory for a watch");
+	m->clique = q;
+	pthread_mutex_lock(&p->lock);
+	m->next = p->members;
+	p->members = m;
+	/* Another process may have told its cause before this one was ready. */
+	for (i = 0; i < p->processes; i++) {
+		if (!p->peers[i].page)
+			continue;
+		take_causes(p, i, 0, m);
+		if (atomic_load(&p->peers[i].state) == PEER_ENDED)
+			take_end(p, i, m);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return COHORT_OK;
+}
+
+void peers_detach(struct peers *p, struct clique *q)
+{
+	struct member **at, *m;
+
+	pthread_mutex_lock(&p->lock);
+	for (at = &p->members; *at && (*at)->clique != q;)
+		at = &(*at)->next;
+	m = *at;
+	if (m)
+		*at = m->next;
+	pthread_mutex_unlock(&p->lock);
+	free(m);
+}
+
+void peers_set_ranks(struct peers *p, const struct cohort_process *facts)
+{
+	pthread_mutex_lock(&p->lock);
+	p->facts = facts;
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool peers_watches(const struct peers *p, int i)
+{
+	return i == p->process || p->peers[i].page;
+}
+
+bool peers_has_ended(const struct peers *p, int i)
+{
+	return atomic_load(&p->peers[i].state) == PEER_ENDED;
+}
+
+/* ---- exchanges -------------------------------------------------------- */
+
+static bool has_brought(const struct page *page, uint64_t exchange)
+{
+	return atomic_load_explicit(&page->exchange, memory_order_acquire) >=
+	       exchange;
+}
+
+bool peers_has_brought(const struct peers *p, int i, uint64_t number)
+{
+	return has_brought(p->peers[i].page, number);
+}
+
+/* True if process @i will not bring anything any more; what it brought before that
+ * is then there to see. */
+static bool is_gone(const struct peer *x)
+{
+	const int state = atomic_load(&x->state);
+
+	return state == PEER_ENDED || state == PEER_LEFT;
+}
+
+/* Wait for what process @i brings: COHORT_OK, COHORT_ALREADY if it never does, or
+ * COHORT_TIMED_OUT. */
+static int await_brought(const struct peer *x, uint64_t exchange,
+                         uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+	bool gone;
+
+	for (;;) {
+		gone = is_gone(x); /* before the last look */
+		if (has_brought(x->page, exchange))
+			return COHORT_OK;
+		if (gone)
+			return COHORT_ALREADY;
+		if (clock_now() >= deadline_ns)
+			return COHORT_TIMED_OUT;
+		backoff_wait(&b, deadline_ns);
+	}
+}
+
+int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
+                 uint64_t *came, uint64_t deadline_ns)
+{
+	const uint64_t n = ++p->exchange;
+	const size_t words = bytes / sizeof(uint64_t);
+	const struct page *page;
+	int i, rc = COHORT_OK, one;
+
+	put_words(p->page->brought[n % 2], mine, words);
+	atomic_store_explicit(&p->page->exchange, n, memory_order_release);
+	memset(came, 0, COHORT_RANK_WORDS * sizeof(*came));
+	for (i = 0; i < p->processes; i++) {
+		page = i == p->process ? p->page : p->peers[i].page;
+		one = i == p->process ? COHORT_OK
+		                      : await_brought(&p->peers[i], n,
+		                                      deadline_ns);
+		if (one == COHORT_TIMED_OUT)
+			rc = one;
+		if (one != COHORT_OK)
+			continue;
+		get_words((char *)out + (size_t)i * bytes,
+		          page->brought[n % 2], words);
+		rank_set_add(came, i);
+	}
+	return rc;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WATCH_PEERS_H
+#define WATCH_PEERS_H
+
+/*
+ * The other processes of a group, as far as they are on this machine: a cause in
+ * one of them ends the cliques of all, the end of one is seen at once, and those
+ * that are left can meet without it
+ *
+ * Each process has a page, which is memory without a name (memfd_create()) that the
+ * others map, and a bell, which is a pipe that they write to.  Both are opened
+ * through /proc by their numbers, so no file is left behind however a process ends.
+ *
+ *  A. A page is written by its own process only: the others cannot map it to write,
+ *     nor change its size.  Nothing in it is trusted: its texts are made to end, and
+ *     its numbers are checked, after they are copied.
+ *  B. A page stays readable after its process has ended.  Once that end is seen the
+ *     page does not change, so all who are left find the same in it: whether a
+ *     process has taken part in an exchange is no matter of who looks when.
+ *  C. A process has ended when its pidfd says so, or when nobody reads its bell,
+ *     as after exec().  A stopped process has not ended.
+ *  D. One thread for each group watches all of them.  It makes no native call and
+ *     waits for nothing but the bell and these ends.
+ *
+ * What does not fit on one machine is not watched: processes on other machines, of
+ * other users or in other pid namespaces, or where /proc is not mounted.
+ */
+
+#include <cohort/bootstrap.h>
+
+#include "core/clique.h"
+
+/* The most that a process brings to an exchange. */
+#define PEERS_RECORD 4096
+
+struct peers;
+
+/* Where a process is found.  It travels by the bootstrap. */
+struct peer_address {
+	uint64_t machine; /* also tells pid namespaces apart; 0: not found */
+	uint64_t token;   /* the page has it, too */
+	int64_t pid;
+	int32_t page, bell; /* descriptors */
+};
+
+/* Make the page and the bell of process @process of @processes, and store its
+ * address.  @group: the name, for the thread's.  COHORT_NO_MEMORY; where there can
+ * be no page the address says so. */
+int peers_create(int process, int processes, const char *group,
+                 struct peer_address *out, struct peers **peers);
+
+/* Tell the others that this process leaves, and stop watching.  Nothing may be
+ * attached.  NULL: nothing happens. */
+void peers_free(struct peers *peers);
+
+/* Open what @all, by process, tell of the others, and watch from now on.  Returns
+ * whether all of them are watched.  Once. */
+bool peers_connect(struct peers *peers, const struct peer_address *all);
+
+/* True if that process is watched; itself is. */
+bool peers_watches(const struct peers *peers, int process);
+
+/* True if that process has ended without leaving. */
+bool peers_has_ended(const struct peers *peers, int process);
+
+/* Which ranks each process has in the generation that is opened next, until the next
+ * call: an end is told with them. */
+void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
+
+/*
+ * Give @clique the causes that other processes tell for the clique of the same
+ * identity, and a cause if a process with ranks in it has ended.  A child's
+ * processes are its parent's matter.  COHORT_NO_MEMORY.
+ */
+int peers_attach(struct peers *peers, struct clique *clique);
+void peers_detach(struct peers *peers, struct clique *clique);
+
+/* Tell the others the cause of @clique, unless it came from them. */
+void peers_tell(struct peers *peers, const struct clique *clique,
+                const struct cohort_cause *cause);
+
+/*
+ * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has not ended
+ * before it brought them, where all watch all.  All call this equally often.
+ * @out:     @bytes for each process, by number
+ * @came:    the set of processes that have brought theirs, the same for all
+ *
+ * COHORT_OK; COHORT_TIMED_OUT, with @came as it is then.
+ */
+int peers_gather(struct peers *peers, const void *mine, size_t bytes, void *out,
+                 uint64_t *came, uint64_t deadline_ns);
+
+/* True if process @process has brought something to exchange @number, counted from 1. */
+bool peers_has_brought(const struct peers *peers, int process, uint64_t number);
+
+#endif

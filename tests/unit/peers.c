@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes that watch each other: the test is process 0, and its children are
+ * processes 1 and 2
+ */
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "watch/peers.h"
+
+#define PROCESSES 3
+#define IDENTITY 7
+#define SOON UINT64_C(20000000000)
+#define BYTES 64
+
+/* What the processes share. */
+static struct shared {
+	struct peer_address addresses[PROCESSES];
+	atomic_int made, connected;
+
+	/* What each child is to do next, and has done. */
+	_Atomic(char) order[PROCESSES];
+	atomic_int done;
+	uint64_t came[COHORT_RANK_WORDS]; /* as child 1 saw it */
+} *shared;
+
+static struct peers *peers;
+static struct clique *q;
+static pid_t children[PROCESSES];
+
+/* Process 0 has ranks 0 and 1, process 1 the next two, process 2 the last. */
+static const struct cohort_process facts[PROCESSES] = {
+	{ .first_rank = 0, .ranks = 2 },
+	{ .first_rank = 2, .ranks = 2, .pid = 4711, .host = "a" },
+	{ .first_rank = 4, .ranks = 1, .pid = 4712, .host = "a" },
+};
+
+static void await(const atomic_int *word, int value)
+{
+	while (atomic_load(word) < value)
+		sched_yield();
+}
+
+static struct clique *make_clique(uint64_t identity)
+{
+	struct clique *c = aligned_alloc(_Alignof(struct clique), sizeof(*c));
+
+	cr_assert(c);
+	memset(c, 0, sizeof(*c));
+	c->identity = identity;
+	c->end = cause_create();
+	return c;
+}
+
+static void free_clique(struct clique *c)
+{
+	cause_put(c->end);
+	free(c);
+}
+
+/* Make this process's part, and watch the others. */
+static bool take_part(int process)
+{
+	bool all;
+
+	if (peers_create(process, PROCESSES, "g", &shared->addresses[process],
+	                 &peers) != COHORT_OK)
+		return false;
+	atomic_fetch_add(&shared->made, 1);
+	await(&shared->made, PROCESSES);
+	all = peers_connect(peers, shared->addresses);
+	peers_set_ranks(peers, facts);
+	q = make_clique(IDENTITY);
+	if (peers_attach(peers, q) != COHORT_OK)
+		return false;
+	atomic_fetch_add(&shared->connected, 1);
+	return all;
+}
+
+static void leave(void)
+{
+	peers_detach(peers, q);
+	peers_free(peers);
+	free_clique(q);
+}
+
+static int gather(uint64_t *came, char *out)
+{
+	char mine[BYTES] = "";
+
+	mine[0] = 'a';
+	return peers_gather(peers, mine, sizeof(mine), out, came,
+	                    clock_deadline(SOON));
+}
+
+/* Do what process 0 orders. */
+static void obey(int process)
+{
+	char order, all[PROCESSES * BYTES];
+	struct cohort_cause cause = { .status = COHORT_ABORTED, .rank = 3 };
+
+	for (;;) {
+		order = atomic_exchange(&shared->order[process], 0);
+		if (order == 'l')
+			leave();
+		else if (order == 't')
+			strcpy(cause.text, "the reason");
+		else if (order == 'g')
+			gather(shared->came, all);
+		else if (order == 'x')
+			execl("/bin/sleep", "sleep", "60", (char *)NULL);
+		if (order == 't')
+			peers_tell(peers, q, &cause);
+		if (order)
+			atomic_fetch_add(&shared->done, 1);
+		if (order == 'l')
+			_exit(0);
+		sched_yield();
+	}
+}
+
+static void start_child(int process)
+{
+	children[process] = fork();
+	if (children[process])
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!take_part(process))
+		_exit(1);
+	obey(process);
+}
+
+static void tell_to(int process, char order)
+{
+	atomic_store(&shared->order[process], order);
+}
+
+static void set_up(void)
+{
+	int i;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(shared, MAP_FAILED);
+	for (i = 1; i < PROCESSES; i++)
+		start_child(i);
+	cr_assert(take_part(0), "all are watched");
+	await(&shared->connected, PROCESSES);
+}
+
+static void end_child(int process)
+{
+	if (children[process])
+		kill(children[process], SIGKILL);
+	waitpid(children[process], NULL, 0);
+	children[process] = 0;
+}
+
+static void tear_down(void)
+{
+	int i;
+
+	leave();
+	for (i = 1; i < PROCESSES; i++)
+		if (children[i])
+			end_child(i);
+}
+
+TestSuite(peers, .init = set_up, .fini = tear_down, .timeout = 60);
+
+/* The cause that comes. */
+static const struct cohort_cause *await_cause(const struct clique *c)
+{
+	const uint64_t deadline = clock_deadline(SOON);
+
+	while (!cause_look(c->end) && clock_now() < deadline)
+		sched_yield();
+	cr_assert(cause_look(c->end));
+	return cause_look(c->end);
+}
+
+/* Nothing but the cause of process 2 comes, whose thread looks at process 1
+ * first. */
+static void expect_nothing_of_1(void)
+{
+	tell_to(2, 't');
+	cr_assert_eq(await_cause(q)->status, COHORT_ABORTED);
+	cr_assert_not(peers_has_ended(peers, 1));
+}
+
+Test(peers, a_process_that_is_killed_is_named_with_its_ranks)
+{
+	const struct cohort_cause *cause;
+
+	cr_assert(peers_watches(peers, 1));
+	end_child(1);
+	cause = await_cause(q);
+	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
+	cr_assert_eq(cause->kind, COHORT_VERDICT_PROCESS_EXITED);
+	cr_assert_eq(cause->rank, 2);
+	cr_assert_eq(cause->missing[0], 0xc);
+	cr_assert_str_eq(cause->text, "process 1 (host a, pid 4711) has exited "
+	                              "with ranks 2-3");
+	cr_assert(peers_has_ended(peers, 1));
+	cr_assert_not(peers_has_ended(peers, 2));
+}
+
+/* An end that came before the clique is told to it, too. */
+Test(peers, a_process_that_ended_before_is_named)
+{
+	struct clique *next = make_clique(8);
+
+	end_child(2);
+	await_cause(q);
+	cr_assert_eq(peers_attach(peers, next), COHORT_OK);
+	cr_assert_str_eq(cause_look(next->end)->text,
+	                 "process 2 (host a, pid 4712) has exited with rank 4");
+	peers_detach(peers, next);
+	free_clique(next);
+}
+
+Test(peers, a_process_that_runs_another_program_has_ended)
+{
+	tell_to(1, 'x');
+	cr_assert_eq(await_cause(q)->status, COHORT_PROCESS_EXITED);
+}
+
+Test(peers, a_process_that_leaves_has_not_ended)
+{
+	tell_to(1, 'l');
+	waitpid(children[1], NULL, 0);
+	children[1] = 0;
+	expect_nothing_of_1();
+}
+
+Test(peers, a_process_that_is_stopped_has_not_ended)
+{
+	int status;
+
+	kill(children[1], SIGSTOP);
+	waitpid(children[1], &status, WUNTRACED);
+	expect_nothing_of_1();
+}
+
+Test(peers, a_cause_comes_with_the_process_that_has_it)
+{
+	const struct cohort_cause *cause;
+	char text[64];
+
+	tell_to(1, 't');
+	cause = await_cause(q);
+	cr_assert_eq(cause->status, COHORT_ABORTED);
+	cr_assert_eq(cause->rank, 3);
+	snprintf(text, sizeof(text), "process 1 (pid %d): the reason",
+	         children[1]);
+	cr_assert_str_eq(cause->text, text);
+}
+
+Test(peers, a_cause_of_another_clique_is_not_taken)
+{
+	struct clique *other = make_clique(9);
+
+	cr_assert_eq(peers_attach(peers, other), COHORT_OK);
+	tell_to(1, 't');
+	await_cause(q);
+	cr_assert_null(cause_look(other->end));
+	peers_detach(peers, other);
+	free_clique(other);
+}
+
+/* ---- exchanges -------------------------------------------------------- */
+
+Test(peers, that_have_ended_are_left_out_of_an_exchange)
+{
+	uint64_t came[COHORT_RANK_WORDS];
+	char all[PROCESSES * BYTES] = "";
+
+	end_child(2);
+	tell_to(1, 'g');
+	cr_assert_eq(gather(came, all), COHORT_OK);
+	cr_assert_eq(came[0], 3);
+	cr_assert_eq(all[BYTES], 'a');
+	cr_assert_eq(all[2 * BYTES], 0);
+	await(&shared->done, 1);
+	cr_assert_eq(shared->came[0], 3);
+}
+
+/* What it brought before its end counts, for all alike. */
+Test(peers, bring_what_they_brought_before_their_end)
+{
+	uint64_t came[COHORT_RANK_WORDS];
+	char all[PROCESSES * BYTES] = "";
+
+	tell_to(2, 'g');
+	while (atomic_load(&shared->order[2]))
+		sched_yield();
+	while (!peers_has_brought(peers, 2, 1))
+		sched_yield();
+	end_child(2);
+	await_cause(q);
+	tell_to(1, 'g');
+	cr_assert_eq(gather(came, all), COHORT_OK);
+	cr_assert_eq(came[0], 7);
+	cr_assert_eq(all[2 * BYTES], 'a');
+	await(&shared->done, 1);
+	cr_assert_eq(shared->came[0], 7);
+}
+
+Test(peers, that_do_not_come_are_waited_for_until_the_deadline)
+{
+	uint64_t came[COHORT_RANK_WORDS];
+	char mine[BYTES] = "", all[PROCESSES * BYTES];
+
+	cr_assert_eq(peers_gather(peers, mine, sizeof(mine), all, came,
+	                          clock_now()),
+	             COHORT_TIMED_OUT);
+	cr_assert_eq(came[0], 1);
+}
+
+/* ---- what others may do wrong ------------------------------------------ */
+
+static int count_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Process 1 of another group, as the test says. */
+static bool is_watched_at(const struct peer_address *given)
+{
+	struct peer_address all[2];
+	struct peers *p;
+	bool watched;
+
+	cr_assert_eq(peers_create(0, 2, "h", &all[0], &p), COHORT_OK);
+	all[1] = *given;
+	watched = peers_connect(p, all);
+	cr_assert_eq(watched, peers_watches(p, 1));
+	peers_free(p);
+	return watched;
+}
+
+Test(peers, are_not_watched_where_something_else_is_found)
+{
+	const struct peer_address good = shared->addresses[1];
+	const int before = count_descriptors();
+	struct peer_address a = good;
+
+	cr_assert(is_watched_at(&a));
+	a.token++;
+	cr_assert_not(is_watched_at(&a), "another page");
+	a = good;
+	a.page = 0;
+	cr_assert_not(is_watched_at(&a), "no page");
+	a.page = -1;
+	cr_assert_not(is_watched_at(&a), "nothing");
+	a = good;
+	a.bell = a.page;
+	cr_assert_not(is_watched_at(&a), "no bell");
+	a = good;
+	a.machine++;
+	cr_assert_not(is_watched_at(&a), "another machine");
+	a = good;
+	a.pid = 0;
+	cr_assert_not(is_watched_at(&a), "no process");
+	a.pid = INT64_MAX;
+	cr_assert_not(is_watched_at(&a), "no process");
+	cr_assert_eq(count_descriptors(), before);
+}
+
+/* A page of the right size and contents, but for its seals. */
+Test(peers, have_pages_that_cannot_shrink)
+{
+	struct peer_address a = shared->addresses[0];
+	char path[64], bytes[4096];
+	int from, to;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a.page);
+	from = open(path, O_RDONLY | O_CLOEXEC);
+	to = memfd_create("copy", MFD_CLOEXEC);
+	cr_assert(from >= 0 && to >= 0);
+	cr_assert(is_watched_at(&a), "the original");
+	while ((n = read(from, bytes, sizeof(bytes))) > 0)
+		cr_assert_eq(write(to, bytes, (size_t)n), n);
+	a.page = to;
+	cr_assert_not(is_watched_at(&a), "the copy");
+	close(from);
+	close(to);
+}
+
+Test(peers, cannot_write_to_each_others_pages)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d",
+	         shared->addresses[0].page);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	cr_assert_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	                  0),
+	             MAP_FAILED);
+	cr_assert_lt(write(fd, "", 1), 0);
+	cr_assert_neq(ftruncate(fd, 0), 0);
+	close(fd);
+}
