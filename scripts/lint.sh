@@ -17,6 +17,7 @@ real=${2:-}
 : "${CC:=cc}"
 : "${FLAGS:=-std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -Wall -Wextra}"
 read -ra flags <<<"$FLAGS"
+read -ra compiler <<<"$CC"
 failed=0
 
 # All files that are committed, or could be.
@@ -159,31 +160,23 @@ c_files() {
 	pick "$1" | grep -vE "$without"
 }
 
-headers() {
-	local file
+# compile COMMAND... - check files, some at a time on each core; what is wrong names them
+compile() {
+	xargs -P "$(nproc)" -n 8 "$@" "${flags[@]}" -Itests -Werror -fsyntax-only
+	return 0
+}
 
-	for file in $(c_files '\.h$'); do
-		$CC "${flags[@]}" -Itests -Werror -fsyntax-only -x c "$file" \
-			-Wno-unused-function || echo "$file: does not stand alone"
-	done
+headers() {
+	c_files '\.h$' | compile "${compiler[@]}" -Wno-unused-function -x c
 }
 
 warnings() {
-	local file
-
-	for file in $(c_files '\.c$'); do
-		$CC "${flags[@]}" -Itests -Werror -fsyntax-only "$file"
-	done
+	c_files '\.c$' | compile "${compiler[@]}"
 }
 
 clang_warnings() {
-	local file
-
 	need clang || return 77
-	for file in $(c_files '\.c$'); do
-		clang "${flags[@]}" -Itests -Wthread-safety -Werror \
-			-fsyntax-only "$file"
-	done
+	c_files '\.c$' | compile clang -Wthread-safety
 }
 
 shell() {
