@@ -10,10 +10,24 @@
  * carries the data; the bootstrap carries a few hundred bytes for each process
  * when the group opens and respawns, and nothing at any other time.
  *
- * A process watches its own ranks only.  A call that waits for a rank of another
- * process ends as a stall after its deadline, and the verdict names the ranks of
- * this process that have joined.  A cause in one process does not reach the
- * others: their ranks stall, too.
+ * The processes of one machine watch each other:
+ *
+ *   - A cause in one process is the cause in all: "process 1 (pid 4711): ...".
+ *     That holds for the group, and for what was split from it.
+ *   - A process that ends before it has closed the group is the cause in all
+ *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped is
+ *     not; its calls stall.
+ *   - cohort_group_respawn() goes on without the processes that have ended.
+ *
+ * For that each process has a thread, a pipe, and shared memory that nobody else
+ * can write, and two descriptors for each other process.  They are found through
+ * /proc and have no names, so nothing is left behind.  Where they are not found, the
+ * processes are not watched (struct cohort_process): on other machines, in other
+ * pid namespaces, of other users, without /proc, or if a process is not dumpable.
+ * A call that waits for a rank of such a process ends as a stall.
+ *
+ * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.  A
+ * verdict names which of them have joined, and nothing of the others.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or
@@ -21,7 +35,7 @@
  * for a rank of another process, and that one for such a call in turn.  So while
  * several groups or splits are at work at once, make no such call.
  *
- * Shown on NVIDIA's NCCL with simulated devices and two processes; not yet on a
+ * Shown on NVIDIA's NCCL with simulated devices and three processes; not yet on a
  * GPU, nor between machines.
  */
 
@@ -102,7 +116,7 @@ struct cohort_bootstrap {
 struct cohort_process {
 	int first_rank; /* of its ranks, which follow each other */
 	int ranks;      /* 0: it has ended, or left, and is no part any more */
-	int watched;    /* 1: its end and its causes are told here at once */
+	int watched;    /* 1: its end, and its causes, are seen here */
 	int64_t pid;
 	char host[64]; /* the machine's name */
 };

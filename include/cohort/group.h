@@ -41,9 +41,9 @@ struct cohort_comm;
  * process opens it over its own devices (cohort/bootstrap.h).  It meets the
  * others, connects, and meets them again: if one process cannot open it, none has
  * it, and each answers with that one's error.  (Only if the last exchange fails
- * in some processes, as when one dies then, may others have the group; its calls
- * stall.  And on_abort and on_verdict may be told of the end of a generation that
- * open does not return.)  The meeting and the connecting take up to the init
+ * in some processes may others have the group; its calls end as when that process
+ * exits later, or stall.  And on_abort and on_verdict may be told of the end of a
+ * generation that open does not return.)  The meeting and the connecting take up to the init
  * deadline each, and the second meeting up to twice that, as others may still be
  * connecting.
  *
@@ -58,7 +58,8 @@ struct cohort_comm;
  * COHORT_NCCL.  With options.bootstrap also the error of another process, which
  * the text names; COHORT_INIT_TIMEOUT if not all have come; COHORT_INVALID if
  * they ask for different things (options.launch, connect and many, platform,
- * NCCL's version); COHORT_SYSTEM if the bootstrap fails; COHORT_UNSUPPORTED for
+ * NCCL's version); COHORT_PROCESS_EXITED if one of them ends meanwhile, as far as
+ * that is seen; COHORT_SYSTEM if the bootstrap fails; COHORT_UNSUPPORTED for
  * several processes on the host platform, which joins ranks of one.
  *
  * On error nothing is open and @group is untouched; if a call that timed out
@@ -195,14 +196,15 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * worker that was abandoned may still be on its device: if its rank is kept,
  * two threads work for that device.
  *
- * With options.bootstrap every process aborts its group, if it has no cause
- * there, and respawns it.  They go on without all the ranks that any of them
- * names; each must keep a rank.  They meet before and after, as in
- * cohort_group_open(), with the same errors, and wait for each other up to the
- * init deadline and two abort deadlines.  So all processes must still be there:
- * one that has died ends the respawn of the others, and a meeting that did not
- * come about is the last one of the group (COHORT_STATE): close it, and open
- * another.
+ * With options.bootstrap every process respawns its group, and aborts it before if
+ * it has no cause there.  They go on without all the ranks that any of them names,
+ * and, if all watch all (cohort/bootstrap.h), without the processes that have ended
+ * or closed the group; each of the others must keep a rank.  They meet before and
+ * after, as in cohort_group_open(), with the same errors, and wait for each other up
+ * to the init deadline and two abort deadlines.  A process that ends meanwhile ends
+ * the respawn in all (COHORT_PROCESS_EXITED), which can then be tried again, without
+ * it.  A meeting to which a process does not come is the last one of the group
+ * (COHORT_STATE): close it, and open another.
  *
  * One thread at a time; no thread may be inside a split or group-level call.
  * Blocks until the former generation is reclaimed, up to the abort deadline,
@@ -213,8 +215,8 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * or another respawn is under way, while the former generation or what was
  * split from it is not reclaimed, or is wedged on a device that would be used
  * again (drop those ranks), or if called by on_verdict; COHORT_NO_MEMORY,
- * COHORT_SYSTEM, COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL.  On error the
- * group is as before.
+ * COHORT_SYSTEM, COHORT_INIT_TIMEOUT, COHORT_CUDA, COHORT_NCCL,
+ * COHORT_PROCESS_EXITED.  On error the group is as before.
  */
 COHORT_API int cohort_group_respawn(struct cohort_group *group,
                                     const int *lost_ranks, int n);

@@ -58,7 +58,8 @@ struct processes {
 /* One exchange.  Until its request is done, the bootstrap may write to it. */
 struct exchange {
 	struct exchange *next_left;
-	uint64_t came[COHORT_RANK_WORDS]; /* the set of processes with a record */
+	uint64_t came
+		[COHORT_RANK_WORDS]; /* the set of processes with a record */
 	struct process_record mine;
 	struct process_record all[];
 };
@@ -238,12 +239,13 @@ static int gather_by_peers(struct processes *p, struct exchange *e,
 
 /* Gather all records of @e.  On an error the bootstrap cannot be used again; after
  * COHORT_INIT_TIMEOUT it may still write to @e. */
-static int gather_by_table(struct processes *p, struct exchange *e, uint64_t timeout_ns)
+static int gather_by_table(struct processes *p, struct exchange *e,
+                           uint64_t timeout_ns)
 {
 	const struct cohort_bootstrap *t = &p->table;
 	void *request = NULL;
-	int i, answer = t->allgather(&e->mine, e->all, sizeof(e->mine),
-	                             t->info, &request);
+	int i, answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
+	                             &request);
 
 	if (answer)
 		return explain_failure(p, "allgather", answer);
@@ -344,8 +346,7 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 	int i, failed = -1;
 
 	for (i = 0; i < p->table.processes; i++)
-		if (rank_set_has(e->came, i) &&
-		    e->all[i].status != COHORT_OK &&
+		if (rank_set_has(e->came, i) && e->all[i].status != COHORT_OK &&
 		    (failed < 0 ||
 		     (e->all[failed].status == COHORT_INIT_TIMEOUT &&
 		      e->all[i].status != COHORT_INIT_TIMEOUT)))
@@ -362,13 +363,14 @@ static int presence_check(const struct processes *p, const struct exchange *e,
 
 	for (i = 0; i < p->table.processes; i++, f++)
 		if (f->ranks && !rank_set_has(e->came, i))
-			return error_set(COHORT_PROCESS_EXITED,
-			                 "process %d (host %s, pid %lld) has %s "
-			                 "while the generation was being opened",
-			                 i, f->host, (long long)f->pid,
-			                 peers_has_ended(p->peers, i)
-			                         ? "exited"
-			                         : "closed the group");
+			return error_set(
+				COHORT_PROCESS_EXITED,
+				"process %d (host %s, pid %lld) has %s "
+				"while the generation was being opened",
+				i, f->host, (long long)f->pid,
+				peers_has_ended(p->peers, i)
+					? "exited"
+					: "closed the group");
 	return COHORT_OK;
 }
 

@@ -38,8 +38,8 @@ struct process_record {
 	uint64_t instance; /* tells it from an earlier process of that number */
 	struct peer_address address;
 	uint64_t watches_all;
-	ncclUniqueId id;   /* process 0's */
-	int32_t ranks;     /* that it drives; less those that are lost, once all
+	ncclUniqueId id; /* process 0's */
+	int32_t ranks;   /* that it drives; less those that are lost, once all
 	                      have told theirs */
 
 	int64_t settings[SETTINGS];

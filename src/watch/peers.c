@@ -71,7 +71,7 @@ enum peer_state {
 
 struct peer {
 	struct page *page; /* constant, and mapped to read; NULL: not watched */
-	int pidfd;               /* -1: the system has none */
+	int pidfd;         /* -1: the system has none */
 	int bell;
 	int64_t pid;
 	uint64_t seen;    /* causes; guarded by lock */
@@ -160,8 +160,7 @@ static bool seal(int fd)
 
 static struct page *make_page(int *fd_out)
 {
-	const int fd =
-		memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const int fd = memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct page *page = MAP_FAILED;
 
 	if (fd < 0)
@@ -207,8 +206,8 @@ int peers_create(int process, int processes, const char *group,
 	struct peers *p = calloc(1, sizeof(*p) + n * sizeof(p->peers[0]));
 
 	if (!p)
-		return error_set(COHORT_NO_MEMORY,
-		                 "no memory for %d processes", processes);
+		return error_set(COHORT_NO_MEMORY, "no memory for %d processes",
+		                 processes);
 	*out = (struct peer_address){ .pid = getpid() };
 	p->process = process;
 	p->processes = processes;
@@ -396,8 +395,8 @@ static void take_causes(struct peers *p, int i, uint64_t from,
                         struct member *only)
 {
 	const struct page *page = p->peers[i].page;
-	const uint64_t told = atomic_load_explicit(&page->causes_told,
-	                                           memory_order_acquire);
+	const uint64_t told =
+		atomic_load_explicit(&page->causes_told, memory_order_acquire);
 	struct cohort_cause cause;
 	struct member *m;
 	struct told t;
@@ -473,8 +472,8 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		if (!x->page || atomic_load(&x->state) != PEER_HERE)
 			continue;
 		polled[n++] = (struct pollfd){ .fd = x->bell };
-		polled[n++] = (struct pollfd){ .fd = x->pidfd,
-			                       .events = POLLIN };
+		polled[n++] =
+			(struct pollfd){ .fd = x->pidfd, .events = POLLIN };
 	}
 	poll(polled, (nfds_t)n, -1);
 	for (i = 0, n = 1; i < p->processes; i++) {
@@ -524,8 +523,8 @@ static bool start(struct peers *p)
 		return false;
 	t->peers = p;
 	t->over = calloc(n, sizeof(*t->over));
-	if (t->over && !thread_start(&p->thread, peers_main, t, "%.8s/peers",
-	                             p->group))
+	if (t->over &&
+	    !thread_start(&p->thread, peers_main, t, "%.8s/peers", p->group))
 		return true;
 	free(t->over);
 	free(t);
@@ -693,15 +692,15 @@ int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
 	memset(came, 0, COHORT_RANK_WORDS * sizeof(*came));
 	for (i = 0; i < p->processes; i++) {
 		page = i == p->process ? p->page : p->peers[i].page;
-		one = i == p->process ? COHORT_OK
-		                      : await_brought(&p->peers[i], n,
-		                                      deadline_ns);
+		one = i == p->process
+		              ? COHORT_OK
+		              : await_brought(&p->peers[i], n, deadline_ns);
 		if (one == COHORT_TIMED_OUT)
 			rc = one;
 		if (one != COHORT_OK)
 			continue;
-		get_words((char *)out + (size_t)i * bytes,
-		          page->brought[n % 2], words);
+		get_words((char *)out + (size_t)i * bytes, page->brought[n % 2],
+		          words);
 		rank_set_add(came, i);
 	}
 	return rc;

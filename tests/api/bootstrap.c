@@ -663,7 +663,8 @@ Test(bootstrap, a_failed_meeting_is_the_last_one)
 	open_all();
 	cohort_group_abort(p->group, "again");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_INIT_TIMEOUT,
-	       "process 0 of 2 has waited for the others for 2400 ms; process 1 "
+	       "process 0 of 2 has waited for the others for 2400 ms; process "
+	       "1 "
 	       "has not come");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_STATE,
 	       "close the group, and open another");

@@ -36,7 +36,7 @@ static struct shared {
 	_Atomic(char) order[PROCESSES];
 	atomic_int done;
 	uint64_t came[COHORT_RANK_WORDS]; /* as child 1 saw it */
-} *shared;
+} * shared;
 
 static struct peers *peers;
 static struct clique *q;
