@@ -7,27 +7,29 @@
  *
  * With options.bootstrap each process opens the group over the devices that it
  * drives.  Ranks are numbered by process: those of process 0 come first.  NCCL
- * carries the data; the bootstrap carries a few hundred bytes for each process
- * when the group opens and respawns, and nothing at any other time.
+ * carries the data; the bootstrap carries some 2 KiB for each process when the
+ * group opens, and when it respawns if not all processes watch all.
  *
  * The processes of one machine watch each other:
  *
- *   - A cause in one process is the cause in all: "process 1 (pid 4711): ...".
+ *   - A cause in one is the cause in all of them: "process 1 (pid 4711): ...".
  *     That holds for the group, and for what was split from it.
- *   - A process that ends before it has closed the group is the cause in all
- *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped is
- *     not; its calls stall.
- *   - cohort_group_respawn() goes on without the processes that have ended.
+ *   - A process that ends before it has closed the group is the cause in the
+ *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped has not
+ *     ended; calls that wait for it stall.
+ *   - cohort_group_respawn() goes on without the processes that have ended, if
+ *     all processes of the group are on the machine.
  *
- * For that each process has a thread, a pipe, and shared memory that nobody else
- * can write, and two descriptors for each other process.  They are found through
- * /proc and have no names, so nothing is left behind.  Where they are not found, the
- * processes are not watched (struct cohort_process): on other machines, in other
- * pid namespaces, of other users, without /proc, or if a process is not dumpable.
- * A call that waits for a rank of such a process ends as a stall.
+ * For that each process has a thread, a pipe, some memory that the others map to
+ * read, and two descriptors for each of the others.  They are found through /proc
+ * and have no names, so nothing is left behind.  Where they are not found, a
+ * process is not watched (struct cohort_process): on other machines, in other pid
+ * namespaces, of other users, without /proc, if it is not dumpable, and where the
+ * descriptors would take more than half of RLIMIT_NOFILE.  A call that waits for a
+ * rank of such a process ends as a stall.
  *
- * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.  A
- * verdict names which of them have joined, and nothing of the others.
+ * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.
+ * A verdict names which of them have joined, and says nothing of the others.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or
@@ -116,7 +118,7 @@ struct cohort_bootstrap {
 struct cohort_process {
 	int first_rank; /* of its ranks, which follow each other */
 	int ranks;      /* 0: it has ended, or left, and is no part any more */
-	int watched;    /* 1: its end, and its causes, are seen here */
+	int watched;    /* 1: it and this process watch each other */
 	int64_t pid;
 	char host[64]; /* the machine's name */
 };

@@ -11,6 +11,7 @@
 #include "core/clique_tree.h"
 #include "core/gate.h"
 #include "core/owner.h"
+#include "watch/peers.h"
 
 /* Have the reaper release the ranks' resources, then free a clique that is
  * RECLAIMED or soon will be.  False if the reaper does not finish within the
@@ -35,6 +36,14 @@ static void discard(struct clique *q)
 	give_back(q);
 }
 
+/* The last use of @g. */
+static void dispose(struct generation *g)
+{
+	if (g->options.peers)
+		peers_put(g->options.peers);
+	free(g);
+}
+
 int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct clique_options *options,
                     const struct watch_options *watch_options,
@@ -56,6 +65,8 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	}
 	g->clique = q;
 	g->options = *watch_options;
+	if (g->options.peers)
+		peers_get(g->options.peers);
 	q->keeper = g;
 	*out = g;
 	return COHORT_OK;
@@ -286,7 +297,7 @@ static void *end_late(void *arg)
 		clique_retire(q);
 	else
 		clique_leak(q);
-	free(g);
+	dispose(g);
 	return NULL;
 }
 
@@ -336,7 +347,7 @@ static int free_one(struct generation *g)
 		rc = error_set(COHORT_WEDGED,
 		               "%s has not returned: its thread is left behind",
 		               g->left);
-	free(g);
+	dispose(g);
 	return rc;
 }
 

@@ -17,6 +17,7 @@
 #include "api/note.h"
 #include "api/options.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -166,7 +167,16 @@ static int agree(struct cohort_group *g, int rc, struct generation *now)
 	return error_set(agreed, "%s", error);
 }
 
-/* ---- opening ---------------------------------------------------------- */
+/* No other attempt to open a generation has the id. */
+static uint64_t hash_of(const ncclUniqueId *id)
+{
+	uint64_t hash = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(id->internal); i++)
+		hash = hash_step(hash, (unsigned char)id->internal[i]);
+	return hash;
+}
 
 int group_open_generation(struct cohort_group *g, const int *devices, int n,
                           const int *origins, const struct process_part *part)
@@ -177,13 +187,14 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	int rc;
 
 	options.generation = next_generation(g);
-	options.identity = (uint64_t)options.generation;
 	options.origins = origins;
 	if (part) {
 		options.ranks = part->ranks;
 		options.world = part->size;
 		options.id = &part->id;
+		options.identity = hash_of(&part->id);
 		watch.peers = processes_peers(g->processes);
+		options.is_vain = peers_is_vain(watch.peers);
 	}
 	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
 	if (part)

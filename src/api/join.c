@@ -361,7 +361,8 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 static int meet(struct meeting *m, int rank, int device,
                 struct cohort_comm **out)
 {
-	const struct connect_world world = { m->id.native, rank, m->size };
+	const struct connect_world world = { m->id.native, rank, m->size,
+		                             NULL };
 	const struct clique_options options = options_of_clique(&m->options);
 	uint64_t timeout = m->options.deadlines.init_ns;
 	struct timespec until = clock_timespec(clock_deadline(timeout));

@@ -41,7 +41,7 @@ struct processes {
 	struct peers *peers;
 	struct peer_address address;
 
-	bool has_connected, watches_all;
+	bool has_connected;
 
 	/* All processes watch all, and meet by that from now on. */
 	bool by_peers;
@@ -142,7 +142,7 @@ void processes_free(struct processes *p)
 
 	if (!p)
 		return;
-	peers_free(p->peers);
+	peers_leave(p->peers);
 	for (f = atomic_load(&p->facts); f; f = former) {
 		former = f->former;
 		free(f);
@@ -303,9 +303,11 @@ static int exchange(struct processes *p, enum purpose purpose,
 		                 "the processes have not met before: close the "
 		                 "group, and open another");
 	e = calloc(1, sizeof(*e) + n * sizeof(e->all[0]));
-	if (!e)
+	if (!e) {
+		p->is_broken = true; /* the others may be ahead */
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %zu processes", n);
+	}
 	e->mine = *mine;
 	e->mine.purpose = purpose;
 	e->mine.pid = getpid();
@@ -587,7 +589,7 @@ static void connect_peers(struct processes *p, const struct exchange *e)
 
 	for (i = 0; i < p->table.processes; i++)
 		all[i] = e->all[i].address;
-	p->watches_all = peers_connect(p->peers, all);
+	peers_connect(p->peers, all);
 	p->has_connected = true;
 }
 
@@ -638,13 +640,26 @@ static int first_next(const struct processes *p)
 	return i;
 }
 
+/* Note which processes and this one watch each other. */
+static void note_watched(struct processes *p, const struct exchange *e)
+{
+	const int own = p->table.process;
+	int i;
+
+	for (i = 0; i < p->table.processes; i++)
+		p->next->of[i].watched = peers_watches(p->peers, i) &&
+		                         rank_set_has(e->all[i].watches, own);
+}
+
 static bool all_watch_all(const struct processes *p, const struct exchange *e)
 {
-	int i = 0;
+	int i, k;
 
-	while (i < p->table.processes && e->all[i].watches_all)
-		i++;
-	return i == p->table.processes;
+	for (i = 0; i < p->table.processes; i++)
+		for (k = 0; k < p->table.processes; k++)
+			if (!rank_set_has(e->all[i].watches, k))
+				return false;
+	return true;
 }
 
 /* The first process tells the others by which id the ranks connect.  NCCL's has a
@@ -653,10 +668,14 @@ static bool all_watch_all(const struct processes *p, const struct exchange *e)
 static int share_id(struct processes *p, const struct platform *platform,
                     uint64_t timeout_ns, struct process_part *part)
 {
-	struct process_record mine = { .watches_all = p->watches_all };
+	struct process_record mine = { .status = COHORT_OK };
 	const int first = first_next(p);
 	struct exchange *e;
-	int rc = COHORT_OK;
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < p->table.processes; i++)
+		if (peers_watches(p->peers, i))
+			rank_set_add(mine.watches, i);
 
 	if (p->table.process == first)
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
@@ -669,8 +688,10 @@ static int share_id(struct processes *p, const struct platform *platform,
 	rc = presence_check(p, e, p->next);
 	if (rc == COHORT_OK)
 		rc = status_of_all(p, e);
-	if (!p->by_peers)
-		p->by_peers = all_watch_all(p, e);
+	if (!atomic_load(&p->facts)) {
+		note_watched(p, e);
+		p->by_peers = p->table.processes > 1 && all_watch_all(p, e);
+	}
 	free(e);
 	return rc;
 }
@@ -689,20 +710,18 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 {
 	struct process_record mine = { .status = COHORT_OK };
 	struct exchange *e;
-	int i, rc;
+	int rc;
 
 	record_status(&mine, status);
 	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
 	              &e);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = status_of_all(p, e);
+	rc = presence_check(p, e, p->next);
 	if (rc == COHORT_OK)
-		rc = presence_check(p, e, p->next);
+		rc = status_of_all(p, e);
 	free(e);
 	if (rc == COHORT_OK) {
-		for (i = 0; i < p->table.processes; i++)
-			p->next->of[i].watched = peers_watches(p->peers, i);
 		atomic_store(&p->facts, p->next);
 		p->next = NULL;
 	}

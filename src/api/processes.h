@@ -37,9 +37,9 @@ struct process_record {
 	int64_t pid;
 	uint64_t instance; /* tells it from an earlier process of that number */
 	struct peer_address address;
-	uint64_t watches_all;
-	ncclUniqueId id; /* process 0's */
-	int32_t ranks;   /* that it drives; less those that are lost, once all
+	uint64_t watches[COHORT_RANK_WORDS]; /* the set of processes */
+	ncclUniqueId id;                     /* the first process's */
+	int32_t ranks; /* that it drives; less those that are lost, once all
 	                      have told theirs */
 
 	int64_t settings[SETTINGS];

@@ -107,14 +107,16 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 		.ranks = m->rank,
 		.world = world,
 	};
+	struct watch_options watch = of->options;
 	struct generation *g;
 	int i, rc;
 
+	watch.parent_end = parent->end;
 	text_copy(name, sizeof(name) - COLOR_SIZE, parent->name);
 	text_add(&(struct text){ name + strlen(name), COLOR_SIZE }, ".%d",
 	         color);
 	rc = generation_open(parent->platform, m->device, m->n, &options,
-	                     &of->options, &g);
+	                     &watch, &g);
 	if (rc != COHORT_OK)
 		return rc;
 	g->clique->ends_with_last = true;

@@ -55,12 +55,14 @@ static void take_over(struct cohort_comm *c, const struct connected *from)
 /* ---- the clique ------------------------------------------------------- */
 
 static int open_native(struct clique *q, const int *devices,
-                       const ncclUniqueId *id)
+                       const struct clique_options *options)
 {
+	const ncclUniqueId *id = options->id;
 	const struct connect_world world = {
 		.id = id ? *id : (ncclUniqueId){ { 0 } },
 		.first = q->comms[0].rank,
 		.size = q->world,
+		.is_vain = options->is_vain,
 	};
 	struct connected *connected =
 		calloc((size_t)q->size, sizeof(*connected));
@@ -173,7 +175,7 @@ static int get_connected(struct clique *q, const int *devices,
 	for (i = 0; connected && i < q->size; i++)
 		take_over(&q->comms[i], &connected[i]);
 	if (!connected)
-		rc = open_native(q, devices, options->id);
+		rc = open_native(q, devices, options);
 	if (rc != COHORT_OK)
 		stop_reaper(q);
 	return rc;

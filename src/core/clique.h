@@ -226,6 +226,7 @@ struct clique_options {
 	 * elsewhere by @id; those here follow ranks[0] then. */
 	const struct connected *connected;
 	const ncclUniqueId *id;
+	const atomic_bool *is_vain; /* see struct connect_world */
 };
 
 /* Open native communicators over @devices and start the reaper.  On error

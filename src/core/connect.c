@@ -199,16 +199,31 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 	return error_set(COHORT_INIT_TIMEOUT, "%s", text);
 }
 
-/* Wait for the thread; false if it takes too long. */
+/* How long connect_is_done() waits, and how often it is looked whether it is in vain. */
+#define LOOK_NS (5 * UINT64_C(1000000))
+
+static bool is_vain(const struct connection *c)
+{
+	return c->is_vain && atomic_load(c->is_vain);
+}
+
+/* Wait for the thread; false if it takes too long, or is in vain. */
 static bool await(struct connection *c, uint64_t timeout_ns)
 {
-	struct timespec until = clock_timespec(clock_deadline(timeout_ns));
+	const uint64_t deadline = clock_deadline(timeout_ns);
+	struct timespec until = clock_timespec(deadline);
 	int err = 0;
 	bool done;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->done && !err)
+	while (!c->done && !is_vain(c) &&
+	       (!err || (c->is_vain && clock_now() < deadline))) {
+		if (c->is_vain && clock_deadline(LOOK_NS) < deadline)
+			until = clock_timespec(clock_deadline(LOOK_NS));
+		else
+			until = clock_timespec(deadline);
 		err = pthread_cond_timedwait(&c->changed, &c->lock, &until);
+	}
 	done = c->done;
 	pthread_mutex_unlock(&c->lock);
 	return done;
@@ -268,7 +283,11 @@ static int connect_by(struct connection *c, uint64_t timeout_ns,
 	if (rc != COHORT_OK)
 		return rc;
 	if (!await(c, timeout_ns)) {
-		rc = timed_out(c, timeout_ns); /* leave() gives @c away */
+		rc = is_vain(c) ? error_set(COHORT_PROCESS_EXITED,
+		                            "a process has exited while its "
+		                            "ranks were to connect")
+		                : timed_out(c, timeout_ns);
+		/* Gives @c away. */
 		leave(c);
 		return rc;
 	}
@@ -292,6 +311,7 @@ int connect_ranks(const struct platform *p, const int *devices, int n,
 		c->id = world->id;
 		c->first = world->first;
 		c->size = world->size;
+		c->is_vain = world->is_vain;
 	}
 	if (c)
 		c->is_alone = !world || world->size == n;
@@ -299,9 +319,6 @@ int connect_ranks(const struct platform *p, const int *devices, int n,
 }
 
 /* ---- splitting -------------------------------------------------------- */
-
-/* How long connect_is_done() waits. */
-#define LOOK_NS (5 * UINT64_C(1000000))
 
 int connect_split(struct clique *parent, const struct split_rank *ranks,
                   struct connection **out)

@@ -11,6 +11,7 @@
  * caller has left, the thread gives back what it has got.
  */
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "core/config.h"
@@ -31,6 +32,9 @@ struct connect_world {
 	ncclUniqueId id;
 	int first;
 	int size;
+
+	/* Atomic; some of them will not come any more; NULL: nobody can know. */
+	const atomic_bool *is_vain;
 };
 
 /*
@@ -39,7 +43,7 @@ struct connect_world {
  * a @config that asks for something the calls that come to the same.  Otherwise
  * ncclCommInitRank() does, in one group for the ranks here.
  *
- * COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_NCCL, COHORT_CUDA,
+ * COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_PROCESS_EXITED; COHORT_NCCL, COHORT_CUDA,
  * COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and nothing stays
  * so.
  */

@@ -27,8 +27,9 @@ struct connection {
 	ncclUniqueId id; /* by which they find each other, if size is not 0 */
 	struct comm_config config;
 	char name[64];
-	size_t words;             /* for each rank */
-	struct split_rank *split; /* the ranks that split; NULL: none do */
+	size_t words;               /* for each rank */
+	struct split_rank *split;   /* the ranks that split; NULL: none do */
+	const atomic_bool *is_vain; /* see struct connect_world */
 	bool is_alone; /* no rank of another thread or process takes part */
 	struct clique *parent; /* the clique that is split; a reference */
 	pthread_t thread;

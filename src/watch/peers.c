@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,8 +30,10 @@
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656572)
 
-/* Causes that a page keeps.  A group ends with its first cause, so more than this
- * takes as many split communicators that end before the others look. */
+/* Causes that a page keeps.  A group's own cause is its last one, because what was split
+ * from it and ends with it tells nothing.  So it is missed by a process that is this many
+ * causes behind only if so many split communicators end by themselves in the next
+ * generation before that process looks. */
 #define CAUSES 64
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
@@ -50,9 +53,10 @@ struct page {
 	/* How the process ended its membership; 0: it has not. */
 	_Atomic uint64_t has_left;
 
-	/* How many causes were told.  Release and acquire: the cause, which is in
-	 * place (number - 1) % CAUSES. */
+	/* How many causes were told, and how many more are being told.  Release
+	 * and acquire: the cause, which is in place (number - 1) % CAUSES. */
 	_Atomic uint64_t causes_told;
+	_Atomic uint64_t causes_begun;
 	_Atomic uint64_t causes[CAUSES][WORDS(struct told)];
 
 	/* The exchange that was brought something last, from 1.  Release and
@@ -74,17 +78,20 @@ struct peer {
 	int pidfd;         /* -1: the system has none */
 	int bell;
 	int64_t pid;
-	uint64_t seen;    /* causes; guarded by lock */
-	atomic_int state; /* enum peer_state; written under lock */
+	uint64_t seen; /* causes; guarded by lock */
+	atomic_int
+		state; /* enum peer_state; written under lock, once watched */
 };
 
 struct member {
 	struct member *next;
 	struct clique *clique;
+	struct cohort_abort *parent_end; /* a reference; NULL: it is no child */
 	bool was_told; /* its cause came from another process */
 };
 
 struct peers {
+	atomic_int references;
 	int process, processes;
 	char group[16];
 	struct page *page; /* its own; NULL: there is none */
@@ -97,6 +104,9 @@ struct peers {
 	pthread_mutex_t lock; /* short; guards: */
 	struct member *members;
 	const struct cohort_process *facts;
+
+	/* Atomic; written under lock: a process with ranks in @facts has ended. */
+	atomic_bool is_vain;
 
 	struct peer peers[];
 };
@@ -149,7 +159,7 @@ static uint64_t machine_number(void)
 	return hash ? hash : 1;
 }
 
-/* Nobody can change its size, or map it to write from now on. */
+/* Nobody can change its size from now on, or map it to write (Linux 5.1). */
 static bool seal(int fd)
 {
 	const int most = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
@@ -158,17 +168,29 @@ static bool seal(int fd)
 	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
 }
 
+static uint64_t limit_of(__rlimit_resource_t what)
+{
+	struct rlimit limit;
+
+	return getrlimit(what, &limit) ? 0 : limit.rlim_cur;
+}
+
 static struct page *make_page(int *fd_out)
 {
-	const int fd = memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct page *page = MAP_FAILED;
+	int fd;
 
+	/* Beyond the limit for files ftruncate() would be a signal. */
+	if (limit_of(RLIMIT_FSIZE) < sizeof(*page))
+		return NULL;
+	fd = memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return NULL;
 	if (ftruncate(fd, sizeof(*page)) == 0 && fchmod(fd, 0600) == 0)
 		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
 		            MAP_SHARED, fd, 0);
-	if (page != MAP_FAILED && seal(fd)) {
+	if (page != MAP_FAILED && seal(fd) &&
+	    madvise(page, sizeof(*page), MADV_DONTFORK) == 0) {
 		*fd_out = fd;
 		return page;
 	}
@@ -209,6 +231,7 @@ int peers_create(int process, int processes, const char *group,
 		return error_set(COHORT_NO_MEMORY, "no memory for %d processes",
 		                 processes);
 	*out = (struct peer_address){ .pid = getpid() };
+	atomic_store(&p->references, 1);
 	p->process = process;
 	p->processes = processes;
 	text_copy(p->group, sizeof(p->group), group);
@@ -235,12 +258,13 @@ static int open_of(int64_t pid, int fd, int flags)
 static struct page *map_page(int fd, uint64_t token)
 {
 	const int least = F_SEAL_SHRINK | F_SEAL_GROW;
+	const int seals = fcntl(fd, F_GET_SEALS); /* -1: it cannot have any */
 	struct page *page;
 	struct stat s;
 
 	if (fstat(fd, &s) || s.st_uid != geteuid() ||
-	    s.st_size != (off_t)sizeof(*page) ||
-	    (fcntl(fd, F_GET_SEALS) & least) != least)
+	    s.st_size != (off_t)sizeof(*page) || seals < 0 ||
+	    (seals & least) != least)
 		return NULL;
 	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
@@ -327,28 +351,36 @@ static struct member *find_member(const struct peers *p, const struct clique *q)
 	return m;
 }
 
+/* Put the cause on the page.  Under lock. */
+static void put_told(struct page *page, const struct told *told)
+{
+	const uint64_t n =
+		atomic_load_explicit(&page->causes_told, memory_order_relaxed);
+
+	/* Release: whoever reads a word of this cause sees that it has begun to
+	 * overwrite another one. */
+	atomic_store_explicit(&page->causes_begun, n + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	put_words(page->causes[n % CAUSES], told, WORDS(struct told));
+	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
+}
+
 void peers_tell(struct peers *p, const struct clique *q,
                 const struct cohort_cause *cause)
 {
-	struct told told = { .identity = q->identity, .cause = *cause };
+	const struct told told = { .identity = q->identity, .cause = *cause };
 	const struct member *m;
-	uint64_t n;
+	bool is_news;
 
-	if (!p->page)
-		return;
 	pthread_mutex_lock(&p->lock);
 	m = find_member(p, q);
-	if (m && !m->was_told) {
-		n = atomic_load_explicit(&p->page->causes_told,
-		                         memory_order_relaxed);
-		put_words(p->page->causes[n % CAUSES], &told,
-		          WORDS(struct told));
-		atomic_store_explicit(&p->page->causes_told, n + 1,
-		                      memory_order_release);
+	is_news = p->page && m && !m->was_told &&
+	          (!m->parent_end || !cause_any(m->parent_end));
+	if (is_news) {
+		put_told(p->page, &told);
+		ring_all(p);
 	}
 	pthread_mutex_unlock(&p->lock);
-	if (m)
-		ring_all(p);
 }
 
 /* ---- what the others tell ---------------------------------------------- */
@@ -362,21 +394,27 @@ static bool read_told(const struct page *page, uint64_t number,
 	get_words(out, page->causes[number % CAUSES], WORDS(struct told));
 	/* Acquire, by a fence: the words above are read before. */
 	atomic_thread_fence(memory_order_acquire);
-	if (atomic_load_explicit(&page->causes_told, memory_order_relaxed) >=
+	if (atomic_load_explicit(&page->causes_begun, memory_order_relaxed) >
 	    number + CAUSES)
 		return false;
 	c->text[sizeof(c->text) - 1] = '\0';
 	if (c->rank < -1 || c->rank >= COHORT_MAX_RANKS)
 		c->rank = -1;
+	if (c->kind < 0 || c->kind >= COUNTED_KINDS)
+		c->kind = COHORT_VERDICT_NONE;
 	return c->status < COHORT_OK;
 }
 
 /* End a member with a cause of another process, which is not told again. */
 static void end_member(struct member *m, const struct cohort_cause *cause)
 {
-	m->was_told = true;
-	if (cause_set(m->clique->end, cause) != COHORT_OK)
-		m->was_told = false;
+	struct cohort_cause what = *cause;
+
+	if (what.rank >= m->clique->world)
+		what.rank = -1;
+	/* Before the lock is released, which peers_tell() waits for. */
+	if (cause_set(m->clique->end, &what) == COHORT_OK)
+		m->was_told = true;
 }
 
 /* The cause of process @i, as it is told here. */
@@ -415,7 +453,8 @@ static void take_causes(struct peers *p, int i, uint64_t from,
 		p->peers[i].seen = told;
 }
 
-/* Give @m the end of process @i, if it has ranks in it.  Under lock. */
+/* Give @m the end of process @i, if it has ranks in it.  That is told to others, too,
+ * who may not watch the process.  Under lock. */
 static void take_end(const struct peers *p, int i, struct member *m)
 {
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
@@ -427,7 +466,7 @@ static void take_end(const struct peers *p, int i, struct member *m)
 	int r;
 
 	/* What was split from it ends with it. */
-	if (!f || !f->ranks || m->clique->ends_with_last)
+	if (!f || !f->ranks || m->parent_end)
 		return;
 	cause.rank = f->first_rank;
 	for (r = 0; r < f->ranks; r++)
@@ -435,7 +474,19 @@ static void take_end(const struct peers *p, int i, struct member *m)
 	text_add(&t, "process %d (host %s, pid %lld) has exited with rank%s ",
 	         i, f->host, (long long)f->pid, f->ranks == 1 ? "" : "s");
 	rank_set_spell(&t, cause.missing);
-	end_member(m, &cause);
+	cause_set(m->clique->end, &cause);
+}
+
+/* Note whether a process with ranks has ended.  Under lock. */
+static void note_vain(struct peers *p)
+{
+	bool is_vain = false;
+	int i;
+
+	for (i = 0; p->facts && i < p->processes; i++)
+		is_vain |= p->facts[i].ranks &&
+		           atomic_load(&p->peers[i].state) == PEER_ENDED;
+	atomic_store(&p->is_vain, is_vain);
 }
 
 /* Look at process @i, which has ended if @is_over.  Under lock. */
@@ -451,12 +502,32 @@ static void look_at_peer(struct peers *p, int i, bool is_over)
 		atomic_store(&x->state, PEER_LEFT);
 	else if (is_over)
 		atomic_store(&x->state, PEER_ENDED);
+	note_vain(p);
 	for (m = p->members; m && atomic_load(&x->state) == PEER_ENDED;
 	     m = m->next)
 		take_end(p, i, m);
 }
 
 /* ---- the thread ------------------------------------------------------- */
+
+/* Ask which processes are over, one after the other.  Where the system does not let
+ * the thread wait for all at once, this is done a hundred times a second. */
+static void ask_each(const struct peers *p, bool *over)
+{
+	struct pollfd polled[2];
+	const struct peer *x;
+	int i;
+
+	poll(NULL, 0, 10);
+	for (i = 0; i < p->processes; i++) {
+		x = &p->peers[i];
+		polled[0] = (struct pollfd){ .fd = x->bell };
+		polled[1] = (struct pollfd){ .fd = x->pidfd, .events = POLLIN };
+		over[i] = x->page && poll(polled, 2, 0) > 0 &&
+		          (polled[0].revents & POLLERR ||
+		           polled[1].revents & POLLIN);
+	}
+}
 
 /* Wait for the bell or an end.  Which processes are over is in @over. */
 static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
@@ -472,17 +543,22 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		if (!x->page || atomic_load(&x->state) != PEER_HERE)
 			continue;
 		polled[n++] = (struct pollfd){ .fd = x->bell };
-		polled[n++] =
-			(struct pollfd){ .fd = x->pidfd, .events = POLLIN };
+		if (x->pidfd >= 0)
+			polled[n++] = (struct pollfd){ .fd = x->pidfd,
+				                       .events = POLLIN };
 	}
-	poll(polled, (nfds_t)n, -1);
+	if ((poll(polled, (nfds_t)n, -1) < 0 && errno != EINTR) ||
+	    polled[0].revents & POLLNVAL) {
+		ask_each(p, over);
+		return;
+	}
 	for (i = 0, n = 1; i < p->processes; i++) {
 		x = &p->peers[i];
 		if (!x->page || atomic_load(&x->state) != PEER_HERE)
 			continue;
-		over[i] = polled[n].revents & POLLERR ||
-		          polled[n + 1].revents & POLLIN;
-		n += 2;
+		over[i] = polled[n++].revents & POLLERR;
+		if (x->pidfd >= 0)
+			over[i] |= polled[n++].revents & POLLIN;
 	}
 	while (read(p->bell[0], rung, sizeof(rung)) == (ssize_t)sizeof(rung))
 		;
@@ -531,9 +607,15 @@ static bool start(struct peers *p)
 	return false;
 }
 
-bool peers_connect(struct peers *p, const struct peer_address *all)
+/* Two descriptors for each process must leave room for the program's. */
+static bool has_room(const struct peers *p)
 {
-	bool is_complete = true;
+	return p->page && 4 * (uint64_t)p->processes <= limit_of(RLIMIT_NOFILE);
+}
+
+void peers_connect(struct peers *p, const struct peer_address *all)
+{
+	bool has_any = false;
 	struct peer *x;
 	int i;
 
@@ -541,49 +623,65 @@ bool peers_connect(struct peers *p, const struct peer_address *all)
 		x = &p->peers[i];
 		if (i == p->process)
 			continue;
-		if (p->page && all[i].machine == all[p->process].machine)
+		if (has_room(p) && all[i].machine == all[p->process].machine)
 			connect_one(x, &all[i]);
-		is_complete &= x->page != NULL;
+		has_any |= x->page != NULL;
 	}
-	p->has_thread = p->page && start(p);
+	p->has_thread = has_any && start(p);
 	if (p->has_thread)
-		return is_complete;
+		return;
 	for (i = 0; i < p->processes; i++) {
 		disconnect(&p->peers[i]);
 		p->peers[i].page = NULL;
 	}
-	return p->processes == 1;
 }
 
-void peers_free(struct peers *p)
+void peers_get(struct peers *p)
 {
+	atomic_fetch_add(&p->references, 1);
+}
+
+void peers_put(struct peers *p)
+{
+	if (atomic_fetch_sub(&p->references, 1) > 1)
+		return;
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+void peers_leave(struct peers *p)
+{
+	struct page *page = p->page;
 	int i;
 
-	if (!p)
-		return;
-	if (p->page)
-		atomic_store_explicit(&p->page->has_left, 1,
-		                      memory_order_release);
+	if (page)
+		atomic_store_explicit(&page->has_left, 1, memory_order_release);
 	if (p->has_thread) {
 		atomic_store(&p->stop, true);
 		ring(p->bell[1]);
 		pthread_join(p->thread, NULL);
 	}
-	for (i = 0; i < p->processes; i++)
+	pthread_mutex_lock(&p->lock);
+	p->page = NULL;
+	p->facts = NULL;
+	for (i = 0; i < p->processes; i++) {
 		disconnect(&p->peers[i]);
-	if (p->page) {
-		munmap(p->page, sizeof(*p->page));
+		p->peers[i].page = NULL;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (page) {
+		munmap(page, sizeof(*page));
 		close(p->page_fd);
 		close(p->bell[0]);
 		close(p->bell[1]);
 	}
-	pthread_mutex_destroy(&p->lock);
-	free(p);
+	peers_put(p);
 }
 
 /* ---- members ---------------------------------------------------------- */
 
-int peers_attach(struct peers *p, struct clique *q)
+int peers_attach(struct peers *p, struct clique *q,
+                 struct cohort_abort *parent_end)
 {
 	struct member *m = calloc(1, sizeof(*m));
 	int i;
@@ -591,6 +689,9 @@ int peers_attach(struct peers *p, struct clique *q)
 	if (!m)
 		return error_set(COHORT_NO_MEMORY, "no memory for a watch");
 	m->clique = q;
+	m->parent_end = parent_end;
+	if (parent_end)
+		cause_get(parent_end);
 	pthread_mutex_lock(&p->lock);
 	m->next = p->members;
 	p->members = m;
@@ -617,6 +718,8 @@ void peers_detach(struct peers *p, struct clique *q)
 	if (m)
 		*at = m->next;
 	pthread_mutex_unlock(&p->lock);
+	if (m && m->parent_end)
+		cause_put(m->parent_end);
 	free(m);
 }
 
@@ -624,7 +727,13 @@ void peers_set_ranks(struct peers *p, const struct cohort_process *facts)
 {
 	pthread_mutex_lock(&p->lock);
 	p->facts = facts;
+	note_vain(p);
 	pthread_mutex_unlock(&p->lock);
+}
+
+const atomic_bool *peers_is_vain(const struct peers *p)
+{
+	return &p->is_vain;
 }
 
 bool peers_watches(const struct peers *p, int i)

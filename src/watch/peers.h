@@ -11,14 +11,15 @@
  * others map, and a bell, which is a pipe that they write to.  Both are opened
  * through /proc by their numbers, so no file is left behind however a process ends.
  *
- *  A. A page is written by its own process only: the others cannot map it to write,
- *     nor change its size.  Nothing in it is trusted: its texts are made to end, and
- *     its numbers are checked, after they are copied.
+ *  A. A page is written by its own process only: nobody can change its size, and,
+ *     from Linux 5.1 on, nobody else can map it to write.  Nothing in it is trusted:
+ *     its texts are made to end, and its numbers are checked, after they are copied.
  *  B. A page stays readable after its process has ended.  Once that end is seen the
  *     page does not change, so all who are left find the same in it: whether a
  *     process has taken part in an exchange is no matter of who looks when.
- *  C. A process has ended when its pidfd says so, or when nobody reads its bell,
- *     as after exec().  A stopped process has not ended.
+ *  C. A process has ended when its pidfd says so (Linux 5.3), or when nobody reads
+ *     its bell, as after exec().  A child that it has forked also reads that, until
+ *     the child calls exec() or ends.  A stopped process has not ended.
  *  D. One thread for each group watches all of them.  It makes no native call and
  *     waits for nothing but the bell and these ends.
  *
@@ -49,13 +50,15 @@ struct peer_address {
 int peers_create(int process, int processes, const char *group,
                  struct peer_address *out, struct peers **peers);
 
-/* Tell the others that this process leaves, and stop watching.  Nothing may be
- * attached.  NULL: nothing happens. */
-void peers_free(struct peers *peers);
+/* Tell the others that this process leaves, stop watching, and put a reference. */
+void peers_leave(struct peers *peers);
 
-/* Open what @all, by process, tell of the others, and watch from now on.  Returns
- * whether all of them are watched.  Once. */
-bool peers_connect(struct peers *peers, const struct peer_address *all);
+/* Take and put a reference: for a generation, which may be left behind. */
+void peers_get(struct peers *peers);
+void peers_put(struct peers *peers);
+
+/* Open what @all, by process, tell of the others, and watch from now on.  Once. */
+void peers_connect(struct peers *peers, const struct peer_address *all);
 
 /* True if that process is watched; itself is. */
 bool peers_watches(const struct peers *peers, int process);
@@ -63,19 +66,27 @@ bool peers_watches(const struct peers *peers, int process);
 /* True if that process has ended without leaving. */
 bool peers_has_ended(const struct peers *peers, int process);
 
+/* Atomic; true while a process that has ranks has ended: connecting to it is in vain. */
+const atomic_bool *peers_is_vain(const struct peers *peers);
+
 /* Which ranks each process has in the generation that is opened next, until the next
  * call: an end is told with them. */
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
 
 /*
  * Give @clique the causes that other processes tell for the clique of the same
- * identity, and a cause if a process with ranks in it has ended.  A child's
- * processes are its parent's matter.  COHORT_NO_MEMORY.
+ * identity, and a cause if a process with ranks in it has ended.
+ * @parent_end: the end of what the clique was split from, with which it ends; NULL:
+ *              it is the group's
+ *
+ * COHORT_NO_MEMORY.
  */
-int peers_attach(struct peers *peers, struct clique *clique);
+int peers_attach(struct peers *peers, struct clique *clique,
+                 struct cohort_abort *parent_end);
 void peers_detach(struct peers *peers, struct clique *clique);
 
-/* Tell the others the cause of @clique, unless it came from them. */
+/* Tell the others the cause of @clique, unless it came from them or with its parent's
+ * end.  On a thread of the library. */
 void peers_tell(struct peers *peers, const struct clique *clique,
                 const struct cohort_cause *cause);
 

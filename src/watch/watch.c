@@ -70,7 +70,9 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_symbolizer;
-	rc = options->peers ? peers_attach(options->peers, q) : COHORT_OK;
+	rc = options->peers
+	             ? peers_attach(options->peers, q, options->parent_end)
+	             : COHORT_OK;
 	if (rc != COHORT_OK)
 		goto err_after_prober;
 	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",

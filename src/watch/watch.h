@@ -27,8 +27,8 @@ struct watch_options {
 	struct adaptive adaptive;
 	void *user;
 	struct dump_options dump;
-	struct peers
-		*peers; /* the group's other processes, NULL: there are none */
+	struct peers *peers; /* the group's other processes; NULL: none */
+	struct cohort_abort *parent_end; /* see peers_attach() */
 };
 
 struct watch;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "core/connect.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
@@ -597,6 +598,53 @@ Test(bootstrap, the_rank_that_an_abort_is_stuck_at_is_named)
 	cr_assert_not_null(strstr(processes[1].error,
 	                          "ncclCommAbort of rank 4"),
 	                   "%s", processes[1].error);
+}
+
+/* The other of two ranks will not come. */
+Test(bootstrap, ranks_that_connect_in_vain_need_not_wait)
+{
+	const atomic_bool is_vain = true;
+	struct connect_world world = { .size = 2, .is_vain = &is_vain };
+	const struct comm_config config = { .connect = 0 };
+	struct connected connected;
+	const struct platform *platform;
+	const int device = 0;
+
+	cr_assert_eq(platform_open(place_platform(), &platform), COHORT_OK);
+	cr_assert_eq(platform->ncclGetUniqueId(&world.id), ncclSuccess);
+	expect(connect_ranks(platform, &device, 1, &world, &config, 64,
+	                     RANKS_SOON, "alone", &connected),
+	       COHORT_PROCESS_EXITED, "has exited");
+}
+
+/* The next attempt has the same number, and knows nothing of how the first one
+ * ended. */
+Test(bootstrap, a_respawn_that_has_failed_can_be_tried_again)
+{
+	struct cohort_cause cause;
+	struct process *p;
+
+	stuck_install();
+	for (p = processes; p < processes + PROCESSES; p++) {
+		p->options.deadlines.abort_ns = 2000 * MS;
+		p->options.deadlines.init_ns = 2000 * MS;
+	}
+	open_all();
+	stuck_at("cudaStreamCreateWithFlags", 4);
+	on_all(respawn_main);
+	for (p = processes; p < processes + PROCESSES; p++)
+		cr_assert_eq(p->rc, COHORT_INIT_TIMEOUT, "%s", p->error);
+	stuck_let_go();
+	on_all(respawn_main);
+	for (p = processes; p < processes + PROCESSES; p++) {
+		cr_assert_eq(p->rc, COHORT_OK, "%s", p->error);
+		cohort_group_cause(p->group, &cause);
+		cr_assert_eq(cause.status, COHORT_OK, "%s", cause.text);
+	}
+	on_all(sum_group);
+	for (p = processes; p < processes + PROCESSES; p++)
+		cr_assert_eq(p->rc, COHORT_OK);
+	close_all();
 }
 
 /* ---- what does not ----------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +36,9 @@ static struct shared {
 	/* What each child is to do next, and has done. */
 	_Atomic(char) order[PROCESSES];
 	atomic_int done;
-	uint64_t came[COHORT_RANK_WORDS]; /* as child 1 saw it */
+	uint64_t came[COHORT_RANK_WORDS]; /* as the child saw it */
+	uint64_t identity;                /* of a clique that it attaches */
+	char text[128]; /* the cause that this has then, or "" */
 } * shared;
 
 static struct peers *peers;
@@ -61,6 +64,7 @@ static struct clique *make_clique(uint64_t identity)
 
 	cr_assert(c);
 	memset(c, 0, sizeof(*c));
+	c->world = 5;
 	c->identity = identity;
 	c->end = cause_create();
 	return c;
@@ -75,17 +79,20 @@ static void free_clique(struct clique *c)
 /* Make this process's part, and watch the others. */
 static bool take_part(int process)
 {
-	bool all;
+	bool all = true;
+	int i;
 
 	if (peers_create(process, PROCESSES, "g", &shared->addresses[process],
 	                 &peers) != COHORT_OK)
 		return false;
 	atomic_fetch_add(&shared->made, 1);
 	await(&shared->made, PROCESSES);
-	all = peers_connect(peers, shared->addresses);
+	peers_connect(peers, shared->addresses);
+	for (i = 0; i < PROCESSES; i++)
+		all &= peers_watches(peers, i);
 	peers_set_ranks(peers, facts);
 	q = make_clique(IDENTITY);
-	if (peers_attach(peers, q) != COHORT_OK)
+	if (peers_attach(peers, q, NULL) != COHORT_OK)
 		return false;
 	atomic_fetch_add(&shared->connected, 1);
 	return all;
@@ -94,7 +101,7 @@ static bool take_part(int process)
 static void leave(void)
 {
 	peers_detach(peers, q);
-	peers_free(peers);
+	peers_leave(peers);
 	free_clique(q);
 }
 
@@ -107,28 +114,61 @@ static int gather(uint64_t *came, char *out)
 	                    clock_deadline(SOON));
 }
 
+static void tell(const struct clique *c, int kind)
+{
+	const struct cohort_cause cause = {
+		.status = COHORT_ABORTED,
+		.kind = kind,
+		.rank = 3,
+		.text = "the reason",
+	};
+
+	peers_tell(peers, c, &cause);
+}
+
+/* Attach one more clique, and see what causes were told for it. */
+static void attach_another(void)
+{
+	struct clique *c = make_clique(shared->identity);
+
+	peers_attach(peers, c, NULL);
+	if (cause_look(c->end))
+		snprintf(shared->text, sizeof(shared->text), "%.100s",
+		         cause_look(c->end)->text);
+	peers_detach(peers, c);
+	free_clique(c);
+}
+
+static void obey_one(char order)
+{
+	char all[PROCESSES * BYTES];
+
+	if (order == 'l')
+		leave();
+	else if (order == 't')
+		tell(q, COHORT_VERDICT_ABORTED);
+	else if (order == 'k')
+		tell(q, -1);
+	else if (order == 'g')
+		gather(shared->came, all);
+	else if (order == 'a')
+		attach_another();
+	else if (order == 'x')
+		execl("/bin/sleep", "sleep", "60", (char *)NULL);
+	atomic_fetch_add(&shared->done, 1);
+	if (order == 'l')
+		_exit(0);
+}
+
 /* Do what process 0 orders. */
 static void obey(int process)
 {
-	char order, all[PROCESSES * BYTES];
-	struct cohort_cause cause = { .status = COHORT_ABORTED, .rank = 3 };
+	char order;
 
 	for (;;) {
 		order = atomic_exchange(&shared->order[process], 0);
-		if (order == 'l')
-			leave();
-		else if (order == 't')
-			strcpy(cause.text, "the reason");
-		else if (order == 'g')
-			gather(shared->came, all);
-		else if (order == 'x')
-			execl("/bin/sleep", "sleep", "60", (char *)NULL);
-		if (order == 't')
-			peers_tell(peers, q, &cause);
 		if (order)
-			atomic_fetch_add(&shared->done, 1);
-		if (order == 'l')
-			_exit(0);
+			obey_one(order);
 		sched_yield();
 	}
 }
@@ -226,7 +266,7 @@ Test(peers, a_process_that_ended_before_is_named)
 
 	end_child(2);
 	await_cause(q);
-	cr_assert_eq(peers_attach(peers, next), COHORT_OK);
+	cr_assert_eq(peers_attach(peers, next, NULL), COHORT_OK);
 	cr_assert_str_eq(cause_look(next->end)->text,
 	                 "process 2 (host a, pid 4712) has exited with rank 4");
 	peers_detach(peers, next);
@@ -274,12 +314,80 @@ Test(peers, a_cause_of_another_clique_is_not_taken)
 {
 	struct clique *other = make_clique(9);
 
-	cr_assert_eq(peers_attach(peers, other), COHORT_OK);
+	cr_assert_eq(peers_attach(peers, other, NULL), COHORT_OK);
 	tell_to(1, 't');
 	await_cause(q);
 	cr_assert_null(cause_look(other->end));
 	peers_detach(peers, other);
 	free_clique(other);
+}
+
+/* Its number indexes what counts verdicts. */
+Test(peers, a_cause_of_an_unknown_kind_has_none)
+{
+	tell_to(1, 'k');
+	cr_assert_eq(await_cause(q)->kind, COHORT_VERDICT_NONE);
+}
+
+/* What process 0 has told of cliques of that identity, as process 2 sees it. */
+static const char *told_to_2(uint64_t identity)
+{
+	const int done = atomic_load(&shared->done);
+
+	shared->identity = identity;
+	tell_to(2, 'a');
+	await(&shared->done, done + 1);
+	return shared->text;
+}
+
+/* Not even if a second one comes, which changes nothing. */
+Test(peers, a_cause_is_not_told_back)
+{
+	const char *text;
+
+	tell_to(1, 't');
+	await_cause(q);
+	end_child(1);
+	while (!peers_has_ended(peers, 1))
+		sched_yield();
+	tell(q, COHORT_VERDICT_ABORTED);
+	text = told_to_2(IDENTITY);
+	cr_assert_eq(strncmp(text, "process 1 ", 10), 0, "%s", text);
+}
+
+/* Each process ends its part by itself. */
+Test(peers, the_end_of_what_was_split_is_not_told_with_the_groups)
+{
+	struct clique *child = make_clique(9), *other = make_clique(10);
+
+	cr_assert_eq(peers_attach(peers, child, q->end), COHORT_OK);
+	cr_assert_eq(peers_attach(peers, other, q->end), COHORT_OK);
+	tell(other, COHORT_VERDICT_ABORTED);
+	cause_set_aborted(q->end, NULL);
+	tell(child, COHORT_VERDICT_ABORTED);
+	cr_assert_str_eq(told_to_2(9), "");
+	cr_assert_eq(strncmp(told_to_2(10), "process 0 ", 10), 0);
+	peers_detach(peers, child);
+	peers_detach(peers, other);
+	free_clique(child);
+	free_clique(other);
+}
+
+/* The system does not let a thread wait for more descriptors than it may have. */
+Test(peers, are_watched_where_poll_cannot_wait_for_all)
+{
+	struct rlimit limit, low;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	low = limit;
+	low.rlim_cur = 4;
+	setrlimit(RLIMIT_NOFILE, &low);
+	end_child(1);
+	cr_assert_eq(await_cause(q)->status, COHORT_PROCESS_EXITED);
+	tell_to(2, 'l');
+	waitpid(children[2], NULL, 0);
+	children[2] = 0;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* ---- exchanges -------------------------------------------------------- */
@@ -353,9 +461,9 @@ static bool is_watched_at(const struct peer_address *given)
 
 	cr_assert_eq(peers_create(0, 2, "h", &all[0], &p), COHORT_OK);
 	all[1] = *given;
-	watched = peers_connect(p, all);
-	cr_assert_eq(watched, peers_watches(p, 1));
-	peers_free(p);
+	peers_connect(p, all);
+	watched = peers_watches(p, 1);
+	peers_leave(p);
 	return watched;
 }
 
@@ -388,23 +496,34 @@ Test(peers, are_not_watched_where_something_else_is_found)
 }
 
 /* A page of the right size and contents, but for its seals. */
-Test(peers, have_pages_that_cannot_shrink)
+static bool is_watched_in(int to)
 {
 	struct peer_address a = shared->addresses[0];
 	char path[64], bytes[4096];
-	int from, to;
+	int from;
 	ssize_t n;
 
+	cr_assert(is_watched_at(&a), "the original");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a.page);
 	from = open(path, O_RDONLY | O_CLOEXEC);
-	to = memfd_create("copy", MFD_CLOEXEC);
 	cr_assert(from >= 0 && to >= 0);
-	cr_assert(is_watched_at(&a), "the original");
 	while ((n = read(from, bytes, sizeof(bytes))) > 0)
 		cr_assert_eq(write(to, bytes, (size_t)n), n);
-	a.page = to;
-	cr_assert_not(is_watched_at(&a), "the copy");
 	close(from);
+	a.page = to;
+	return is_watched_at(&a);
+}
+
+Test(peers, have_pages_that_cannot_shrink)
+{
+	char path[] = "/tmp/cohort-peers-XXXXXX";
+	int to = memfd_create("copy", MFD_CLOEXEC);
+
+	cr_assert_not(is_watched_in(to), "no seals");
+	close(to);
+	to = mkstemp(path);
+	unlink(path);
+	cr_assert_not(is_watched_in(to), "a file, which has none");
 	close(to);
 }
 
@@ -416,7 +535,8 @@ Test(peers, cannot_write_to_each_others_pages)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d",
 	         shared->addresses[0].page);
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
+	/* A kernel without that seal cannot keep a process of this user out. */
+	if (fd < 0 || !(fcntl(fd, F_GET_SEALS) & 0x10))
 		return;
 	cr_assert_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 	                  0),
