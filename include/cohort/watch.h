@@ -86,7 +86,7 @@ enum cohort_policy {
  *                  one for ranks that wait in the other; @rank is -1 where no
  *                  majority tells.
  *  REMOTE          No rank of this process is missing: those in @missing are of
- *                  other processes.  @rank is -1; for a send or receive it is
+ *                  other processes, which have not said more (bootstrap.h).  @rank is -1; for a send or receive it is
  *                  the peer.
  *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
  *                  are its ranks, and @rank is the first of them.

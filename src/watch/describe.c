@@ -43,9 +43,11 @@ static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 		         r->alive ? ", which is alive" : ", which has exited");
 }
 
-void describe_name(struct text *t, const struct rank_snapshot *r)
+static void add_name(struct text *t, int64_t pid, const struct rank_snapshot *r)
 {
 	text_add(t, "rank %d (", r->rank);
+	if (pid)
+		text_add(t, "process %lld, ", (long long)pid);
 	if (!rank_has_thread(r)) {
 		text_add(t, "device %d", r->device);
 		if (r->tid)
@@ -55,6 +57,17 @@ void describe_name(struct text *t, const struct rank_snapshot *r)
 		text_add(t, ", device %d", r->device);
 	}
 	text_add(t, ")");
+}
+
+void describe_name(struct text *t, const struct rank_snapshot *r)
+{
+	add_name(t, 0, r);
+}
+
+void describe_name_of(struct text *t, const struct snapshot *s,
+                      const struct rank_snapshot *r)
+{
+	add_name(t, s->pid, r);
 }
 
 /* Whether the rank's thread lives, if it has one, and where the rank is. */
@@ -162,7 +175,7 @@ static void add_progress(struct text *t, const struct snapshot *s,
 void describe_rank(struct text *t, const struct snapshot *s,
                    const struct rank_snapshot *r)
 {
-	describe_name(t, r);
+	describe_name_of(t, s, r);
 	if (!r->joined) {
 		describe_absence(t, s, r);
 		return;

@@ -23,118 +23,11 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "watch/peer_page.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
-
-#define PAGE_MAGIC UINT64_C(0x6368705f70656572)
-
-/* Causes that a page keeps.  A group's own cause is its last one, because what was split
- * from it and ends with it tells nothing.  So it is missed by a process that is this many
- * causes behind only if so many split communicators end by themselves in the next
- * generation before that process looks. */
-#define CAUSES 64
-
-#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
-
-/* A cause as it is told. */
-struct told {
-	uint64_t identity; /* of the clique */
-	struct cohort_cause cause;
-};
-
-_Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
-
-/* Atomic words, as another process may read them at any time. */
-struct page {
-	uint64_t magic, token; /* constant */
-
-	/* How the process ended its membership; 0: it has not. */
-	_Atomic uint64_t has_left;
-
-	/* How many causes were told, and how many more are being told.  Release
-	 * and acquire: the cause, which is in place (number - 1) % CAUSES. */
-	_Atomic uint64_t causes_told;
-	_Atomic uint64_t causes_begun;
-	_Atomic uint64_t causes[CAUSES][WORDS(struct told)];
-
-	/* The exchange that was brought something last, from 1.  Release and
-	 * acquire: what was brought, which is in place exchange % 2: no process
-	 * can be further ahead than one. */
-	_Atomic uint64_t exchange;
-	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
-};
-
-enum peer_state {
-	PEER_UNWATCHED, /* it cannot be, or this is the process itself */
-	PEER_HERE,
-	PEER_LEFT,  /* it has closed its group */
-	PEER_ENDED, /* without that */
-};
-
-struct peer {
-	struct page *page; /* constant, and mapped to read; NULL: not watched */
-	int pidfd;         /* -1: the system has none */
-	int bell;
-	int64_t pid;
-	uint64_t seen; /* causes; guarded by lock */
-	atomic_int
-		state; /* enum peer_state; written under lock, once watched */
-};
-
-struct member {
-	struct member *next;
-	struct clique *clique;
-	struct cohort_abort *parent_end; /* a reference; NULL: it is no child */
-	bool was_told; /* its cause came from another process */
-};
-
-struct peers {
-	atomic_int references;
-	int process, processes;
-	char group[16];
-	struct page *page; /* its own; NULL: there is none */
-	int page_fd, bell[2];
-	uint64_t exchange; /* of the thread that exchanges */
-	pthread_t thread;
-	bool has_thread;
-	atomic_bool stop;
-
-	pthread_mutex_t lock; /* short; guards: */
-	struct member *members;
-	const struct cohort_process *facts;
-
-	/* Atomic; written under lock: a process with ranks in @facts has ended. */
-	atomic_bool is_vain;
-
-	struct peer peers[];
-};
-
-/* ---- words ------------------------------------------------------------ */
-
-static void put_words(_Atomic uint64_t *to, const void *from, size_t n)
-{
-	uint64_t word;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		memcpy(&word, (const char *)from + i * sizeof(word),
-		       sizeof(word));
-		atomic_store_explicit(&to[i], word, memory_order_relaxed);
-	}
-}
-
-static void get_words(void *to, const _Atomic uint64_t *from, size_t n)
-{
-	uint64_t word;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		word = atomic_load_explicit(&from[i], memory_order_relaxed);
-		memcpy((char *)to + i * sizeof(word), &word, sizeof(word));
-	}
-}
 
 /* ---- a process's own page and bell ------------------------------------- */
 
@@ -235,7 +128,9 @@ int peers_create(int process, int processes, const char *group,
 	p->process = process;
 	p->processes = processes;
 	text_copy(p->group, sizeof(p->group), group);
+	p->pid = getpid();
 	lock_init(&p->lock);
+	lock_init(&p->asking);
 	make_own(p, out);
 	if (!p->page)
 		out->machine = 0;
@@ -332,10 +227,9 @@ static void ring(int bell)
 
 /* ---- telling ---------------------------------------------------------- */
 
-/* On a thread of the library. */
-static void ring_all(struct peers *p)
+void peers_ring(const struct peers *p)
 {
-	struct peer *x;
+	const struct peer *x;
 
 	for (x = p->peers; x < p->peers + p->processes; x++)
 		if (x->page && atomic_load(&x->state) == PEER_HERE)
@@ -378,7 +272,7 @@ void peers_tell(struct peers *p, const struct clique *q,
 	          (!m->parent_end || !cause_any(m->parent_end));
 	if (is_news) {
 		put_told(p->page, &told);
-		ring_all(p);
+		peers_ring(p);
 	}
 	pthread_mutex_unlock(&p->lock);
 }
@@ -576,14 +470,21 @@ static void *peers_main(void *arg)
 	struct peers *p = t->peers;
 	int i;
 
+	bool has_answered;
+
 	while (!atomic_load(&p->stop)) {
 		await_any(p, t->polled, t->over);
+		has_answered = false;
 		pthread_mutex_lock(&p->lock);
-		for (i = 0; i < p->processes; i++)
+		for (i = 0; i < p->processes; i++) {
 			look_at_peer(p, i, t->over[i]);
+			has_answered |= peers_answer(p, i);
+		}
 		pthread_mutex_unlock(&p->lock);
+		if (has_answered)
+			peers_ring(p);
 	}
-	ring_all(p);
+	peers_ring(p);
 	free(t->over);
 	free(t);
 	return NULL;
@@ -646,6 +547,7 @@ void peers_put(struct peers *p)
 	if (atomic_fetch_sub(&p->references, 1) > 1)
 		return;
 	pthread_mutex_destroy(&p->lock);
+	pthread_mutex_destroy(&p->asking);
 	free(p);
 }
 

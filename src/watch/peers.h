@@ -5,7 +5,8 @@
 /*
  * The other processes of a group, as far as they are on this machine: a cause in
  * one of them ends the cliques of all, the end of one is seen at once, and those
- * that are left can meet without it
+ * that are left can meet without it; and each is asked what its ranks are doing, for the
+ * verdicts of the others
  *
  * Each process has a page, which is memory without a name (memfd_create()) that the
  * others map, and a bell, which is a pipe that they write to.  Both are opened
@@ -30,6 +31,7 @@
 #include <cohort/bootstrap.h>
 
 #include "core/clique.h"
+#include "watch/snapshot.h"
 
 /* The most that a process brings to an exchange. */
 #define PEERS_RECORD 4096
@@ -89,6 +91,15 @@ void peers_detach(struct peers *peers, struct clique *clique);
  * end.  On a thread of the library. */
 void peers_tell(struct peers *peers, const struct clique *clique,
                 const struct cohort_cause *cause);
+
+/*
+ * Ask the other processes what their ranks in @clique are doing about @collective, and
+ * store what they answer until @deadline_ns in @out, which has room for @room ranks.
+ * On a thread of the library, which waits.  Returns how many have been reported.
+ */
+int peers_ask(struct peers *peers, const struct clique *clique,
+              uint64_t collective, struct remote_rank *out, int room,
+              uint64_t deadline_ns);
 
 /*
  * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has not ended

@@ -112,6 +112,15 @@ struct transfer_memory {
 	uint64_t held_ns; /* when an older operation was last seen in flight */
 };
 
+/* What a rank of another process says that it is doing about the front.  Of words. */
+struct remote_rank {
+	int rank;
+	int kind; /* what it is at fault for, if it is: enum cohort_verdict_kind */
+	int joined;
+	int done;
+	char text[400]; /* see describe_rank() */
+};
+
 /* A rank that has two communicators on one device. */
 struct crossing_side {
 	int rank;          /* in this communicator */
@@ -140,6 +149,7 @@ struct crossing {
 struct snapshot {
 	/* Constant. */
 	const char *group;
+	int64_t pid; /* for texts that other processes show; 0: for this one's */
 	int generation;
 	int size;  /* ranks in this process */
 	int world; /* ranks in all */
@@ -177,6 +187,11 @@ struct snapshot {
 	uint64_t probing_since_ns;
 	uint64_t telling_since_ns; /* when on_verdict was called, 0: it is not
 	                              running */
+
+	/* What ranks of other processes have answered about the front, if they were
+	 * asked.  Set by the watchdog. */
+	const struct remote_rank *remote;
+	int remote_count;
 
 	struct transfer_snapshot transfer;
 	struct crossing crossing; /* set by crossing_take() */

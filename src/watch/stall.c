@@ -70,7 +70,7 @@ static bool is_waited_for(const struct snapshot *s,
 	return s->all_joined ? !r->done : !r->joined;
 }
 
-static int kind_of(const struct snapshot *s, const struct rank_snapshot *r)
+int stall_kind(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	if (!r->joined)
 		return kind_of_absence(r);
@@ -91,32 +91,19 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 			rank_set_add(v->joined, r->rank);
 		if (is_waited_for(s, r) &&
 		    (!n++ || (s->all_joined &&
-		              kind_of(s, r) == COHORT_VERDICT_NOT_STARTED &&
+		              stall_kind(s, r) == COHORT_VERDICT_NOT_STARTED &&
 		              v->kind != COHORT_VERDICT_NOT_STARTED))) {
-			v->kind = kind_of(s, r);
+			v->kind = stall_kind(s, r);
 			v->rank = r->rank;
 		}
 	}
 	for (r = s->ranks; r < end; r++)
 		if (is_waited_for(s, r) &&
-		    (!s->all_joined || kind_of(s, r) == v->kind))
+		    (!s->all_joined || stall_kind(s, r) == v->kind))
 			rank_set_add(v->missing, r->rank);
 	/* All have started and none is done: that is nobody's fault. */
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED && n == s->size && n > 1)
 		v->rank = -1;
-}
-
-/* Add the ranks of other processes to @set. */
-static void add_remote(const struct snapshot *s, uint64_t *set)
-{
-	int r, i;
-
-	for (r = 0; r < s->world; r++) {
-		for (i = 0; i < s->size && s->ranks[i].rank != r; i++)
-			;
-		if (i == s->size)
-			rank_set_add(set, r);
-	}
 }
 
 /* True if all ranks of this process are inside the first collective's native call: NCCL
@@ -129,6 +116,82 @@ static bool may_connect_all(const struct snapshot *s)
 		if (!r->in_call || r->meets)
 			return false;
 	return s->front == 1;
+}
+
+/* What is known of a rank of another process, NULL: nothing. */
+static const struct remote_rank *find_remote(const struct snapshot *s, int rank)
+{
+	int i = 0;
+
+	while (i < s->remote_count && s->remote[i].rank != rank)
+		i++;
+	return i < s->remote_count ? &s->remote[i] : NULL;
+}
+
+/* True if @x keeps the others from going on: it has not called, or, if all have, it has
+ * not started. */
+static bool is_at_fault(const struct remote_rank *x, bool all_joined)
+{
+	return all_joined ? x->kind == COHORT_VERDICT_NOT_STARTED && !x->done
+	                  : !x->joined;
+}
+
+/* The ranks of other processes of which nothing is known.  Returns how many. */
+static int find_unknown(const struct snapshot *s, uint64_t *set)
+{
+	int r, n = 0;
+
+	memset(set, 0, COHORT_RANK_WORDS * sizeof(*set));
+	for (r = 0; r < s->world; r++)
+		if (!snapshot_rank(s, r) && !find_remote(s, r)) {
+			rank_set_add(set, r);
+			n++;
+		}
+	return n;
+}
+
+/* The ranks of other processes that are at fault, by what they have answered: into
+ * v->missing, and the first one as v->rank.  Also notes which have called. */
+static void find_remote_fault(const struct snapshot *s,
+                              struct cohort_verdict *v)
+{
+	const struct remote_rank *x, *end = s->remote + s->remote_count;
+	bool all_joined = true;
+
+	for (x = s->remote; x < end; x++) {
+		all_joined &= x->joined;
+		if (x->joined)
+			rank_set_add(v->joined, x->rank);
+	}
+	for (x = s->remote; x < end; x++) {
+		if (!is_at_fault(x, all_joined))
+			continue;
+		rank_set_add(v->missing, x->rank);
+		if (v->rank < 0 || x->rank < v->rank) {
+			v->rank = x->rank;
+			v->kind = x->kind;
+		}
+	}
+}
+
+/* All ranks of this process have come to the front.  If no other rank is known to be at
+ * fault, the front waits for those of which nothing is known.  If all are known, it runs
+ * everywhere. */
+static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const bool runs = v->kind == COHORT_VERDICT_NOT_FINISHED;
+	int r;
+
+	v->kind = COHORT_VERDICT_REMOTE;
+	v->rank = -1;
+	memset(v->missing, 0, sizeof(v->missing));
+	find_remote_fault(s, v);
+	if (v->rank >= 0 || find_unknown(s, v->missing))
+		return;
+	if (runs)
+		v->kind = COHORT_VERDICT_NOT_FINISHED;
+	for (r = 0; r < s->world; r++)
+		rank_set_add(v->missing, r);
 }
 
 /* Faults that are not of one rank: ranks use two communicators in different orders; or
@@ -151,11 +214,17 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	           (v->kind == COHORT_VERDICT_NOT_FINISHED ||
 	            may_connect_all(s)) &&
 	           waited_for == s->size) {
-		v->kind = COHORT_VERDICT_REMOTE;
-		v->rank = -1;
-		memset(v->missing, 0, sizeof(v->missing));
-		add_remote(s, v->missing);
+		blame_remote(s, v);
 	}
+}
+
+bool stall_is_remote(const struct snapshot *s)
+{
+	struct cohort_verdict v = { .rank = -1 };
+
+	find_missing(s, &v);
+	find_others(s, &v);
+	return v.kind == COHORT_VERDICT_REMOTE;
 }
 
 /* ---- the front: texts ------------------------------------------------- */
@@ -258,12 +327,21 @@ static void add_front(struct text *t, const struct snapshot *s)
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
 {
+	const struct remote_rank *x = find_remote(s, v->rank);
+	uint64_t unknown[COHORT_RANK_WORDS];
+
 	if (v->kind == COHORT_VERDICT_REMOTE)
 		text_add(t, ", which are of other processes: no rank of this "
 		            "one is missing");
-	else if (s->world > s->size)
+	else if (s->world > s->size && !s->remote_count)
 		text_add(t, "; %d of %d ranks are of other processes",
 		         s->world - s->size, s->world);
+	if (x)
+		text_add(t, "; %s", x->text);
+	if (!s->remote_count || !find_unknown(s, unknown))
+		return;
+	text_add(t, "; no answer from the processes of ranks ");
+	rank_set_spell(t, unknown);
 }
 
 void stall_front(const struct snapshot *s, const struct expiry *due,

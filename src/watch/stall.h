@@ -14,4 +14,10 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 void stall_transfer(const struct snapshot *s, const struct expiry *due,
                     struct verdict *out, struct text *t);
 
+/* What a rank is at fault for if the front waits for it: enum cohort_verdict_kind. */
+int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
+
+/* True if no rank of this process is at fault, so that the others' may tell more. */
+bool stall_is_remote(const struct snapshot *s);
+
 #endif

@@ -17,6 +17,7 @@
 
 static void watch_free(struct watch *g)
 {
+	free(g->remote);
 	verdict_fini(&g->explanation);
 	verdict_fini(&g->verdict);
 	observer_fini(&g->observer);
@@ -40,6 +41,11 @@ static struct watch *watch_alloc(struct clique *q,
 	ok &= observer_init(&g->observer, &options->adaptive);
 	ok &= verdict_init(&g->verdict, q->size);
 	ok &= verdict_init(&g->explanation, q->size);
+	if (options->peers && q->world > q->size) {
+		g->remote = calloc((size_t)(q->world - q->size),
+		                   sizeof(*g->remote));
+		ok &= g->remote != NULL;
+	}
 	if (!ok) {
 		watch_free(g);
 		return NULL;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "watch/cycle.h"
 #include "watch/peers.h"
+#include "watch/stall.h"
 
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
@@ -44,6 +45,9 @@
 
 /* The longest sleep, so that any stop much longer than this shows as an oversleep. */
 #define HEARTBEAT_NS NS_PER_S
+
+/* The time that other processes have to answer. */
+#define ANSWERING_NS (NS_PER_S / 5)
 
 /* The time that a verdict with stacks may take. */
 #define TELLING_NS NS_PER_S
@@ -304,6 +308,21 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
+/* Ask the other processes what their ranks do, if no rank here is at fault.  Returns
+ * whether any was asked, which takes its time. */
+static bool ask_others(struct watch *g, const struct expiry *due)
+{
+	struct snapshot *s = &g->now;
+
+	if (!g->remote || due->is_transfer || !stall_is_remote(s))
+		return false;
+	s->remote_count =
+		peers_ask(g->options.peers, g->clique, s->front, g->remote,
+	                  s->world - s->size, clock_deadline(ANSWERING_NS));
+	s->remote = g->remote;
+	return true;
+}
+
 /* Take the stacks for the verdict on what is due.  That takes its time: false if the
  * ranks have gone on meanwhile and there is nothing to tell. */
 static bool add_evidence(struct watch *g, struct expiry *due)
@@ -311,7 +330,7 @@ static bool add_evidence(struct watch *g, struct expiry *due)
 	struct subject subject = subject_of(&g->now, due);
 
 	take_stacks(g, &g->now, g->verdict.v.missing);
-	if (!g->stack_count)
+	if (!ask_others(g, due) && !g->stack_count)
 		return true;
 	sample_again(g, &g->now);
 	run_again(g, g->ran_ns + TELLING_NS);

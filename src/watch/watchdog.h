@@ -48,6 +48,10 @@ struct watch {
 	int stack_count;
 	struct subject subject;
 
+	/* Owned by the watchdog: room for the answers of other processes; NULL: there
+	 * are none. */
+	struct remote_rank *remote;
+
 	/* Owned by the thread that closes the clique. */
 	struct snapshot closing;
 	struct verdict explanation;

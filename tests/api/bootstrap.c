@@ -265,7 +265,7 @@ static void *sum_group(void *arg)
 	if (p->rc == COHORT_OK)
 		p->rc = cohort_group_wait(p->group, ticket, RANKS_SOON);
 	for (i = 0; i < p->n; i++)
-		if (values[i] != 5)
+		if (p->rc == COHORT_OK && values[i] != 5)
 			p->rc = COHORT_MISMATCH;
 	return NULL;
 }
@@ -446,6 +446,65 @@ Test(bootstrap, a_rank_that_gives_up_ends_its_split_communicator_in_all)
 	for (i = 0; i < PROCESSES; i++)
 		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
 		             processes[i].error);
+	close_all();
+}
+
+/* ---- verdicts on ranks of other processes ------------------------------ */
+
+/* Process 0 alone calls, and that ends as a stall. */
+static void *stall_alone(void *arg)
+{
+	struct process *p = arg;
+
+	if (p->member.process == 0)
+		sum_group(p);
+	return NULL;
+}
+
+static void expect_blame(int kind, const char *what)
+{
+	struct cohort_cause cause;
+
+	cr_assert_eq(processes[0].rc, COHORT_STALLED);
+	cohort_group_cause(processes[0].group, &cause);
+	cr_assert_eq(cause.kind, kind, "%s", cause.text);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
+	cr_assert_eq(cause.joined[0], 0x3);
+	cr_assert_eq(cause.missing[0], 0x1c);
+	cr_assert_not_null(strstr(cause.text, what), "%s", cause.text);
+}
+
+static void open_impatient(void)
+{
+	struct process *p;
+
+	for (p = processes; p < processes + PROCESSES; p++)
+		p->options.deadlines.exec_ns = p->options.deadlines.first_ns =
+			500 * MS;
+	open_all();
+}
+
+Test(bootstrap, a_rank_of_another_process_that_has_not_called_is_named)
+{
+	char what[96];
+
+	open_impatient();
+	on_all(stall_alone);
+	snprintf(what, sizeof(what),
+	         "; rank 2 (process %d, device 2) has never called anything",
+	         (int)getpid());
+	expect_blame(COHORT_VERDICT_NEVER_CALLED, what);
+	close_all();
+}
+
+Test(bootstrap, a_rank_of_another_process_is_named_with_its_last_call)
+{
+	open_impatient();
+	on_all(sum_group);
+	on_all(stall_alone);
+	expect_blame(COHORT_VERDICT_OUTSIDE,
+	             "is outside the library; its last call, all_reduce of 1 "
+	             "int32, sum (ticket 1), was ");
 	close_all();
 }
 

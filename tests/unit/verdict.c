@@ -1180,7 +1180,7 @@ Test(verdict, kinds_all_have_their_words)
 	                 "prober does not answer");
 	cr_assert_str_eq(cohort_verdict_text(-1),
 	                 "a verdict that this version of cohort does not know");
-	cr_assert_str_eq(cohort_verdict_text(21), cohort_verdict_text(-1));
+	cr_assert_str_eq(cohort_verdict_text(22), cohort_verdict_text(-1));
 }
 
 /* ---- sends and receives ----------------------------------------------- */
@@ -1377,6 +1377,78 @@ Test(verdict,
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(out.v.rank, 0);
+}
+
+/* What the ranks 2 to 4 of other processes say about the front, that ranks 0 and 1 have
+ * started. */
+static struct remote_rank remote[3];
+
+static void given_remote(int answers)
+{
+	int i;
+
+	given(2);
+	s.world = 5;
+	for (i = 0; i < 2; i++) {
+		joins(i, 10 * S);
+		ranks[i].started = true;
+	}
+	s.all_joined = true;
+	for (i = 0; i < answers; i++)
+		remote[i] = (struct remote_rank){
+			.rank = 2 + i,
+			.kind = COHORT_VERDICT_NOT_FINISHED,
+			.joined = 1,
+		};
+	s.remote = remote;
+	s.remote_count = answers;
+}
+
+Test(verdict, of_a_rank_of_another_process_says_what_that_does)
+{
+	given_remote(3);
+	remote[1].joined = 0;
+	remote[1].kind = COHORT_VERDICT_OUTSIDE;
+	strcpy(remote[1].text, "rank 3 (process 7, device 0) is outside");
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.joined[0], 0x17);
+	cr_assert_eq(out.v.missing[0], 0x8);
+	cr_assert_not_null(strstr(out.text,
+	                          "; rank 3 (process 7, device 0) is outside"),
+	                   "%s", out.text);
+}
+
+Test(verdict, of_a_rank_of_another_process_that_has_not_started_blames_it)
+{
+	given_remote(3);
+	remote[2].kind = COHORT_VERDICT_NOT_STARTED;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 4);
+	cr_assert_eq(out.v.missing[0], 0x10);
+}
+
+Test(verdict, of_other_processes_names_the_ranks_without_an_answer)
+{
+	given_remote(2);
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 0x10);
+	cr_assert_not_null(strstr(out.text,
+	                          "; no answer from the processes of ranks 4"),
+	                   "%s", out.text);
+}
+
+Test(verdict, of_what_runs_in_all_processes_blames_no_rank)
+{
+	given_remote(3);
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 0x1f);
 }
 
 /* So does the first collective, which may connect all ranks. */

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WATCH_PEER_PAGE_H
+#define WATCH_PEER_PAGE_H
+
+/*
+ * What a process's page has, and what the process knows of the others: for peers.c and
+ * peers_report.c only
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "watch/peers.h"
+
+#define PAGE_MAGIC UINT64_C(0x6368705f70656572)
+
+/* Causes that a page keeps.  A group's own cause is its last one, because what was split
+ * from it and ends with it tells nothing.  So it is missed by a process that is this many
+ * causes behind only if so many split communicators end by themselves in the next
+ * generation before that process looks. */
+#define CAUSES 64
+
+#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
+
+/* A cause as it is told. */
+struct told {
+	uint64_t identity; /* of the clique */
+	struct cohort_cause cause;
+};
+
+_Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
+
+/* What is asked: what a process's ranks are doing about a collective. */
+struct question {
+	uint64_t identity; /* of the clique */
+	uint64_t collective;
+};
+
+/* Answers that a page keeps, each of so many ranks at most. */
+#define ANSWERS 4
+#define ANSWERED_RANKS 32
+
+struct answer {
+	struct question question;
+	uint64_t asker;  /* the process */
+	uint64_t number; /* of its question */
+	uint64_t ranks;
+	struct remote_rank of[ANSWERED_RANKS];
+};
+
+_Static_assert(sizeof(struct answer) % sizeof(uint64_t) == 0, "it is words");
+
+/* Atomic words, as another process may read them at any time. */
+struct page {
+	uint64_t magic, token; /* constant */
+
+	/* How the process ended its membership; 0: it has not. */
+	_Atomic uint64_t has_left;
+
+	/* How many causes were told, and how many more are being told.  Release
+	 * and acquire: the cause, which is in place (number - 1) % CAUSES. */
+	_Atomic uint64_t causes_told;
+	_Atomic uint64_t causes_begun;
+	_Atomic uint64_t causes[CAUSES][WORDS(struct told)];
+
+	/* What this process asks the others: the number of the question, from 1.
+	 * Release and acquire: whose front it is about. */
+	_Atomic uint64_t question;
+	_Atomic uint64_t asked[WORDS(struct question)];
+
+	/* Answers.  Each is begun and then done; the place of a number is as that of
+	 * a cause. */
+	_Atomic uint64_t answers_done;
+	_Atomic uint64_t answers_begun;
+	_Atomic uint64_t answers[ANSWERS][WORDS(struct answer)];
+
+	/* The exchange that was brought something last, from 1.  Release and
+	 * acquire: what was brought, which is in place exchange % 2: no process
+	 * can be further ahead than one. */
+	_Atomic uint64_t exchange;
+	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
+};
+
+enum peer_state {
+	PEER_UNWATCHED, /* it cannot be, or this is the process itself */
+	PEER_HERE,
+	PEER_LEFT,  /* it has closed its group */
+	PEER_ENDED, /* without that */
+};
+
+struct peer {
+	struct page *page; /* constant, and mapped to read; NULL: not watched */
+	int pidfd;         /* -1: the system has none */
+	int bell;
+	int64_t pid;
+	uint64_t seen;     /* causes; guarded by lock */
+	uint64_t answered; /* its last question; guarded by lock */
+	atomic_int
+		state; /* enum peer_state; written under lock, once watched */
+};
+
+struct member {
+	struct member *next;
+	struct clique *clique;
+	struct cohort_abort *parent_end; /* a reference; NULL: it is no child */
+	bool was_told; /* its cause came from another process */
+};
+
+struct peers {
+	atomic_int references;
+	int process, processes;
+	char group[16];
+	struct page *page; /* its own; NULL: there is none */
+	int page_fd, bell[2];
+	uint64_t exchange; /* of the thread that exchanges */
+	pthread_t thread;
+	bool has_thread;
+	atomic_bool stop;
+
+	pthread_mutex_t lock; /* short; guards: */
+	struct member *members;
+	const struct cohort_process *facts;
+
+	int64_t pid; /* this process's */
+
+	/* Of the thread: room for an answer. */
+	struct answer answer;
+
+	/* One question at a time: a watchdog holds this until it is answered, which
+	 * guards: */
+	pthread_mutex_t asking;
+	struct answer found;
+
+	/* Atomic; written under lock: a process with ranks in @facts has ended. */
+	atomic_bool is_vain;
+
+	struct peer peers[];
+};
+
+/* ---- words ------------------------------------------------------------ */
+
+static inline void put_words(_Atomic uint64_t *to, const void *from, size_t n)
+{
+	uint64_t word;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&word, (const char *)from + i * sizeof(word),
+		       sizeof(word));
+		atomic_store_explicit(&to[i], word, memory_order_relaxed);
+	}
+}
+
+static inline void get_words(void *to, const _Atomic uint64_t *from, size_t n)
+{
+	uint64_t word;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		word = atomic_load_explicit(&from[i], memory_order_relaxed);
+		memcpy((char *)to + i * sizeof(word), &word, sizeof(word));
+	}
+}
+
+/* Ring the bells of all others.  On a thread of the library: a process that has just
+ * ended makes a SIGPIPE, which these have blocked. */
+void peers_ring(const struct peers *peers);
+
+/* Answer what process @i has asked, if it has.  Returns whether it had.  Under lock, on
+ * the thread of @peers. */
+bool peers_answer(struct peers *peers, int i);
+
+#endif
