@@ -3,8 +3,8 @@
 /*
  * A group of several processes, with a device or two each, that find each other
  * by the environment: sums over all ranks; a split across processes; a respawn
- * without a rank of one; and a process that is killed, without which the others
- * go on.
+ * without a rank of one; a process that does not call; and one that is killed,
+ * without which the others go on.
  *
  * The program starts itself again for each process.  It has run on the drop-in
  * libraries with NVIDIA's NCCL, and never on a GPU.
@@ -110,6 +110,57 @@ static struct cohort_group *open_group(void)
 	return group;
 }
 
+static void await_abort(const struct cohort_group *group)
+{
+	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	struct cohort_cause cause;
+
+	do
+		must(cohort_group_cause(group, &cause), "cause");
+	while (cause.status == COHORT_OK && clock_now() < deadline);
+	must(cause.status != COHORT_ABORTED, "the other process's abort");
+}
+
+static int await_cause(struct cohort_comm *comm)
+{
+	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	struct cohort_cause cause;
+
+	do
+		must(cohort_comm_cause(comm, &cause), "cause");
+	while (cause.status == COHORT_OK && clock_now() < deadline);
+	return 0;
+}
+
+/* The ranks of one process do not call. */
+static int hang(struct cohort_comm *comm, void *unused)
+{
+	const struct cohort_deadlines soon = {
+		.join_ns = UINT64_C(1000000000),
+		.exec_ns = UINT64_C(1000000000),
+	};
+	const int victim = VICTIM * per_process - (per_process > 1);
+	void *stream = cohort_comm_stream(comm), *memory;
+	struct cohort_cause cause;
+
+	(void)unused;
+	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
+	meet(comm);
+	if (process == VICTIM)
+		return await_cause(comm);
+	must(cohort_deadline_push(comm, &soon), "push");
+	must(cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                       stream, NULL),
+	     "all_reduce");
+	must(cohort_synchronize(comm, RANKS_SOON) != COHORT_STALLED, "a stall");
+	cohort_comm_cause(comm, &cause);
+	if (cohort_comm_rank(comm) == 0)
+		printf("%s\n", cause.text);
+	must(cause.rank != victim, "the rank that hangs");
+	must(cause.kind != COHORT_VERDICT_OUTSIDE, "the kind");
+	return 0;
+}
+
 /* One process ends while the ranks of the others wait for its ranks. */
 static int lose(struct cohort_comm *comm, void *unused)
 {
@@ -154,17 +205,6 @@ static void go_on_without(struct cohort_group *group)
 	must(cohort_group_run(group, sum, NULL, NULL), "run without");
 }
 
-static void await_abort(const struct cohort_group *group)
-{
-	const uint64_t deadline = clock_deadline(RANKS_SOON);
-	struct cohort_cause cause;
-
-	do
-		must(cohort_group_cause(group, &cause), "cause");
-	while (cause.status == COHORT_OK && clock_now() < deadline);
-	must(cause.status != COHORT_ABORTED, "the other process's abort");
-}
-
 static int be_process(void)
 {
 	struct cohort_process facts[PROCESSES];
@@ -191,6 +231,9 @@ static int be_process(void)
 	                          !process && per_process > 1),
 	     "respawn");
 	must(cohort_group_run(group, sum, NULL, NULL), "run again");
+	must(cohort_group_run(group, hang, NULL, NULL) != COHORT_STALLED,
+	     "run to hang");
+	must(cohort_group_respawn(group, NULL, 0), "respawn with all");
 	go_on_without(group);
 	return cohort_group_close(group);
 }
