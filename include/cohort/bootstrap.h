@@ -29,11 +29,11 @@
  * rank of such a process ends as a stall.
  *
  * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.
- * If none of these is at fault for a collective that stalls, the processes that
- * watch this one are asked for theirs, and have 200 ms: the verdict names the rank
- * that has not called, its process, and what it is doing.  Otherwise a verdict
- * says nothing of ranks of other processes.  Sends and receives are not asked
- * about.
+ * If none of these is at fault for a collective that stalls, the other processes of
+ * the machine are asked, and have 200 ms: the verdict names the rank that has not
+ * called, or not started, with the pid of its process, and says what it is doing, or
+ * of which ranks nothing is known.  They are not asked for warnings, for on_slow, nor
+ * about sends and receives.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or

@@ -86,8 +86,8 @@ enum cohort_policy {
  *                  one for ranks that wait in the other; @rank is -1 where no
  *                  majority tells.
  *  REMOTE          No rank of this process is missing: those in @missing are of
- *                  other processes, which have not said more (bootstrap.h).  @rank is -1; for a send or receive it is
- *                  the peer.
+ *                  other processes, of which nothing more is known.  @rank is -1;
+ *                  for a send or receive it is the peer.
  *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
  *                  are its ranks, and @rank is the first of them.
  *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
@@ -198,7 +198,7 @@ struct cohort_verdict {
 	int stage; /* enum cohort_stage */
 
 	/* The rank to blame, the first of several; -1: not known, or none
-	 * is. */
+	 * is.  It may be of another process, and so not among @ranks. */
 	int rank;
 	int generation;      /* of the group, from 1 */
 	const char *group;   /* its name */

@@ -167,7 +167,6 @@ static int agree(struct cohort_group *g, int rc, struct generation *now)
 	return error_set(agreed, "%s", error);
 }
 
-/* No other attempt to open a generation has the id. */
 static uint64_t hash_of(const ncclUniqueId *id)
 {
 	uint64_t hash = 0;
@@ -192,6 +191,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		options.ranks = part->ranks;
 		options.world = part->size;
 		options.id = &part->id;
+		/* No other attempt to open a generation has this id. */
 		options.identity = hash_of(&part->id);
 		watch.peers = processes_peers(g->processes);
 		options.is_vain = peers_is_vain(watch.peers);

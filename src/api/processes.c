@@ -630,6 +630,19 @@ static int meet(struct processes *p, int status,
 	return rc;
 }
 
+/* What came of an exchange: an error of this process's own, which says more than that
+ * another has exited; a process that has; or an error of any. */
+static int outcome(const struct processes *p, const struct exchange *e)
+{
+	const int own = e->mine.status;
+	int rc = COHORT_OK;
+
+	if (own == COHORT_OK || own == COHORT_INIT_TIMEOUT ||
+	    own == COHORT_NCCL || own == COHORT_PROCESS_EXITED)
+		rc = presence_check(p, e, p->next);
+	return rc == COHORT_OK ? status_of_all(p, e) : rc;
+}
+
 /* The first process with ranks in the next generation. */
 static int first_next(const struct processes *p)
 {
@@ -685,9 +698,7 @@ static int share_id(struct processes *p, const struct platform *platform,
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
-	rc = presence_check(p, e, p->next);
-	if (rc == COHORT_OK)
-		rc = status_of_all(p, e);
+	rc = outcome(p, e);
 	if (!atomic_load(&p->facts)) {
 		note_watched(p, e);
 		p->by_peers = p->table.processes > 1 && all_watch_all(p, e);
@@ -717,9 +728,7 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	              &e);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = presence_check(p, e, p->next);
-	if (rc == COHORT_OK)
-		rc = status_of_all(p, e);
+	rc = outcome(p, e);
 	free(e);
 	if (rc == COHORT_OK) {
 		atomic_store(&p->facts, p->next);

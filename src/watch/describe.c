@@ -47,7 +47,7 @@ static void add_name(struct text *t, int64_t pid, const struct rank_snapshot *r)
 {
 	text_add(t, "rank %d (", r->rank);
 	if (pid)
-		text_add(t, "process %lld, ", (long long)pid);
+		text_add(t, "pid %lld, ", (long long)pid);
 	if (!rank_has_thread(r)) {
 		text_add(t, "device %d", r->device);
 		if (r->tid)

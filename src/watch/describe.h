@@ -20,7 +20,7 @@ void describe_call(struct text *t, const struct record *call);
 
 /* "rank 2 (thread 4711 "dp/2", device 2)"; where any thread may call: "rank 2 (device 2,
  * last seen in thread 4711 "loader/1", which is alive)".  With a snapshot that is for
- * another process: "rank 2 (process 4710, thread 4711 "dp/2", device 2)". */
+ * another process: "rank 2 (pid 4710, thread 4711 "dp/2", device 2)". */
 void describe_name(struct text *t, const struct rank_snapshot *r);
 void describe_name_of(struct text *t, const struct snapshot *s,
                       const struct rank_snapshot *r);

@@ -38,15 +38,13 @@ struct question {
 	uint64_t collective;
 };
 
-/* Answers that a page keeps, each of so many ranks at most. */
-#define ANSWERS 4
+/* Questions of a process at a time, of different cliques; and of how many ranks a process
+ * answers. */
+#define QUESTIONS 4
 #define ANSWERED_RANKS 32
 
 struct answer {
-	struct question question;
-	uint64_t asker;  /* the process */
-	uint64_t number; /* of its question */
-	uint64_t ranks;
+	uint64_t ranks; /* that were looked at; 0: there is no such clique */
 	struct remote_rank of[ANSWERED_RANKS];
 };
 
@@ -65,22 +63,26 @@ struct page {
 	_Atomic uint64_t causes_begun;
 	_Atomic uint64_t causes[CAUSES][WORDS(struct told)];
 
-	/* What this process asks the others: the number of the question, from 1.
-	 * Release and acquire: whose front it is about. */
-	_Atomic uint64_t question;
-	_Atomic uint64_t asked[WORDS(struct question)];
-
-	/* Answers.  Each is begun and then done; the place of a number is as that of
-	 * a cause. */
-	_Atomic uint64_t answers_done;
-	_Atomic uint64_t answers_begun;
-	_Atomic uint64_t answers[ANSWERS][WORDS(struct answer)];
+	/* What this process asks the others: how often it was asked something there.
+	 * Release and acquire: the question. */
+	struct {
+		_Atomic uint64_t number;
+		_Atomic uint64_t question[WORDS(struct question)];
+	} asks[QUESTIONS];
 
 	/* The exchange that was brought something last, from 1.  Release and
 	 * acquire: what was brought, which is in place exchange % 2: no process
 	 * can be further ahead than one. */
 	_Atomic uint64_t exchange;
 	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
+
+	/* Answers, by the process that has asked: to which question there the answer
+	 * is, and to which it was begun.  Release and acquire: the answer. */
+	struct place {
+		_Atomic uint64_t done;
+		_Atomic uint64_t begun;
+		_Atomic uint64_t answer[WORDS(struct answer)];
+	} answers[][QUESTIONS];
 };
 
 enum peer_state {
@@ -95,10 +97,11 @@ struct peer {
 	int pidfd;         /* -1: the system has none */
 	int bell;
 	int64_t pid;
-	uint64_t seen;     /* causes; guarded by lock */
-	uint64_t answered; /* its last question; guarded by lock */
-	atomic_int
-		state; /* enum peer_state; written under lock, once watched */
+	uint64_t seen;                /* causes; guarded by lock */
+	uint64_t answered[QUESTIONS]; /* guarded by lock */
+
+	/* enum peer_state; written under lock, once the process is watched. */
+	atomic_int state;
 };
 
 struct member {
@@ -128,10 +131,8 @@ struct peers {
 	/* Of the thread: room for an answer. */
 	struct answer answer;
 
-	/* One question at a time: a watchdog holds this until it is answered, which
-	 * guards: */
-	pthread_mutex_t asking;
-	struct answer found;
+	/* Atomic; a watchdog has that place for its question. */
+	atomic_bool is_asking[QUESTIONS];
 
 	/* Atomic; written under lock: a process with ranks in @facts has ended. */
 	atomic_bool is_vain;
@@ -168,8 +169,7 @@ static inline void get_words(void *to, const _Atomic uint64_t *from, size_t n)
  * ended makes a SIGPIPE, which these have blocked. */
 void peers_ring(const struct peers *peers);
 
-/* Answer what process @i has asked, if it has.  Returns whether it had.  Under lock, on
- * the thread of @peers. */
-bool peers_answer(struct peers *peers, int i);
+/* Answer what process @i has asked, if it has.  Under lock, on the thread of @peers. */
+void peers_answer(struct peers *peers, int i);
 
 #endif

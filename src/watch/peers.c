@@ -52,6 +52,12 @@ static uint64_t machine_number(void)
 	return hash ? hash : 1;
 }
 
+static size_t page_bytes(const struct peers *p)
+{
+	return sizeof(struct page) +
+	       (size_t)p->processes * sizeof(((struct page *)NULL)->answers[0]);
+}
+
 /* Nobody can change its size from now on, or map it to write (Linux 5.1). */
 static bool seal(int fd)
 {
@@ -68,27 +74,27 @@ static uint64_t limit_of(__rlimit_resource_t what)
 	return getrlimit(what, &limit) ? 0 : limit.rlim_cur;
 }
 
-static struct page *make_page(int *fd_out)
+static struct page *make_page(const struct peers *p, int *fd_out)
 {
 	struct page *page = MAP_FAILED;
 	int fd;
 
 	/* Beyond the limit for files ftruncate() would be a signal. */
-	if (limit_of(RLIMIT_FSIZE) < sizeof(*page))
+	if (limit_of(RLIMIT_FSIZE) < page_bytes(p))
 		return NULL;
 	fd = memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return NULL;
-	if (ftruncate(fd, sizeof(*page)) == 0 && fchmod(fd, 0600) == 0)
-		page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
+	if (ftruncate(fd, (off_t)page_bytes(p)) == 0 && fchmod(fd, 0600) == 0)
+		page = mmap(NULL, page_bytes(p), PROT_READ | PROT_WRITE,
 		            MAP_SHARED, fd, 0);
 	if (page != MAP_FAILED && seal(fd) &&
-	    madvise(page, sizeof(*page), MADV_DONTFORK) == 0) {
+	    madvise(page, page_bytes(p), MADV_DONTFORK) == 0) {
 		*fd_out = fd;
 		return page;
 	}
 	if (page != MAP_FAILED)
-		munmap(page, sizeof(*page));
+		munmap(page, page_bytes(p));
 	close(fd);
 	return NULL;
 }
@@ -97,13 +103,13 @@ static struct page *make_page(int *fd_out)
 static void make_own(struct peers *p, struct peer_address *out)
 {
 	out->machine = machine_number();
-	p->page = out->machine ? make_page(&p->page_fd) : NULL;
+	p->page = out->machine ? make_page(p, &p->page_fd) : NULL;
 	if (!p->page)
 		return;
 	if (getrandom(&out->token, sizeof(out->token), 0) !=
 	            (ssize_t)sizeof(out->token) ||
 	    pipe2(p->bell, O_CLOEXEC | O_NONBLOCK)) {
-		munmap(p->page, sizeof(*p->page));
+		munmap(p->page, page_bytes(p));
 		close(p->page_fd);
 		p->page = NULL;
 		return;
@@ -130,7 +136,6 @@ int peers_create(int process, int processes, const char *group,
 	text_copy(p->group, sizeof(p->group), group);
 	p->pid = getpid();
 	lock_init(&p->lock);
-	lock_init(&p->asking);
 	make_own(p, out);
 	if (!p->page)
 		out->machine = 0;
@@ -150,7 +155,7 @@ static int open_of(int64_t pid, int fd, int flags)
 }
 
 /* Map the page behind @fd if it is one, and cannot shrink under its readers. */
-static struct page *map_page(int fd, uint64_t token)
+static struct page *map_page(const struct peers *p, int fd, uint64_t token)
 {
 	const int least = F_SEAL_SHRINK | F_SEAL_GROW;
 	const int seals = fcntl(fd, F_GET_SEALS); /* -1: it cannot have any */
@@ -158,15 +163,15 @@ static struct page *map_page(int fd, uint64_t token)
 	struct stat s;
 
 	if (fstat(fd, &s) || s.st_uid != geteuid() ||
-	    s.st_size != (off_t)sizeof(*page) || seals < 0 ||
+	    s.st_size != (off_t)page_bytes(p) || seals < 0 ||
 	    (seals & least) != least)
 		return NULL;
-	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, fd, 0);
+	page = mmap(NULL, page_bytes(p), PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return NULL;
 	if (page->magic == PAGE_MAGIC && page->token == token)
 		return page;
-	munmap(page, sizeof(*page));
+	munmap(page, page_bytes(p));
 	return NULL;
 }
 
@@ -179,7 +184,8 @@ static bool is_pipe(int fd)
 
 /* Open what the address tells of.  The pidfd comes first: if the page is the right
  * one, that process had the pid before, too. */
-static void connect_one(struct peer *x, const struct peer_address *a)
+static void connect_one(const struct peers *p, struct peer *x,
+                        const struct peer_address *a)
 {
 	int fd;
 
@@ -188,7 +194,7 @@ static void connect_one(struct peer *x, const struct peer_address *a)
 	if (x->pidfd < 0 && errno != ENOSYS && errno != EPERM)
 		return;
 	fd = open_of(a->pid, a->page, O_RDONLY);
-	x->page = fd < 0 ? NULL : map_page(fd, a->token);
+	x->page = fd < 0 ? NULL : map_page(p, fd, a->token);
 	if (fd >= 0)
 		close(fd);
 	x->bell = x->page ? open_of(a->pid, a->bell, O_WRONLY) : -1;
@@ -199,17 +205,17 @@ static void connect_one(struct peer *x, const struct peer_address *a)
 	if (x->bell >= 0)
 		close(x->bell);
 	if (x->page)
-		munmap(x->page, sizeof(*x->page));
+		munmap(x->page, page_bytes(p));
 	if (x->pidfd >= 0)
 		close(x->pidfd);
 	x->page = NULL;
 }
 
-static void disconnect(struct peer *x)
+static void disconnect(const struct peers *p, struct peer *x)
 {
 	if (!x->page)
 		return;
-	munmap(x->page, sizeof(*x->page));
+	munmap(x->page, page_bytes(p));
 	close(x->bell);
 	if (x->pidfd >= 0)
 		close(x->pidfd);
@@ -470,19 +476,14 @@ static void *peers_main(void *arg)
 	struct peers *p = t->peers;
 	int i;
 
-	bool has_answered;
-
 	while (!atomic_load(&p->stop)) {
 		await_any(p, t->polled, t->over);
-		has_answered = false;
 		pthread_mutex_lock(&p->lock);
 		for (i = 0; i < p->processes; i++) {
 			look_at_peer(p, i, t->over[i]);
-			has_answered |= peers_answer(p, i);
+			peers_answer(p, i);
 		}
 		pthread_mutex_unlock(&p->lock);
-		if (has_answered)
-			peers_ring(p);
 	}
 	peers_ring(p);
 	free(t->over);
@@ -525,14 +526,14 @@ void peers_connect(struct peers *p, const struct peer_address *all)
 		if (i == p->process)
 			continue;
 		if (has_room(p) && all[i].machine == all[p->process].machine)
-			connect_one(x, &all[i]);
+			connect_one(p, x, &all[i]);
 		has_any |= x->page != NULL;
 	}
 	p->has_thread = has_any && start(p);
 	if (p->has_thread)
 		return;
 	for (i = 0; i < p->processes; i++) {
-		disconnect(&p->peers[i]);
+		disconnect(p, &p->peers[i]);
 		p->peers[i].page = NULL;
 	}
 }
@@ -544,39 +545,33 @@ void peers_get(struct peers *p)
 
 void peers_put(struct peers *p)
 {
+	int i;
+
 	if (atomic_fetch_sub(&p->references, 1) > 1)
 		return;
+	for (i = 0; i < p->processes; i++)
+		disconnect(p, &p->peers[i]);
+	if (p->page) {
+		munmap(p->page, page_bytes(p));
+		close(p->page_fd);
+		close(p->bell[0]);
+		close(p->bell[1]);
+	}
 	pthread_mutex_destroy(&p->lock);
-	pthread_mutex_destroy(&p->asking);
 	free(p);
 }
 
 void peers_leave(struct peers *p)
 {
-	struct page *page = p->page;
-	int i;
-
-	if (page)
-		atomic_store_explicit(&page->has_left, 1, memory_order_release);
+	if (p->page)
+		atomic_store_explicit(&p->page->has_left, 1,
+		                      memory_order_release);
 	if (p->has_thread) {
 		atomic_store(&p->stop, true);
 		ring(p->bell[1]);
 		pthread_join(p->thread, NULL);
 	}
-	pthread_mutex_lock(&p->lock);
-	p->page = NULL;
-	p->facts = NULL;
-	for (i = 0; i < p->processes; i++) {
-		disconnect(&p->peers[i]);
-		p->peers[i].page = NULL;
-	}
-	pthread_mutex_unlock(&p->lock);
-	if (page) {
-		munmap(page, sizeof(*page));
-		close(p->page_fd);
-		close(p->bell[0]);
-		close(p->bell[1]);
-	}
+	peers_set_ranks(p, NULL);
 	peers_put(p);
 }
 

@@ -21,8 +21,8 @@
  *  C. A process has ended when its pidfd says so (Linux 5.3), or when nobody reads
  *     its bell, as after exec().  A child that it has forked also reads that, until
  *     the child calls exec() or ends.  A stopped process has not ended.
- *  D. One thread for each group watches all of them.  It makes no native call and
- *     waits for nothing but the bell and these ends.
+ *  D. One thread for each group watches all of them, and answers them.  It makes no
+ *     native call, and waits for the bell and these ends.
  *
  * What does not fit on one machine is not watched: processes on other machines, of
  * other users or in other pid namespaces, or where /proc is not mounted.
@@ -52,7 +52,8 @@ struct peer_address {
 int peers_create(int process, int processes, const char *group,
                  struct peer_address *out, struct peers **peers);
 
-/* Tell the others that this process leaves, stop watching, and put a reference. */
+/* Tell the others that this process leaves, stop watching, and put a reference.  Pages and
+ * descriptors go with the last one: a generation that was left behind may look at them. */
 void peers_leave(struct peers *peers);
 
 /* Take and put a reference: for a generation, which may be left behind. */
@@ -94,8 +95,10 @@ void peers_tell(struct peers *peers, const struct clique *clique,
 
 /*
  * Ask the other processes what their ranks in @clique are doing about @collective, and
- * store what they answer until @deadline_ns in @out, which has room for @room ranks.
- * On a thread of the library, which waits.  Returns how many have been reported.
+ * store what they answer until @deadline_ns, or until the clique has a cause, in @out,
+ * which has room for @room ranks.  A process answers for its first 32 ranks, and for none
+ * if it has no such clique.  On a thread of the library, which waits.  Returns how many
+ * ranks there are; 0 also while four other cliques ask.
  */
 int peers_ask(struct peers *peers, const struct clique *clique,
               uint64_t collective, struct remote_rank *out, int room,

@@ -27,6 +27,7 @@ static struct clique *find_clique(const struct peers *p, uint64_t identity)
 static void report(struct cohort_comm *c, uint64_t collective, int64_t pid,
                    struct remote_rank *out)
 {
+	const uint64_t front = snapshot_front(c->clique);
 	struct snapshot s = {
 		.starts_are_marked = c->clique->platform->starts_are_marked,
 		.pid = pid,
@@ -39,70 +40,68 @@ static void report(struct cohort_comm *c, uint64_t collective, int64_t pid,
 	*out = (struct remote_rank){
 		.rank = c->rank,
 		.joined = r.joined,
-		.done = r.done,
+		.is_behind = front && front < collective,
 		.kind = stall_kind(&s, &r),
 	};
 	describe_rank(&t, &s, &r);
 }
 
-/* Put an answer on the page. */
-static void put_answer(struct page *page, const struct answer *a)
+/* Put an answer to question @number there. */
+static void put_answer(struct place *place, uint64_t number,
+                       const struct answer *a)
 {
-	const uint64_t n =
-		atomic_load_explicit(&page->answers_done, memory_order_relaxed);
-
 	/* Release: as in put_told(). */
-	atomic_store_explicit(&page->answers_begun, n + 1,
-	                      memory_order_relaxed);
+	atomic_store_explicit(&place->begun, number, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	put_words(page->answers[n % ANSWERS], a, WORDS(struct answer));
-	atomic_store_explicit(&page->answers_done, n + 1, memory_order_release);
+	put_words(place->answer, a, WORDS(struct answer));
+	atomic_store_explicit(&place->done, number, memory_order_release);
 }
 
-bool peers_answer(struct peers *p, int i)
+static void answer_one(struct peers *p, int i, int k, uint64_t number)
 {
-	struct peer *x = &p->peers[i];
 	struct answer *a = &p->answer;
+	struct question asked;
 	struct clique *q;
-	uint64_t number;
 	int r;
 
-	if (!p->page || !x->page)
-		return false;
-	number = atomic_load_explicit(&x->page->question, memory_order_acquire);
-	if (number == x->answered)
-		return false;
-	x->answered = number;
-	*a = (struct answer){ .asker = (uint64_t)i, .number = number };
-	get_words(&a->question, x->page->asked, WORDS(struct question));
-	q = find_clique(p, a->question.identity);
+	*a = (struct answer){ .ranks = 0 };
+	get_words(&asked, p->peers[i].page->asks[k].question,
+	          WORDS(struct question));
+	q = find_clique(p, asked.identity);
 	for (r = 0; q && r < q->size && r < ANSWERED_RANKS; r++, a->ranks++)
-		report(&q->comms[r], a->question.collective, p->pid, &a->of[r]);
-	put_answer(p->page, a);
-	return true;
+		report(&q->comms[r], asked.collective, p->pid, &a->of[r]);
+	put_answer(&p->page->answers[i][k], number, a);
+}
+
+void peers_answer(struct peers *p, int i)
+{
+	struct peer *x = &p->peers[i];
+	uint64_t number;
+	int k;
+
+	for (k = 0; p->page && x->page && k < QUESTIONS; k++) {
+		number = atomic_load_explicit(&x->page->asks[k].number,
+		                              memory_order_acquire);
+		if (number == x->answered[k])
+			continue;
+		x->answered[k] = number;
+		answer_one(p, i, k, number);
+	}
 }
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Find the answer to question @number of process @asker; false: it is not there. */
-static bool find_answer(const struct page *page, int asker, uint64_t number,
+/* Find the answer to question @number; false: it is not there. */
+static bool find_answer(const struct place *place, uint64_t number,
                         struct answer *out)
 {
-	const uint64_t done =
-		atomic_load_explicit(&page->answers_done, memory_order_acquire);
-	uint64_t n = done > ANSWERS ? done - ANSWERS : 0;
-
-	for (; n < done; n++) {
-		get_words(out, page->answers[n % ANSWERS],
-		          WORDS(struct answer));
-		/* Acquire, by a fence: the words above are read before. */
-		atomic_thread_fence(memory_order_acquire);
-		if (atomic_load_explicit(&page->answers_begun,
-		                         memory_order_relaxed) <= n + ANSWERS &&
-		    out->asker == (uint64_t)asker && out->number == number)
-			return true;
-	}
-	return false;
+	if (atomic_load_explicit(&place->done, memory_order_acquire) != number)
+		return false;
+	get_words(out, place->answer, WORDS(struct answer));
+	/* Acquire, by a fence: the words above are read before. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&place->begun, memory_order_relaxed) ==
+	       number;
 }
 
 static bool is_here(const struct peers *p, int i)
@@ -110,52 +109,96 @@ static bool is_here(const struct peers *p, int i)
 	return p->peers[i].page && atomic_load(&p->peers[i].state) == PEER_HERE;
 }
 
-/* Copy what fits of an answer, whose numbers may be anything.  Returns how many. */
-static int take_answer(const struct answer *a, int world,
-                       struct remote_rank *out, int room)
+/* Those that have not called, or not started. */
+static bool is_kind(int kind)
 {
-	int r, n = 0;
+	return kind >= COHORT_VERDICT_NEVER_CALLED &&
+	       kind <= COHORT_VERDICT_THREAD_EXITED;
+}
 
-	for (r = 0; r < ANSWERED_RANKS && (uint64_t)r < a->ranks; r++) {
-		if (n == room || a->of[r].rank < 0 || a->of[r].rank >= world)
+/* True if what is said is of a rank that may be the answering process's. */
+static bool is_valid(const struct clique *q, const struct remote_rank *x,
+                     const struct remote_rank *out, int n)
+{
+	if (x->rank < 0 || x->rank >= q->world || clique_rank(q, x->rank) ||
+	    !is_kind(x->kind))
+		return false;
+	while (n && out[n - 1].rank != x->rank)
+		n--;
+	return !n;
+}
+
+/* Add what is valid of an answer, whose numbers may be anything, to the @n ranks in @out.
+ * Returns how many there are then. */
+static int add_answer(const struct clique *q, const struct answer *a,
+                      struct remote_rank *out, int n, int room)
+{
+	const struct remote_rank *x = a->of;
+
+	for (; x < a->of + ANSWERED_RANKS && x < a->of + a->ranks; x++) {
+		if (n == room || !is_valid(q, x, out, n))
 			continue;
-		out[n] = a->of[r];
+		out[n] = *x;
+		out[n].joined = !!x->joined;
 		out[n].text[sizeof(out[n].text) - 1] = '\0';
-		if (out[n].kind < 0 || out[n].kind >= COUNTED_KINDS)
-			out[n].kind = COHORT_VERDICT_NONE;
 		n++;
 	}
 	return n;
 }
 
+/* A place for a question, -1: all are taken. */
+static int take_place(struct peers *p)
+{
+	int k = 0;
+
+	while (k < QUESTIONS && atomic_exchange(&p->is_asking[k], true))
+		k++;
+	return k < QUESTIONS ? k : -1;
+}
+
+/* Ask, in place @k.  Returns the number of the question there. */
+static uint64_t put_question(struct peers *p, int k,
+                             const struct question *question)
+{
+	const uint64_t number = atomic_load_explicit(&p->page->asks[k].number,
+	                                             memory_order_relaxed) +
+	                        1;
+
+	put_words(p->page->asks[k].question, question, WORDS(struct question));
+	atomic_store_explicit(&p->page->asks[k].number, number,
+	                      memory_order_release);
+	peers_ring(p);
+	return number;
+}
+
 int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
               struct remote_rank *out, int room, uint64_t deadline_ns)
 {
-	const struct question asked = { q->identity, collective };
+	const struct question question = { q->identity, collective };
+	const int k = p->page ? take_place(p) : -1;
+	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
 	struct backoff b = BACKOFF;
-	uint64_t number;
-	int i, n = 0;
+	struct answer a;
+	int i, n = 0, awaited;
 
-	if (!p->page)
+	if (k < 0)
 		return 0;
-	pthread_mutex_lock(&p->asking);
-	number =
-		atomic_load_explicit(&p->page->question, memory_order_relaxed) +
-		1;
-	put_words(p->page->asked, &asked, WORDS(struct question));
-	atomic_store_explicit(&p->page->question, number, memory_order_release);
-	peers_ring(p);
-	for (i = 0; i < p->processes; i++) {
-		while (is_here(p, i) &&
-		       !find_answer(p->peers[i].page, p->process, number,
-		                    &p->found) &&
-		       clock_now() < deadline_ns)
-			backoff_wait(&b, deadline_ns);
-		if (is_here(p, i) && find_answer(p->peers[i].page, p->process,
-		                                 number, &p->found))
-			n += take_answer(&p->found, q->world, out + n,
-			                 room - n);
-	}
-	pthread_mutex_unlock(&p->asking);
+	number = put_question(p, k, &question);
+	do {
+		backoff_wait(&b, deadline_ns);
+		for (i = awaited = 0; i < p->processes; i++) {
+			if (rank_set_has(has, i) || !is_here(p, i))
+				continue;
+			awaited++;
+			if (!find_answer(
+				    &p->peers[i].page->answers[p->process][k],
+				    number, &a))
+				continue;
+			n = add_answer(q, &a, out, n, room);
+			rank_set_add(has, i);
+			awaited--;
+		}
+	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));
+	atomic_store(&p->is_asking[k], false);
 	return n;
 }

@@ -253,10 +253,8 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 		s->transfer.warned = transfer.warned;
 		s->transfer.expired = transfer.expired;
 	}
-	if (s->front != front) {
+	if (s->front != front)
 		s->slow = false;
-		s->remote_count = 0;
-	}
 	if (s->front == front && s->all_joined == all_joined &&
 	    s->resumed_ns == resumed_ns)
 		return;

@@ -112,12 +112,12 @@ struct transfer_memory {
 	uint64_t held_ns; /* when an older operation was last seen in flight */
 };
 
-/* What a rank of another process says that it is doing about the front.  Of words. */
+/* What a rank of another process says that it is doing about the front. */
 struct remote_rank {
 	int rank;
 	int kind; /* what it is at fault for, if it is: enum cohort_verdict_kind */
 	int joined;
-	int done;
+	int is_behind;  /* an older collective is not done in its process */
 	char text[400]; /* see describe_rank() */
 };
 

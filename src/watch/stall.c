@@ -128,12 +128,13 @@ static const struct remote_rank *find_remote(const struct snapshot *s, int rank)
 	return i < s->remote_count ? &s->remote[i] : NULL;
 }
 
-/* True if @x keeps the others from going on: it has not called, or, if all have, it has
+/* True if the front waits for @x: it has not called, or, if all are known to have, it has
  * not started. */
 static bool is_at_fault(const struct remote_rank *x, bool all_joined)
 {
-	return all_joined ? x->kind == COHORT_VERDICT_NOT_STARTED && !x->done
-	                  : !x->joined;
+	return all_joined
+	               ? x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind
+	               : !x->joined;
 }
 
 /* The ranks of other processes of which nothing is known.  Returns how many. */
@@ -150,9 +151,19 @@ static int find_unknown(const struct snapshot *s, uint64_t *set)
 	return n;
 }
 
+static void find_world(const struct snapshot *s, uint64_t *set)
+{
+	int r;
+
+	for (r = 0; r < s->world; r++)
+		rank_set_add(set, r);
+}
+
 /* The ranks of other processes that are at fault, by what they have answered: into
- * v->missing, and the first one as v->rank.  Also notes which have called. */
-static void find_remote_fault(const struct snapshot *s,
+ * v->missing, and the first one as v->rank.  Also notes which have called.  If all have,
+ * as far as is known, and nothing is known of some, these may be at fault, and what the
+ * others wait for. */
+static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
@@ -164,7 +175,7 @@ static void find_remote_fault(const struct snapshot *s,
 			rank_set_add(v->joined, x->rank);
 	}
 	for (x = s->remote; x < end; x++) {
-		if (!is_at_fault(x, all_joined))
+		if (!is_at_fault(x, all_joined) || (all_joined && !all_known))
 			continue;
 		rank_set_add(v->missing, x->rank);
 		if (v->rank < 0 || x->rank < v->rank) {
@@ -174,24 +185,42 @@ static void find_remote_fault(const struct snapshot *s,
 	}
 }
 
-/* All ranks of this process have come to the front.  If no other rank is known to be at
- * fault, the front waits for those of which nothing is known.  If all are known, it runs
- * everywhere. */
+static void add_set(uint64_t *set, const uint64_t *other)
+{
+	int i;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		set[i] |= other[i];
+}
+
+/* All ranks of this process have come to the front, and have started it or are inside its
+ * native call: @v says so.  Which ranks of others it waits for, as far as these have
+ * answered; otherwise for those of which nothing is known. */
 static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 {
-	const bool runs = v->kind == COHORT_VERDICT_NOT_FINISHED;
-	int r;
+	const struct cohort_verdict own = *v;
+	uint64_t unknown[COHORT_RANK_WORDS];
+	const bool all_known = !find_unknown(s, unknown);
 
 	v->kind = COHORT_VERDICT_REMOTE;
 	v->rank = -1;
 	memset(v->missing, 0, sizeof(v->missing));
-	find_remote_fault(s, v);
-	if (v->rank >= 0 || find_unknown(s, v->missing))
+	find_remote_fault(s, all_known, v);
+	if (v->rank >= 0 && v->kind != COHORT_VERDICT_NOT_STARTED)
 		return;
-	if (runs)
-		v->kind = COHORT_VERDICT_NOT_FINISHED;
-	for (r = 0; r < s->world; r++)
-		rank_set_add(v->missing, r);
+	if (!all_known) {
+		memcpy(v->missing, unknown, sizeof(unknown));
+		return;
+	}
+	if (own.kind == COHORT_VERDICT_NOT_STARTED) {
+		/* All that are inside the call wait for each other. */
+		v->rank = v->rank < 0 ? own.rank : -1;
+		add_set(v->missing, own.missing);
+	} else if (v->rank < 0) {
+		find_world(s, v->missing);
+	}
+	if (v->kind == COHORT_VERDICT_REMOTE)
+		v->kind = own.kind;
 }
 
 /* Faults that are not of one rank: ranks use two communicators in different orders; or
@@ -340,7 +369,7 @@ static void add_others(struct text *t, const struct snapshot *s,
 		text_add(t, "; %s", x->text);
 	if (!s->remote_count || !find_unknown(s, unknown))
 		return;
-	text_add(t, "; no answer from the processes of ranks ");
+	text_add(t, "; nothing is known of ranks ");
 	rank_set_spell(t, unknown);
 }
 

@@ -308,8 +308,8 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
-/* Ask the other processes what their ranks do, if no rank here is at fault.  Returns
- * whether any was asked, which takes its time. */
+/* Ask the other processes what their ranks do, if no rank here is at fault.  False: that
+ * has taken no time. */
 static bool ask_others(struct watch *g, const struct expiry *due)
 {
 	struct snapshot *s = &g->now;
@@ -362,6 +362,7 @@ static uint64_t judge(struct watch *g)
 	due = expiry_next(&g->now);
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
+	g->now.remote_count = 0; /* of an earlier verdict */
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what == EXPIRY_VERDICT) {
 		if (!add_evidence(g, &due))

@@ -491,7 +491,7 @@ Test(bootstrap, a_rank_of_another_process_that_has_not_called_is_named)
 	open_impatient();
 	on_all(stall_alone);
 	snprintf(what, sizeof(what),
-	         "; rank 2 (process %d, device 2) has never called anything",
+	         "; rank 2 (pid %d, device 2) has never called anything",
 	         (int)getpid());
 	expect_blame(COHORT_VERDICT_NEVER_CALLED, what);
 	close_all();
@@ -501,6 +501,8 @@ Test(bootstrap, a_rank_of_another_process_is_named_with_its_last_call)
 {
 	open_impatient();
 	on_all(sum_group);
+	cr_assert_eq(processes[0].rc, COHORT_OK);
+	cr_assert_eq(processes[1].rc, COHORT_OK);
 	on_all(stall_alone);
 	expect_blame(COHORT_VERDICT_OUTSIDE,
 	             "is outside the library; its last call, all_reduce of 1 "

@@ -30,6 +30,7 @@
 #define MOST_SECONDS 120
 
 static int process, per_process, world;
+static struct cohort_process facts[PROCESSES];
 
 /* Atomic; how many processes have come to the end of their run: a word that they
  * share beside the library. */
@@ -142,6 +143,7 @@ static int hang(struct cohort_comm *comm, void *unused)
 	const int victim = VICTIM * per_process - (per_process > 1);
 	void *stream = cohort_comm_stream(comm), *memory;
 	struct cohort_cause cause;
+	char name[64];
 
 	(void)unused;
 	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
@@ -158,6 +160,9 @@ static int hang(struct cohort_comm *comm, void *unused)
 		printf("%s\n", cause.text);
 	must(cause.rank != victim, "the rank that hangs");
 	must(cause.kind != COHORT_VERDICT_OUTSIDE, "the kind");
+	snprintf(name, sizeof(name), "rank %d (pid %lld, ", victim,
+	         (long long)facts[VICTIM].pid);
+	must(!strstr(cause.text, name), "the name of the rank");
 	return 0;
 }
 
@@ -192,8 +197,6 @@ static int lose(struct cohort_comm *comm, void *unused)
 /* Process @VICTIM is killed, and the others go on. */
 static void go_on_without(struct cohort_group *group)
 {
-	struct cohort_process facts[PROCESSES];
-
 	must(cohort_group_run(group, lose, NULL, NULL) != COHORT_PROCESS_EXITED,
 	     "run to lose");
 	world -= per_process;
@@ -207,7 +210,6 @@ static void go_on_without(struct cohort_group *group)
 
 static int be_process(void)
 {
-	struct cohort_process facts[PROCESSES];
 	struct cohort_group *group = open_group();
 	const int lost = 1;
 

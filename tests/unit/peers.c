@@ -60,14 +60,34 @@ static void await(const atomic_int *word, int value)
 
 static struct clique *make_clique(uint64_t identity)
 {
-	struct clique *c = aligned_alloc(_Alignof(struct clique), sizeof(*c));
+	const size_t bytes = sizeof(struct clique) + sizeof(struct cohort_comm);
+	struct clique *c = aligned_alloc(_Alignof(struct clique), bytes);
 
 	cr_assert(c);
-	memset(c, 0, sizeof(*c));
+	memset(c, 0, bytes);
 	c->world = 5;
 	c->identity = identity;
 	c->end = cause_create();
 	return c;
+}
+
+#define SLOTS 4
+
+/* A child's clique has a rank that has called nothing. */
+static void give_rank(struct clique *of, int rank)
+{
+	static const struct platform platform;
+	struct cohort_comm *c = &of->comms[0];
+
+	of->platform = &platform;
+	of->slots = SLOTS;
+	c->clique = of;
+	c->rank = rank;
+	c->done = calloc(SLOTS, sizeof(*c->done));
+	c->started = calloc(SLOTS, sizeof(*c->started));
+	c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+	recorder_init(&c->recorder, SLOTS);
+	of->size = 1;
 }
 
 static void free_clique(struct clique *c)
@@ -92,6 +112,8 @@ static bool take_part(int process)
 		all &= peers_watches(peers, i);
 	peers_set_ranks(peers, facts);
 	q = make_clique(IDENTITY);
+	if (process)
+		give_rank(q, process + 1);
 	if (peers_attach(peers, q, NULL) != COHORT_OK)
 		return false;
 	atomic_fetch_add(&shared->connected, 1);
@@ -390,6 +412,81 @@ Test(peers, are_watched_where_poll_cannot_wait_for_all)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* ---- questions -------------------------------------------------------- */
+
+static struct remote_rank answers[PROCESSES];
+
+static int ask(const struct clique *c, uint64_t within_ns)
+{
+	const uint64_t deadline = clock_deadline(within_ns);
+	int n = peers_ask(peers, c, 1, answers, PROCESSES, deadline);
+
+	cr_assert(within_ns < SOON || clock_now() < deadline,
+	          "it need not wait so long");
+	return n;
+}
+
+Test(peers, say_what_their_ranks_are_doing)
+{
+	char name[64];
+	int i, r;
+
+	cr_assert_eq(ask(q, SOON), 2);
+	for (i = 0; i < 2; i++) {
+		r = answers[i].rank;
+		cr_assert(r == 2 || r == 3);
+		cr_assert_not(answers[i].joined);
+		cr_assert_eq(answers[i].kind, COHORT_VERDICT_NEVER_CALLED);
+		snprintf(name, sizeof(name), "rank %d (pid %d, device 0) has ",
+		         r, children[r - 1]);
+		cr_assert_eq(strncmp(answers[i].text, name, strlen(name)), 0,
+		             "%s", answers[i].text);
+	}
+}
+
+Test(peers, answer_for_no_clique_that_they_do_not_have)
+{
+	struct clique *other = make_clique(9);
+
+	cr_assert_eq(ask(other, SOON), 0);
+	free_clique(other);
+}
+
+Test(peers, that_are_stopped_do_not_keep_the_others_from_answering)
+{
+	int status;
+
+	kill(children[1], SIGSTOP);
+	waitpid(children[1], &status, WUNTRACED);
+	cr_assert_eq(ask(q, SOON / 40), 1);
+	cr_assert_eq(answers[0].rank, 3);
+	end_child(1);
+	while (!peers_has_ended(peers, 1))
+		sched_yield();
+}
+
+/* Its verdict is of no use any more. */
+Test(peers, are_not_awaited_once_the_clique_has_ended)
+{
+	int status;
+
+	kill(children[1], SIGSTOP);
+	waitpid(children[1], &status, WUNTRACED);
+	cause_set_aborted(q->end, NULL);
+	ask(q, SOON);
+}
+
+/* A rank of the asking process, and one twice. */
+Test(peers, answer_for_ranks_of_their_own_once)
+{
+	give_rank(q, 2);
+	cr_assert_eq(ask(q, SOON), 1);
+	cr_assert_eq(answers[0].rank, 3);
+	cr_assert_eq(peers_ask(peers, q, 1, answers, 0, clock_deadline(SOON)),
+	             0, "there is no room");
+	q->size = 0;
+}
+
 /* ---- exchanges -------------------------------------------------------- */
 
 Test(peers, that_have_ended_are_left_out_of_an_exchange)
@@ -455,11 +552,11 @@ static int count_descriptors(void)
 /* Process 1 of another group, as the test says. */
 static bool is_watched_at(const struct peer_address *given)
 {
-	struct peer_address all[2];
+	struct peer_address all[PROCESSES] = { { .machine = 0 } };
 	struct peers *p;
 	bool watched;
 
-	cr_assert_eq(peers_create(0, 2, "h", &all[0], &p), COHORT_OK);
+	cr_assert_eq(peers_create(0, PROCESSES, "h", &all[0], &p), COHORT_OK);
 	all[1] = *given;
 	peers_connect(p, all);
 	watched = peers_watches(p, 1);

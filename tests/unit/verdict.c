@@ -1409,14 +1409,14 @@ Test(verdict, of_a_rank_of_another_process_says_what_that_does)
 	given_remote(3);
 	remote[1].joined = 0;
 	remote[1].kind = COHORT_VERDICT_OUTSIDE;
-	strcpy(remote[1].text, "rank 3 (process 7, device 0) is outside");
+	strcpy(remote[1].text, "rank 3 (pid 7, device 0) is outside");
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.joined[0], 0x17);
 	cr_assert_eq(out.v.missing[0], 0x8);
 	cr_assert_not_null(strstr(out.text,
-	                          "; rank 3 (process 7, device 0) is outside"),
+	                          "; rank 3 (pid 7, device 0) is outside"),
 	                   "%s", out.text);
 }
 
@@ -1437,9 +1437,64 @@ Test(verdict, of_other_processes_names_the_ranks_without_an_answer)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 0x10);
-	cr_assert_not_null(strstr(out.text,
-	                          "; no answer from the processes of ranks 4"),
+	cr_assert_not_null(strstr(out.text, "; nothing is known of ranks 4"),
 	                   "%s", out.text);
+}
+
+/* Whoever waits for a rank of which nothing is known has not started, either. */
+Test(verdict, of_other_processes_blames_no_rank_that_may_wait_for_another)
+{
+	given_remote(2);
+	remote[0].kind = COHORT_VERDICT_NOT_STARTED;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 0x10);
+}
+
+Test(verdict, of_other_processes_blames_no_rank_that_waits_for_an_older_call)
+{
+	given_remote(3);
+	remote[1].kind = COHORT_VERDICT_NOT_STARTED;
+	remote[1].is_behind = 1;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(out.v.rank, -1);
+}
+
+/* Both ranks of this process are inside the first collective's native call. */
+static void given_first(int answers)
+{
+	int i;
+
+	given_remote(answers);
+	s.front = 1;
+	for (i = 0; i < 2; i++) {
+		ranks[i].started = false;
+		ranks[i].in_call = true;
+	}
+}
+
+Test(verdict, of_a_first_call_that_all_are_inside_blames_no_rank)
+{
+	int i;
+
+	given_first(3);
+	for (i = 0; i < 3; i++)
+		remote[i].kind = COHORT_VERDICT_NOT_STARTED;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 0x1f);
+}
+
+Test(verdict, of_a_first_call_that_all_others_have_left_blames_this_process)
+{
+	given_first(3);
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 0);
+	cr_assert_eq(out.v.missing[0], 0x3);
 }
 
 Test(verdict, of_what_runs_in_all_processes_blames_no_rank)
