@@ -92,6 +92,10 @@ static void give_rank(struct clique *of, int rank)
 
 static void free_clique(struct clique *c)
 {
+	free(c->comms[0].done);
+	free(c->comms[0].started);
+	free(c->comms[0].agreed);
+	recorder_fini(&c->comms[0].recorder);
 	cause_put(c->end);
 	free(c);
 }
@@ -484,7 +488,6 @@ Test(peers, answer_for_ranks_of_their_own_once)
 	cr_assert_eq(answers[0].rank, 3);
 	cr_assert_eq(peers_ask(peers, q, 1, answers, 0, clock_deadline(SOON)),
 	             0, "there is no room");
-	q->size = 0;
 }
 
 /* ---- exchanges -------------------------------------------------------- */
