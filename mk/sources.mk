@@ -31,7 +31,7 @@ programs = $(patsubst %.c,%,$(notdir $(call sorted,$1)))
 fault_tests  := $(call programs,tests/fault/*.c)
 gpu_tests    := $(call programs,tests/gpu/*.c)
 # Each round of these programs opens a group and ends it.
-race_tests   := abort agree buffers dumps exits flush handles host_memory hung lives messages mix prober \
+race_tests   := abort agree buffers dumps exits flush handles host_memory hung lives messages mix processes prober \
               respawn siblings snapshots splits stalls together windows
 stress_tests := $(filter-out $(race_tests),$(call programs,tests/stress/*.c))
 bench_support  := empty walk_report ways
