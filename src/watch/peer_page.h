@@ -142,6 +142,8 @@ struct peers {
 
 /* ---- words ------------------------------------------------------------ */
 
+/* Release and acquire: whoever reads a word that overwrites another one sees that this was
+ * begun. */
 static inline void put_words(_Atomic uint64_t *to, const void *from, size_t n)
 {
 	uint64_t word;
@@ -150,7 +152,7 @@ static inline void put_words(_Atomic uint64_t *to, const void *from, size_t n)
 	for (i = 0; i < n; i++) {
 		memcpy(&word, (const char *)from + i * sizeof(word),
 		       sizeof(word));
-		atomic_store_explicit(&to[i], word, memory_order_relaxed);
+		atomic_store_explicit(&to[i], word, memory_order_release);
 	}
 }
 
@@ -160,7 +162,7 @@ static inline void get_words(void *to, const _Atomic uint64_t *from, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		word = atomic_load_explicit(&from[i], memory_order_relaxed);
+		word = atomic_load_explicit(&from[i], memory_order_acquire);
 		memcpy((char *)to + i * sizeof(word), &word, sizeof(word));
 	}
 }

@@ -257,10 +257,7 @@ static void put_told(struct page *page, const struct told *told)
 	const uint64_t n =
 		atomic_load_explicit(&page->causes_told, memory_order_relaxed);
 
-	/* Release: whoever reads a word of this cause sees that it has begun to
-	 * overwrite another one. */
 	atomic_store_explicit(&page->causes_begun, n + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
 	put_words(page->causes[n % CAUSES], told, WORDS(struct told));
 	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
 }
@@ -292,8 +289,6 @@ static bool read_told(const struct page *page, uint64_t number,
 	struct cohort_cause *c = &out->cause;
 
 	get_words(out, page->causes[number % CAUSES], WORDS(struct told));
-	/* Acquire, by a fence: the words above are read before. */
-	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&page->causes_begun, memory_order_relaxed) >
 	    number + CAUSES)
 		return false;

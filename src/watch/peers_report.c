@@ -50,9 +50,7 @@ static void report(struct cohort_comm *c, uint64_t collective, int64_t pid,
 static void put_answer(struct place *place, uint64_t number,
                        const struct answer *a)
 {
-	/* Release: as in put_told(). */
 	atomic_store_explicit(&place->begun, number, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
 	put_words(place->answer, a, WORDS(struct answer));
 	atomic_store_explicit(&place->done, number, memory_order_release);
 }
@@ -98,8 +96,6 @@ static bool find_answer(const struct place *place, uint64_t number,
 	if (atomic_load_explicit(&place->done, memory_order_acquire) != number)
 		return false;
 	get_words(out, place->answer, WORDS(struct answer));
-	/* Acquire, by a fence: the words above are read before. */
-	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&place->begun, memory_order_relaxed) ==
 	       number;
 }
