@@ -480,7 +480,7 @@ static void open_impatient(void)
 
 	for (p = processes; p < processes + PROCESSES; p++)
 		p->options.deadlines.exec_ns = p->options.deadlines.first_ns =
-			500 * MS;
+			2000 * MS;
 	open_all();
 }
 

@@ -375,7 +375,7 @@ Test(respawn, leaves_the_group_unchanged_if_it_fails)
 
 Test(respawn, leaves_the_group_unchanged_if_it_does_not_connect)
 {
-	o.deadlines.init_ns = place_patience_ns(500 * MS);
+	o.deadlines.init_ns = place_patience_ns(2000 * MS);
 	stuck_install();
 	open_ended(2);
 	stuck_at("ncclCommInitAll", -1);
