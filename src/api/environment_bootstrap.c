@@ -551,11 +551,28 @@ void environment_bootstrap_free(struct environment_bootstrap *e)
 	free(e);
 }
 
+void bootstrap_add_absent(const uint64_t *came, int n, struct text *t)
+{
+	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
+	int i, count = 0;
+
+	for (i = 0; i < n; i++)
+		if (!rank_set_has(came, i)) {
+			rank_set_add(absent, i);
+			count++;
+		}
+	if (!count)
+		return;
+	text_add(t, count > 1 ? "; processes " : "; process ");
+	rank_set_spell(t, absent);
+	text_add(t, count > 1 ? " have not come" : " has not come");
+}
+
 void environment_bootstrap_explain(const struct environment_bootstrap *e,
                                    struct text *t)
 {
-	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
-	int i, n = 0;
+	uint64_t came[COHORT_RANK_WORDS] = { 0 };
+	int i;
 
 	if (!e)
 		return;
@@ -567,13 +584,7 @@ void environment_bootstrap_explain(const struct environment_bootstrap *e,
 		return;
 	}
 	for (i = 0; i < e->processes; i++)
-		if (!has_come(e, i)) {
-			rank_set_add(missing, i);
-			n++;
-		}
-	if (!n)
-		return;
-	text_add(t, n > 1 ? "; processes " : "; process ");
-	rank_set_spell(t, missing);
-	text_add(t, n > 1 ? " have not come" : " has not come");
+		if (has_come(e, i))
+			rank_set_add(came, i);
+	bootstrap_add_absent(came, e->processes, t);
 }

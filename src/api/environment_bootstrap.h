@@ -8,6 +8,7 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <cohort/bootstrap.h>
 
@@ -27,6 +28,9 @@ int environment_bootstrap_create(const char *name, size_t bytes,
 
 /* Leave the others.  NULL: nothing happens. */
 void environment_bootstrap_free(struct environment_bootstrap *e);
+
+/* Add which of @n processes are not in @came: "; processes 1 and 3 have not come". */
+void bootstrap_add_absent(const uint64_t *came, int n, struct text *t);
 
 /* Add which processes have kept the last request from being done: "; processes
  * 1 and 3 have not come".  NULL: nothing is known. */

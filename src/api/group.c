@@ -167,16 +167,6 @@ static int agree(struct cohort_group *g, int rc, struct generation *now)
 	return error_set(agreed, "%s", error);
 }
 
-static uint64_t hash_of(const ncclUniqueId *id)
-{
-	uint64_t hash = 0;
-	size_t i;
-
-	for (i = 0; i < sizeof(id->internal); i++)
-		hash = hash_step(hash, (unsigned char)id->internal[i]);
-	return hash;
-}
-
 int group_open_generation(struct cohort_group *g, const int *devices, int n,
                           const int *origins, const struct process_part *part)
 {
@@ -192,7 +182,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		options.world = part->size;
 		options.id = &part->id;
 		/* No other attempt to open a generation has this id. */
-		options.identity = hash_of(&part->id);
+		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
 		watch.peers = processes_peers(g->processes);
 		options.is_vain = peers_is_vain(watch.peers);
 	}

@@ -169,25 +169,30 @@ static int await_request(const struct cohort_bootstrap *t, void *request,
 	return answer;
 }
 
-/* Why the processes have not met: @what, and what the environment's bootstrap
- * knows of it. */
-static int explain(const struct processes *p, int status, const char *what)
+/* Why the processes have not met: @what, and which have not come, by @came, or, if that is
+ * NULL, as far as the environment's bootstrap knows. */
+static int explain(const struct processes *p, const uint64_t *came, int status,
+                   const char *what)
 {
 	char why[256] = "";
 	struct text t = { why, sizeof(why) };
 
-	environment_bootstrap_explain(p->environment, &t);
+	if (came)
+		bootstrap_add_absent(came, p->table.processes, &t);
+	else
+		environment_bootstrap_explain(p->environment, &t);
 	return error_set(status, "process %d of %d %s%s", p->table.process,
 	                 p->table.processes, what, why);
 }
 
-static int explain_timeout(const struct processes *p, uint64_t timeout_ns)
+static int explain_timeout(const struct processes *p, const uint64_t *came,
+                           uint64_t timeout_ns)
 {
 	char what[96];
 
 	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
 	         (unsigned long long)(timeout_ns / 1000000));
-	return explain(p, COHORT_INIT_TIMEOUT, what);
+	return explain(p, came, COHORT_INIT_TIMEOUT, what);
 }
 
 static int explain_failure(const struct processes *p, const char *function,
@@ -198,43 +203,17 @@ static int explain_failure(const struct processes *p, const char *function,
 	snprintf(what, sizeof(what),
 	         "cannot meet the others: bootstrap->%s has answered %d",
 	         function, answer);
-	return explain(p, COHORT_SYSTEM, what);
-}
-
-/* Add "; processes 1 and 3 have not come". */
-static void add_absent(const struct processes *p, const uint64_t *came,
-                       struct text *t)
-{
-	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
-	int i, n = 0;
-
-	for (i = 0; i < p->table.processes; i++)
-		if (!rank_set_has(came, i)) {
-			rank_set_add(absent, i);
-			n++;
-		}
-	text_add(t, "; process%s ", n == 1 ? "" : "es");
-	rank_set_spell(t, absent);
-	text_add(t, " %s not come", n == 1 ? "has" : "have");
+	return explain(p, NULL, COHORT_SYSTEM, what);
 }
 
 /* Gather among the processes that have not ended. */
 static int gather_by_peers(struct processes *p, struct exchange *e,
                            uint64_t timeout_ns)
 {
-	char why[256] = "";
-	struct text t = { why, sizeof(why) };
 	int rc = peers_gather(p->peers, &e->mine, sizeof(e->mine), e->all,
 	                      e->came, clock_deadline(timeout_ns));
 
-	if (rc == COHORT_OK)
-		return rc;
-	add_absent(p, e->came, &t);
-	return error_set(COHORT_INIT_TIMEOUT,
-	                 "process %d of %d has waited for the others for %llu "
-	                 "ms%s",
-	                 p->table.process, p->table.processes,
-	                 (unsigned long long)(timeout_ns / 1000000), why);
+	return rc == COHORT_OK ? rc : explain_timeout(p, e->came, timeout_ns);
 }
 
 /* Gather all records of @e.  On an error the bootstrap cannot be used again; after
@@ -251,7 +230,7 @@ static int gather_by_table(struct processes *p, struct exchange *e,
 		return explain_failure(p, "allgather", answer);
 	answer = await_request(t, request, clock_deadline(timeout_ns));
 	if (answer == 1)
-		return explain_timeout(p, timeout_ns);
+		return explain_timeout(p, NULL, timeout_ns);
 	t->req_free(request);
 	for (i = 0; i < t->processes; i++)
 		rank_set_add(e->came, i);
@@ -356,11 +335,10 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 	return failed;
 }
 
-/* An error if a process of @of has not brought its record. */
-static int presence_check(const struct processes *p, const struct exchange *e,
-                          const struct facts *of)
+/* An error if a process of the next generation has not brought its record. */
+static int presence_check(const struct processes *p, const struct exchange *e)
 {
-	const struct cohort_process *f = of->of;
+	const struct cohort_process *f = p->next->of;
 	int i;
 
 	for (i = 0; i < p->table.processes; i++, f++)
@@ -495,8 +473,7 @@ static void count_lost(struct exchange *e, int n, const struct facts *now,
 	int i, k;
 
 	for (i = 0; i < n; i++)
-		for (k = 0; k < COHORT_RANK_WORDS; k++)
-			part->lost[k] |= e->all[i].lost[k];
+		rank_set_add_all(part->lost, e->all[i].lost);
 	for (i = 0, r = e->all; f && i < n; i++, r++, f++) {
 		r->ranks = 0;
 		for (k = f->first_rank; k < f->first_rank + f->ranks; k++)
@@ -639,7 +616,7 @@ static int outcome(const struct processes *p, const struct exchange *e)
 
 	if (own == COHORT_OK || own == COHORT_INIT_TIMEOUT ||
 	    own == COHORT_NCCL || own == COHORT_PROCESS_EXITED)
-		rc = presence_check(p, e, p->next);
+		rc = presence_check(p, e);
 	return rc == COHORT_OK ? status_of_all(p, e) : rc;
 }
 

@@ -6,6 +6,7 @@
  * A hash of numbers, one after the other
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* One step of a multiplicative hash: every bit of @x reaches the high bits. */
@@ -13,6 +14,16 @@ static inline uint64_t hash_step(uint64_t hash, uint64_t x)
 {
 	hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 29;
+}
+
+/* A step for each of @n bytes. */
+static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+	const unsigned char *at = bytes;
+
+	while (n--)
+		hash = hash_step(hash, *at++);
+	return hash;
 }
 
 #endif

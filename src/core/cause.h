@@ -61,6 +61,14 @@ static inline void rank_set_add(uint64_t *set, int rank)
 	set[rank / 64] |= UINT64_C(1) << rank % 64;
 }
 
+static inline void rank_set_add_all(uint64_t *set, const uint64_t *other)
+{
+	int i;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		set[i] |= other[i];
+}
+
 static inline bool rank_set_has(const uint64_t *set, int rank)
 {
 	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;

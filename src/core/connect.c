@@ -211,18 +211,15 @@ static bool is_vain(const struct connection *c)
 static bool await(struct connection *c, uint64_t timeout_ns)
 {
 	const uint64_t deadline = clock_deadline(timeout_ns);
-	struct timespec until = clock_timespec(deadline);
-	int err = 0;
+	struct timespec until;
+	uint64_t look;
 	bool done;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->done && !is_vain(c) &&
-	       (!err || (c->is_vain && clock_now() < deadline))) {
-		if (c->is_vain && clock_deadline(LOOK_NS) < deadline)
-			until = clock_timespec(clock_deadline(LOOK_NS));
-		else
-			until = clock_timespec(deadline);
-		err = pthread_cond_timedwait(&c->changed, &c->lock, &until);
+	while (!c->done && !is_vain(c) && clock_now() < deadline) {
+		look = c->is_vain ? clock_deadline(LOOK_NS) : deadline;
+		until = clock_timespec(look < deadline ? look : deadline);
+		pthread_cond_timedwait(&c->changed, &c->lock, &until);
 	}
 	done = c->done;
 	pthread_mutex_unlock(&c->lock);

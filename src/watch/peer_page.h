@@ -3,14 +3,15 @@
 #define WATCH_PEER_PAGE_H
 
 /*
- * What a process's page has, and what the process knows of the others: for peers.c and
- * peers_report.c only
+ * What a process's page has, and what the process knows of the others: for the sources
+ * whose names begin with "peers" only
  */
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "watch/peers.h"
 
@@ -50,38 +51,44 @@ struct answer {
 
 _Static_assert(sizeof(struct answer) % sizeof(uint64_t) == 0, "it is words");
 
+/* What is written to a page more than once: which number it has. */
+struct stamp {
+	_Atomic uint64_t begun; /* being written */
+	_Atomic uint64_t done;  /* written; release and acquire: the words */
+};
+
 /* Atomic words, as another process may read them at any time. */
 struct page {
 	uint64_t magic, token; /* constant */
 
-	/* How the process ended its membership; 0: it has not. */
+	/* 1: the process has closed its group. */
 	_Atomic uint64_t has_left;
 
-	/* How many causes were told, and how many more are being told.  Release
-	 * and acquire: the cause, which is in place (number - 1) % CAUSES. */
+	/* How many causes were told.  Release and acquire: the causes.  Cause
+	 * number n, from 1, is in place (n - 1) % CAUSES. */
 	_Atomic uint64_t causes_told;
-	_Atomic uint64_t causes_begun;
-	_Atomic uint64_t causes[CAUSES][WORDS(struct told)];
+	struct {
+		struct stamp stamp;
+		_Atomic uint64_t words[WORDS(struct told)];
+	} causes[CAUSES];
 
-	/* What this process asks the others: how often it was asked something there.
-	 * Release and acquire: the question. */
+	/* What this process asks the others, and how often it has asked in that
+	 * place.  Release and acquire: the question. */
 	struct {
 		_Atomic uint64_t number;
 		_Atomic uint64_t question[WORDS(struct question)];
 	} asks[QUESTIONS];
 
-	/* The exchange that was brought something last, from 1.  Release and
-	 * acquire: what was brought, which is in place exchange % 2: no process
-	 * can be further ahead than one. */
+	/* The last exchange that this process has brought something to, from 1.
+	 * Release and acquire: what it brought, which is in place exchange % 2: no
+	 * process can be further ahead than one. */
 	_Atomic uint64_t exchange;
 	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
 
-	/* Answers, by the process that has asked: to which question there the answer
-	 * is, and to which it was begun.  Release and acquire: the answer. */
+	/* Answers, by the process that has asked and the place of its question. */
 	struct place {
-		_Atomic uint64_t done;
-		_Atomic uint64_t begun;
-		_Atomic uint64_t answer[WORDS(struct answer)];
+		struct stamp stamp; /* the question's number */
+		_Atomic uint64_t words[WORDS(struct answer)];
 	} answers[][QUESTIONS];
 };
 
@@ -117,7 +124,7 @@ struct peers {
 	char group[16];
 	struct page *page; /* its own; NULL: there is none */
 	int page_fd, bell[2];
-	uint64_t exchange; /* of the thread that exchanges */
+	uint64_t exchange; /* the last one */
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stop;
@@ -126,9 +133,7 @@ struct peers {
 	struct member *members;
 	const struct cohort_process *facts;
 
-	int64_t pid; /* this process's */
-
-	/* Of the thread: room for an answer. */
+	/* The thread's room for an answer. */
 	struct answer answer;
 
 	/* Atomic; a watchdog has that place for its question. */
@@ -167,8 +172,49 @@ static inline void get_words(void *to, const _Atomic uint64_t *from, size_t n)
 	}
 }
 
-/* Ring the bells of all others.  On a thread of the library: a process that has just
- * ended makes a SIGPIPE, which these have blocked. */
+/* Write words with this number.  By one thread at a time. */
+static inline void put_stamped(struct stamp *stamp, _Atomic uint64_t *to,
+                               uint64_t number, const void *from, size_t n)
+{
+	atomic_store_explicit(&stamp->begun, number, memory_order_relaxed);
+	put_words(to, from, n);
+	atomic_store_explicit(&stamp->done, number, memory_order_release);
+}
+
+/* Read them; false: what is there has another number. */
+static inline bool get_stamped(const struct stamp *stamp, void *to,
+                               const _Atomic uint64_t *from, uint64_t number,
+                               size_t n)
+{
+	if (atomic_load_explicit(&stamp->done, memory_order_acquire) != number)
+		return false;
+	get_words(to, from, n);
+	return atomic_load_explicit(&stamp->begun, memory_order_relaxed) ==
+	       number;
+}
+
+/* ---- between the sources ----------------------------------------------- */
+
+/* True if the process is watched, and neither has left nor ended. */
+static inline bool peer_is_here(const struct peer *x)
+{
+	return atomic_load(&x->state) == PEER_HERE;
+}
+
+/* If nobody reads it that is a SIGPIPE, so the others' bells are rung by threads of
+ * the library only, which have signals blocked. */
+static inline void peer_ring(int bell)
+{
+	/* A full pipe rings as well. */
+	ssize_t n = write(bell, "", 1);
+
+	(void)n;
+}
+
+/* Start the thread; false: that was not possible. */
+bool peers_start(struct peers *peers);
+
+/* Ring the bells of all others. */
 void peers_ring(const struct peers *peers);
 
 /* Answer what process @i has asked, if it has.  Under lock, on the thread of @peers. */

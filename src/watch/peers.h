@@ -5,8 +5,8 @@
 /*
  * The other processes of a group, as far as they are on this machine: a cause in
  * one of them ends the cliques of all, the end of one is seen at once, and those
- * that are left can meet without it; and each is asked what its ranks are doing, for the
- * verdicts of the others
+ * that are left can meet without it.  Each says what its ranks are doing when another
+ * asks for a verdict
  *
  * Each process has a page, which is memory without a name (memfd_create()) that the
  * others map, and a bell, which is a pipe that they write to.  Both are opened
@@ -17,10 +17,10 @@
  *     its texts are made to end, and its numbers are checked, after they are copied.
  *  B. A page stays readable after its process has ended.  Once that end is seen the
  *     page does not change, so all who are left find the same in it: whether a
- *     process has taken part in an exchange is no matter of who looks when.
+ *     process has taken part in an exchange does not depend on when one looks.
  *  C. A process has ended when its pidfd says so (Linux 5.3), or when nobody reads
- *     its bell, as after exec().  A child that it has forked also reads that, until
- *     the child calls exec() or ends.  A stopped process has not ended.
+ *     its bell, as after exec().  A child that it has forked keeps the bell open
+ *     until the child calls exec() or ends.  A stopped process has not ended.
  *  D. One thread for each group watches all of them, and answers them.  It makes no
  *     native call, and waits for the bell and these ends.
  *
@@ -105,8 +105,8 @@ int peers_ask(struct peers *peers, const struct clique *clique,
               uint64_t deadline_ns);
 
 /*
- * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has not ended
- * before it brought them, where all watch all.  All call this equally often.
+ * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has
+ * not ended before it brought them, where all watch all.  All call this equally often.
  * @out:     @bytes for each process, by number
  * @came:    the set of processes that have brought theirs, the same for all
  *

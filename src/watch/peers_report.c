@@ -5,8 +5,6 @@
  * and the threads of the others look at their ranks and answer
  */
 
-#include <string.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "watch/describe.h"
@@ -24,13 +22,13 @@ static struct clique *find_clique(const struct peers *p, uint64_t identity)
 	return m ? m->clique : NULL;
 }
 
-static void report(struct cohort_comm *c, uint64_t collective, int64_t pid,
+static void report(struct cohort_comm *c, uint64_t collective,
                    struct remote_rank *out)
 {
 	const uint64_t front = snapshot_front(c->clique);
 	struct snapshot s = {
 		.starts_are_marked = c->clique->platform->starts_are_marked,
-		.pid = pid,
+		.pid = getpid(),
 	};
 	struct text t = { out->text, sizeof(out->text) };
 	struct rank_snapshot r;
@@ -46,20 +44,12 @@ static void report(struct cohort_comm *c, uint64_t collective, int64_t pid,
 	describe_rank(&t, &s, &r);
 }
 
-/* Put an answer to question @number there. */
-static void put_answer(struct place *place, uint64_t number,
-                       const struct answer *a)
-{
-	atomic_store_explicit(&place->begun, number, memory_order_relaxed);
-	put_words(place->answer, a, WORDS(struct answer));
-	atomic_store_explicit(&place->done, number, memory_order_release);
-}
-
 static void answer_one(struct peers *p, int i, int k, uint64_t number)
 {
 	struct answer *a = &p->answer;
 	struct question asked;
 	struct clique *q;
+	struct place *place = &p->page->answers[i][k];
 	int r;
 
 	*a = (struct answer){ .ranks = 0 };
@@ -67,8 +57,9 @@ static void answer_one(struct peers *p, int i, int k, uint64_t number)
 	          WORDS(struct question));
 	q = find_clique(p, asked.identity);
 	for (r = 0; q && r < q->size && r < ANSWERED_RANKS; r++, a->ranks++)
-		report(&q->comms[r], asked.collective, p->pid, &a->of[r]);
-	put_answer(&p->page->answers[i][k], number, a);
+		report(&q->comms[r], asked.collective, &a->of[r]);
+	put_stamped(&place->stamp, place->words, number, a,
+	            WORDS(struct answer));
 }
 
 void peers_answer(struct peers *p, int i)
@@ -88,22 +79,6 @@ void peers_answer(struct peers *p, int i)
 }
 
 /* ---- asking ----------------------------------------------------------- */
-
-/* Find the answer to question @number; false: it is not there. */
-static bool find_answer(const struct place *place, uint64_t number,
-                        struct answer *out)
-{
-	if (atomic_load_explicit(&place->done, memory_order_acquire) != number)
-		return false;
-	get_words(out, place->answer, WORDS(struct answer));
-	return atomic_load_explicit(&place->begun, memory_order_relaxed) ==
-	       number;
-}
-
-static bool is_here(const struct peers *p, int i)
-{
-	return p->peers[i].page && atomic_load(&p->peers[i].state) == PEER_HERE;
-}
 
 /* Those that have not called, or not started. */
 static bool is_kind(int kind)
@@ -173,6 +148,7 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 	const struct question question = { q->identity, collective };
 	const int k = p->page ? take_place(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
+	const struct place *place;
 	struct backoff b = BACKOFF;
 	struct answer a;
 	int i, n = 0, awaited;
@@ -183,12 +159,12 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 	do {
 		backoff_wait(&b, deadline_ns);
 		for (i = awaited = 0; i < p->processes; i++) {
-			if (rank_set_has(has, i) || !is_here(p, i))
+			if (rank_set_has(has, i) || !peer_is_here(&p->peers[i]))
 				continue;
 			awaited++;
-			if (!find_answer(
-				    &p->peers[i].page->answers[p->process][k],
-				    number, &a))
+			place = &p->peers[i].page->answers[p->process][k];
+			if (!get_stamped(&place->stamp, &a, place->words,
+			                 number, WORDS(struct answer)))
 				continue;
 			n = add_answer(q, &a, out, n, room);
 			rank_set_add(has, i);

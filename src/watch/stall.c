@@ -185,14 +185,6 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 	}
 }
 
-static void add_set(uint64_t *set, const uint64_t *other)
-{
-	int i;
-
-	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		set[i] |= other[i];
-}
-
 /* All ranks of this process have come to the front, and have started it or are inside its
  * native call: @v says so.  Which ranks of others it waits for, as far as these have
  * answered; otherwise for those of which nothing is known. */
@@ -215,7 +207,7 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 	if (own.kind == COHORT_VERDICT_NOT_STARTED) {
 		/* All that are inside the call wait for each other. */
 		v->rank = v->rank < 0 ? own.rank : -1;
-		add_set(v->missing, own.missing);
+		rank_set_add_all(v->missing, own.missing);
 	} else if (v->rank < 0) {
 		find_world(s, v->missing);
 	}

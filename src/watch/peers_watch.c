@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Causes and ends of other processes, and the thread that waits for them
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "watch/peer_page.h"
+
+/* ---- telling ---------------------------------------------------------- */
+
+void peers_ring(const struct peers *p)
+{
+	const struct peer *x;
+
+	for (x = p->peers; x < p->peers + p->processes; x++)
+		if (peer_is_here(x))
+			peer_ring(x->bell);
+}
+
+static struct member *find_member(const struct peers *p, const struct clique *q)
+{
+	struct member *m = p->members;
+
+	while (m && m->clique != q)
+		m = m->next;
+	return m;
+}
+
+/* Put the cause on the page.  Under lock. */
+static void put_told(struct page *page, const struct told *told)
+{
+	const uint64_t n =
+		atomic_load_explicit(&page->causes_told, memory_order_relaxed);
+
+	put_stamped(&page->causes[n % CAUSES].stamp,
+	            page->causes[n % CAUSES].words, n + 1, told,
+	            WORDS(struct told));
+	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
+}
+
+void peers_tell(struct peers *p, const struct clique *q,
+                const struct cohort_cause *cause)
+{
+	const struct told told = { .identity = q->identity, .cause = *cause };
+	const struct member *m;
+	bool is_news;
+
+	pthread_mutex_lock(&p->lock);
+	m = find_member(p, q);
+	is_news = p->page && m && !m->was_told &&
+	          (!m->parent_end || !cause_any(m->parent_end));
+	if (is_news) {
+		put_told(p->page, &told);
+		peers_ring(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- what the others tell ---------------------------------------------- */
+
+/* Read the cause behind the first @n; false: it is overwritten, or is none. */
+static bool read_told(const struct page *page, uint64_t n, struct told *out)
+{
+	struct cohort_cause *c = &out->cause;
+
+	if (!get_stamped(&page->causes[n % CAUSES].stamp, out,
+	                 page->causes[n % CAUSES].words, n + 1,
+	                 WORDS(struct told)))
+		return false;
+	c->text[sizeof(c->text) - 1] = '\0';
+	if (c->rank < -1 || c->rank >= COHORT_MAX_RANKS)
+		c->rank = -1;
+	if (c->kind < 0 || c->kind >= COUNTED_KINDS)
+		c->kind = COHORT_VERDICT_NONE;
+	return c->status < COHORT_OK;
+}
+
+/* End a member with a cause of another process, which is not told again. */
+static void end_member(struct member *m, const struct cohort_cause *cause)
+{
+	struct cohort_cause what = *cause;
+
+	if (what.rank >= m->clique->world)
+		what.rank = -1;
+	/* Before the lock is released, which peers_tell() waits for. */
+	if (cause_set(m->clique->end, &what) == COHORT_OK)
+		m->was_told = true;
+}
+
+/* The cause of process @i, as it is told here. */
+static struct cohort_cause relayed(const struct peers *p, int i,
+                                   const struct cohort_cause *from)
+{
+	struct cohort_cause cause = *from;
+
+	text_set(cause.text, sizeof(cause.text), "process %d (pid %lld): %s", i,
+	         (long long)p->peers[i].pid, from->text);
+	return cause;
+}
+
+/* Give the causes from @from on to @only, NULL: all members.  Under lock. */
+static void take_causes(struct peers *p, int i, uint64_t from,
+                        struct member *only)
+{
+	const struct page *page = p->peers[i].page;
+	const uint64_t told =
+		atomic_load_explicit(&page->causes_told, memory_order_acquire);
+	struct cohort_cause cause;
+	struct member *m;
+	struct told t;
+	uint64_t n;
+
+	for (n = told > from + CAUSES ? told - CAUSES : from; n < told; n++) {
+		if (!read_told(page, n, &t))
+			continue;
+		cause = relayed(p, i, &t.cause);
+		for (m = p->members; m; m = m->next)
+			if ((!only || m == only) &&
+			    m->clique->identity == t.identity)
+				end_member(m, &cause);
+	}
+	if (!only)
+		p->peers[i].seen = told;
+}
+
+/* Give @m the end of process @i, if it has ranks in it.  That is told to others, too,
+ * who may not watch the process.  Under lock. */
+static void take_end(const struct peers *p, int i, struct member *m)
+{
+	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
+	struct cohort_cause cause = {
+		.status = COHORT_PROCESS_EXITED,
+		.kind = COHORT_VERDICT_PROCESS_EXITED,
+	};
+	struct text t = { cause.text, sizeof(cause.text) };
+	int r;
+
+	/* What was split from it ends with it. */
+	if (!f || !f->ranks || m->parent_end)
+		return;
+	cause.rank = f->first_rank;
+	for (r = 0; r < f->ranks; r++)
+		rank_set_add(cause.missing, f->first_rank + r);
+	text_add(&t, "process %d (host %s, pid %lld) has exited with rank%s ",
+	         i, f->host, (long long)f->pid, f->ranks == 1 ? "" : "s");
+	rank_set_spell(&t, cause.missing);
+	cause_set(m->clique->end, &cause);
+}
+
+/* Note whether a process with ranks has ended.  Under lock. */
+static void note_vain(struct peers *p)
+{
+	bool is_vain = false;
+	int i;
+
+	for (i = 0; p->facts && i < p->processes; i++)
+		is_vain |= p->facts[i].ranks &&
+		           atomic_load(&p->peers[i].state) == PEER_ENDED;
+	atomic_store(&p->is_vain, is_vain);
+}
+
+/* Look at process @i, which has ended if @is_over.  Under lock. */
+static void look_at_peer(struct peers *p, int i, bool is_over)
+{
+	struct peer *x = &p->peers[i];
+	struct member *m;
+
+	if (!peer_is_here(x))
+		return;
+	take_causes(p, i, x->seen, NULL);
+	if (atomic_load_explicit(&x->page->has_left, memory_order_acquire)) {
+		atomic_store(&x->state, PEER_LEFT);
+	} else if (is_over) {
+		atomic_store(&x->state, PEER_ENDED);
+		note_vain(p);
+		for (m = p->members; m; m = m->next)
+			take_end(p, i, m);
+	}
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+/* Ask which processes are over, one after the other.  Where the system does not let
+ * the thread wait for all at once, this is done a hundred times a second. */
+static void ask_each(const struct peers *p, bool *over)
+{
+	struct pollfd polled[2];
+	const struct peer *x;
+	int i;
+
+	poll(NULL, 0, 10);
+	for (i = 0; i < p->processes; i++) {
+		x = &p->peers[i];
+		polled[0] = (struct pollfd){ .fd = x->bell };
+		polled[1] = (struct pollfd){ .fd = x->pidfd, .events = POLLIN };
+		over[i] = peer_is_here(x) && poll(polled, 2, 0) > 0 &&
+		          (polled[0].revents & POLLERR ||
+		           polled[1].revents & POLLIN);
+	}
+}
+
+/* Wait for the bell or an end.  Which processes are over is in @over. */
+static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
+{
+	const struct peer *x;
+	char rung[64];
+	int i, n = 1;
+
+	polled[0] = (struct pollfd){ .fd = p->bell[0], .events = POLLIN };
+	for (i = 0; i < p->processes; i++) {
+		x = &p->peers[i];
+		over[i] = false;
+		if (!peer_is_here(x))
+			continue;
+		polled[n++] = (struct pollfd){ .fd = x->bell };
+		if (x->pidfd >= 0)
+			polled[n++] = (struct pollfd){ .fd = x->pidfd,
+				                       .events = POLLIN };
+	}
+	if ((poll(polled, (nfds_t)n, -1) < 0 && errno != EINTR) ||
+	    polled[0].revents & POLLNVAL) {
+		ask_each(p, over);
+		return;
+	}
+	for (i = 0, n = 1; i < p->processes; i++) {
+		x = &p->peers[i];
+		if (!peer_is_here(x))
+			continue;
+		over[i] = polled[n++].revents & POLLERR;
+		if (x->pidfd >= 0)
+			over[i] |= polled[n++].revents & POLLIN;
+	}
+	while (read(p->bell[0], rung, sizeof(rung)) == (ssize_t)sizeof(rung))
+		;
+}
+
+struct peers_thread {
+	struct peers *peers;
+	bool *over;
+	struct pollfd polled[];
+};
+
+static void *peers_main(void *arg)
+{
+	struct peers_thread *t = arg;
+	struct peers *p = t->peers;
+	int i;
+
+	while (!atomic_load(&p->stop)) {
+		await_any(p, t->polled, t->over);
+		pthread_mutex_lock(&p->lock);
+		for (i = 0; i < p->processes; i++) {
+			look_at_peer(p, i, t->over[i]);
+			peers_answer(p, i);
+		}
+		pthread_mutex_unlock(&p->lock);
+	}
+	peers_ring(p);
+	free(t->over);
+	free(t);
+	return NULL;
+}
+
+bool peers_start(struct peers *p)
+{
+	const size_t n = (size_t)p->processes;
+	struct peers_thread *t =
+		calloc(1, sizeof(*t) + (2 * n + 1) * sizeof(t->polled[0]));
+
+	if (!t)
+		return false;
+	t->peers = p;
+	t->over = calloc(n, sizeof(*t->over));
+	if (t->over &&
+	    !thread_start(&p->thread, peers_main, t, "%.8s/peers", p->group))
+		return true;
+	free(t->over);
+	free(t);
+	return false;
+}
+
+/* ---- members ---------------------------------------------------------- */
+
+int peers_attach(struct peers *p, struct clique *q,
+                 struct cohort_abort *parent_end)
+{
+	struct member *m = calloc(1, sizeof(*m));
+	int i;
+
+	if (!m)
+		return error_set(COHORT_NO_MEMORY, "no memory for a watch");
+	m->clique = q;
+	m->parent_end = parent_end;
+	if (parent_end)
+		cause_get(parent_end);
+	pthread_mutex_lock(&p->lock);
+	m->next = p->members;
+	p->members = m;
+	/* Another process may have told its cause before this one was ready. */
+	for (i = 0; i < p->processes; i++) {
+		if (!p->peers[i].page)
+			continue;
+		take_causes(p, i, 0, m);
+		if (atomic_load(&p->peers[i].state) == PEER_ENDED)
+			take_end(p, i, m);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return COHORT_OK;
+}
+
+void peers_detach(struct peers *p, struct clique *q)
+{
+	struct member **at, *m;
+
+	pthread_mutex_lock(&p->lock);
+	for (at = &p->members; *at && (*at)->clique != q;)
+		at = &(*at)->next;
+	m = *at;
+	if (m)
+		*at = m->next;
+	pthread_mutex_unlock(&p->lock);
+	if (m && m->parent_end)
+		cause_put(m->parent_end);
+	free(m);
+}
+
+void peers_set_ranks(struct peers *p, const struct cohort_process *facts)
+{
+	pthread_mutex_lock(&p->lock);
+	p->facts = facts;
+	note_vain(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+const atomic_bool *peers_is_vain(const struct peers *p)
+{
+	return &p->is_vain;
+}
