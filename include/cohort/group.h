@@ -39,13 +39,13 @@ struct cohort_comm;
  *
  * With options.bootstrap the group has ranks in other processes, too, and each
  * process opens it over its own devices (cohort/bootstrap.h).  It meets the
- * others, connects, and meets them again: if one process cannot open it, none has
- * it, and each answers with that one's error.  (Only if the last exchange fails
- * in some processes may others have the group; its calls end as when that process
- * exits later, or stall.  And on_abort and on_verdict may be told of the end of a
- * generation that open does not return.)  The meeting and the connecting take up to the init
- * deadline each, and the second meeting up to twice that, as others may still be
- * connecting.
+ * others, connects, and meets them again: if one process cannot open it, none
+ * has it, and each answers with that one's error.  (Only if the last exchange
+ * fails in some processes may others have the group; its calls end as when that
+ * process exits later, or stall.  And on_abort and on_verdict may be told of
+ * the end of a generation that open does not return.) The meeting and the
+ * connecting take up to the init deadline each, and the second meeting up to
+ * twice that, as others may still be connecting.
  *
  * COHORT_OK; COHORT_INVALID, also for an environment that changes what NCCL's
  * calls mean (NCCL_COMM_BLOCKING=0, NCCL_LAUNCH_MODE=GROUP,
@@ -196,15 +196,16 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * worker that was abandoned may still be on its device: if its rank is kept,
  * two threads work for that device.
  *
- * With options.bootstrap every process respawns its group, and aborts it before if
- * it has no cause there.  They go on without all the ranks that any of them names,
- * and, if all watch all (cohort/bootstrap.h), without the processes that have ended
- * or closed the group; each of the others must keep a rank.  They meet before and
- * after, as in cohort_group_open(), with the same errors, and wait for each other up
- * to the init deadline and two abort deadlines.  A process that ends meanwhile ends
- * the respawn in all (COHORT_PROCESS_EXITED), which can then be tried again, without
- * it.  A meeting to which a process does not come is the last one of the group
- * (COHORT_STATE): close it, and open another.
+ * With options.bootstrap every process respawns its group, and aborts it before
+ * if it has no cause there.  They go on without all the ranks that any of them
+ * names, and, if all watch all (cohort/bootstrap.h), without the processes that
+ * have ended or closed the group; each of the others must keep a rank.  They
+ * meet before and after, as in cohort_group_open(), with the same errors, and
+ * wait for each other up to the init deadline and two abort deadlines.  A
+ * process that ends meanwhile ends the respawn in all (COHORT_PROCESS_EXITED),
+ * which can then be tried again, without it.  A meeting to which a process does
+ * not come is the last one of the group (COHORT_STATE): close it, and open
+ * another.
  *
  * One thread at a time; no thread may be inside a split or group-level call.
  * Blocks until the former generation is reclaimed, up to the abort deadline,

@@ -151,14 +151,20 @@ static void on_all(void *(*fn)(void *process))
 		pthread_join(processes[i].thread, NULL);
 }
 
-static void open_all(void)
+/* All processes do this, and it succeeds. */
+static void succeed_on_all(void *(*fn)(void *))
 {
 	int i;
 
-	on_all(open_main);
+	on_all(fn);
 	for (i = 0; i < PROCESSES; i++)
 		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
 		             processes[i].error);
+}
+
+static void open_all(void)
+{
+	succeed_on_all(open_main);
 }
 
 static void *close_main(void *arg)
@@ -210,12 +216,7 @@ static void *run_main(void *arg)
 
 static void run_all(void)
 {
-	int i;
-
-	on_all(run_main);
-	for (i = 0; i < PROCESSES; i++)
-		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
-		             processes[i].error);
+	succeed_on_all(run_main);
 }
 
 Test(bootstrap, ranks_are_numbered_by_process)
@@ -318,14 +319,9 @@ static void *run_split(void *arg)
 
 Test(bootstrap, communicators_are_split_across_processes)
 {
-	int i;
-
 	pthread_barrier_init(&all_ranks, NULL, 5);
 	open_all();
-	on_all(run_split);
-	for (i = 0; i < PROCESSES; i++)
-		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
-		             processes[i].error);
+	succeed_on_all(run_split);
 	close_all();
 }
 
@@ -438,14 +434,9 @@ static void *run_give_up(void *arg)
 
 Test(bootstrap, a_rank_that_gives_up_ends_its_split_communicator_in_all)
 {
-	int i;
-
 	pthread_barrier_init(&all_ranks, NULL, 5);
 	open_all();
-	on_all(run_give_up);
-	for (i = 0; i < PROCESSES; i++)
-		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
-		             processes[i].error);
+	succeed_on_all(run_give_up);
 	close_all();
 }
 
@@ -602,10 +593,7 @@ Test(bootstrap, a_respawn_leaves_each_process_a_rank)
 	}
 	/* And again, with a rank for each. */
 	n_lost[0] = 0;
-	on_all(respawn_main);
-	for (i = 0; i < PROCESSES; i++)
-		cr_assert_eq(processes[i].rc, COHORT_OK, "process %d: %s", i,
-		             processes[i].error);
+	succeed_on_all(respawn_main);
 	close_all();
 }
 

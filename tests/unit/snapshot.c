@@ -98,7 +98,7 @@ Test(snapshot, knows_of_no_call_before_the_last_snapshot)
 	cr_assert_eq(s.ranks[1].arrived_ns, before);
 }
 
-/* The same for the first snapshot of all. */
+/* The first snapshot knows of no call before the clique was made. */
 Test(snapshot, knows_of_no_call_before_the_clique)
 {
 	uint64_t made = s.now_ns;
