@@ -5,13 +5,18 @@
 # and platform suites, the programs of tests/gpu, and what a call costs beside the bare
 # calls (bench/walk).
 #
-#	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK
+#	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK TESTS
 #
 # SUITES and PROGRAMS are lists, one argument each; a line names each suite that was not
 # built.  WALK is a command, whose table is shown.  COHORT_GPU_LIBRARIES says where the
 # libraries are.  Tests that need more devices than the machine has, or that are about
 # the host platform, are skipped and named.  The last line and the exit status are those
 # of run-tests.sh.  Without a usable GPU the script ends with one line and exit status 1.
+#
+# TEST_RANKS_PER_GPU: as many ranks share each GPU, which NCCL lets them from 2.30.3 on, as
+# an experiment.  Then the drill, the demo, programs of tests/stress and parts of the api
+# suite run instead, on the libraries of TESTS/gpu/shared in front of the machine's.
+# TEST_PLATFORM: which tests of the platform suite hold on NVIDIA's NCCL.
 
 set -u
 
@@ -19,10 +24,14 @@ cohort=$1
 read -ra suites <<<"$2"
 read -ra programs <<<"$3"
 walk=$4
+tests=$5
+ranks=${TEST_RANKS_PER_GPU:-}
 
 export COHORT_PLATFORM=gpu TEST_DEVICES=real TEST_SHOW=$walk
 export TEST_TIMEOUT=${TEST_TIMEOUT:-1800}
-unset COHORT_FAULTS
+unset COHORT_FAULTS TEST_RANKS_PER_GPU
+# Memory on a thread's stack is made known to CUDA, and must not come to be another's.
+export GLIBC_TUNABLES=glibc.pthread.stack_cache_size=1073741824${GLIBC_TUNABLES:+:$GLIBC_TUNABLES}
 
 found=$("$cohort" info | sed -n '/^gpu/,/^host/p' | sed '$d')
 case $found in
@@ -37,13 +46,56 @@ case $found in
 esac
 echo "$found"
 
+filter='*/*'
+case $found in
+*"Cohort's own drop-in libraries"*) ;;
+*)
+	export TEST_NCCL=nvidia
+	filter=${TEST_PLATFORM:-$filter}
+	;;
+esac
+
 commands=()
-for suite in "${suites[@]}"; do
-	if [ -x "$suite" ]; then
-		commands+=("$suite --jobs=1 --verbose")
-	else
-		echo "left out: $suite, which needs Criterion"
+
+# suite NAME FILTER - a suite, if it is built
+suite() {
+	local path
+
+	for path in "${suites[@]}"; do
+		[[ $path == */$1 ]] || continue
+		if [ -x "$path" ]; then
+			commands+=("$path --jobs=1 --verbose --filter $2")
+		else
+			echo "left out: $path, which needs Criterion"
+		fi
+	done
+}
+
+# folder NAME - where the library is that was found
+folder() {
+	dirname "$(sed -n "s|^ *\(/.*/$1\.so[^,]*\).*|\1|p" <<<"$found" | head -n 1)"
+}
+
+if [ -n "$ranks" ]; then
+	# The drop-in libraries are found already.
+	if [[ $found != *"drop-in libraries"* ]]; then
+		LD_LIBRARY_PATH=$(folder libnccl):$(folder libcudart)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+		export LD_LIBRARY_PATH
 	fi
-done
+	export COHORT_GPU_LIBRARIES=$tests/gpu/shared TEST_RANKS_PER_GPU=$ranks
+	export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=${NCCL_MAX_CTAS:-4} NCCL_NVLS_ENABLE=0
+	export CUDA_MODULE_LOADING=EAGER CUDA_DEVICE_MAX_CONNECTIONS=32
+	commands=("$cohort demo --ranks $ranks"
+		"$cohort drill --platform gpu --ranks $ranks --deadline 1000 --slack 500")
+	for program in abort generations respawn; do
+		commands+=("$tests/stress/$program 3")
+	done
+	commands+=("env TEST_PAIR=1 $tests/gpu/processes")
+	# Other tests use the legacy default streams of their devices, which are one here.
+	suite api '@(abort|host_memory|mismatch|respawn|split)/*'
+	TEST_SHOW=drill TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
+fi
+suite api '*/*'
+suite platform "$filter"
 # One program after the other: only the process that lost a GPU has lost it.
 TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"

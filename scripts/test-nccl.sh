@@ -21,6 +21,7 @@
 #	scenes      what NVIDIA's NCCL and the simulator's own do in many small scenes, and
 #	            random calls, aborts and ends of several communicators at once
 #
+# TEST_PLATFORM: which tests of the platform suite hold; all if unset.
 # TEST_JOBS: programs at a time, 6 if unset, because they wait for NCCL most of the time.
 # TEST_TIMEOUT: as for run-tests.sh.
 #
@@ -121,11 +122,6 @@ processes() {
 	done
 }
 
-# What NVIDIA's NCCL is not: the simulator's checks of arguments, its scripted faults, its
-# strict mode, and the threads that do its work.  Of these suites most tests would hold,
-# but some hang, or crash in NCCL: differential, join, matching, nonblocking, p2p,
-# registration and split.
-platform='@(capture|graph|graph_of_ranks|collective|comm|copy2d|device|ends|entry|error|event|event_mark|freed|frees|graph_build|group|init|kinds|launch|legacy|mark|memory|order|pools|properties|redop|stream|stream_info|sync|table|user_object)/*'
 # What a transport may change.
 some='@(abort|batch|list|p2p|respawn|split)/*'
 
@@ -139,7 +135,7 @@ use_mode() {
 		program "$cohort drill --platform gpu --deadline 2000 --slack 1000"
 		suite api 's*/*' 'g*/*' '[h-o]*/*' '@(re[!d]|r[!e])*/*' '[a-c]*/*' \
 			'[t-z]*/*' '[d-f]*/*' '@(p|q|red)*/*'
-		suite platform "$platform"
+		suite platform "${TEST_PLATFORM:-*/*}"
 		program "$cohort demo --ranks 4"
 		programs gpu init lost pair
 		programs stress abort generations respawn joins memory

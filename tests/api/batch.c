@@ -460,7 +460,11 @@ static void fail_at(const char *function, unsigned long n, const char *says)
 	                                    : COHORT_VERDICT_NATIVE_ERROR);
 	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
 	cr_assert_eq(cohort_synchronize(comm[1], RANKS_SOON), cause.status);
-	cr_assert_arr_eq(x, was, sizeof(x), "a call of the batch was made");
+	cr_assert_arr_eq(x[0], was[0], sizeof(x[0]),
+	                 "a call of the batch was made");
+	/* A GPU may write to the buffers of a collective that is cut short. */
+	if (!place_is_real() || !place_is_nvidia())
+		cr_assert_arr_eq(x[1], was[1], sizeof(x[1]));
 	cr_assert_eq(cohort_group_close(g), COHORT_OK);
 }
 

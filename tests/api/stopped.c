@@ -161,6 +161,7 @@ static void run_and_stop(void (*act)(void))
 	int status;
 
 	place_choose();
+	place_need_for_child(2);
 	child = fork();
 	if (!child) {
 		act();

@@ -6,13 +6,13 @@
  * name the rank, and end.
  *
  * On the drop-in libraries, where the address would end the program, a table in
- * front of theirs simulates the loss.  This program has only run there, and
- * never on a GPU.
+ * front of theirs simulates the loss.
  */
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/ranks.h"
@@ -100,7 +100,6 @@ static void install_simulated_loss(void)
 static void lose_device(const struct platform *p, struct cohort_comm *comm)
 {
 	void *native;
-	cudaStream_t stream = cohort_comm_stream(comm);
 	float two = 2;
 	ncclRedOp_t op;
 
@@ -110,14 +109,38 @@ static void lose_device(const struct platform *p, struct cohort_comm *comm)
 	                                      ncclScalarHostImmediate, native),
 	     "ncclRedOpCreatePreMulSum");
 	must((int)p->ncclAllReduce(NOWHERE, NOWHERE, 1000, ncclFloat32, op,
-	                           native, stream),
+	                           native, cohort_comm_stream(comm)),
 	     "ncclAllReduce");
-	must(p->cudaStreamSynchronize(stream) == cudaSuccess,
-	     "the device is not lost");
 	must(cohort_comm_native_leave(comm), "leave");
 }
 
-int main(void)
+/* A call that comes once the device is lost is refused. */
+static int call_after(const struct platform *p, struct cohort_comm *comm)
+{
+	lose_device(p, comm);
+	must(p->cudaStreamSynchronize(cohort_comm_stream(comm)) == cudaSuccess,
+	     "the device is not lost");
+	return cohort_barrier(comm, cohort_comm_stream(comm), NULL);
+}
+
+/* A call that is behind the kernel when the device is lost is never done. */
+static int call_before(const struct platform *p, struct cohort_comm *comm)
+{
+	cudaStream_t stream = cohort_comm_stream(comm);
+	void *memory;
+	int rc;
+
+	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
+	lose_device(p, comm);
+	/* The device may be lost before this is called. */
+	rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                       stream, NULL);
+	return rc ? rc : cohort_synchronize(comm, RANKS_SOON);
+}
+
+/* In a process of its own, because that is what is lost. */
+static void lose(int (*call)(const struct platform *p,
+                             struct cohort_comm *comm))
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	const struct platform *p;
@@ -131,16 +154,19 @@ int main(void)
 	must(cohort_platform_probe(place_platform(), &info), "probe");
 	if (info.platform != COHORT_PLATFORM_GPU)
 		place_skip("needs the gpu platform");
+	if (info.is_drop_in && call == call_before) {
+		puts("[SKIP] call_before: a simulated loss comes at once");
+		exit(0);
+	}
 	if (info.is_drop_in)
 		install_simulated_loss();
 	must(platform_open(place_platform(), &p), "platform_open");
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = RANKS_SOON / 10;
 	group = ranks_split(1, &o, &comm);
-	lose_device(p, comm);
-	rc = cohort_barrier(comm, cohort_comm_stream(comm), NULL);
+	rc = call(p, comm);
 	printf("call: %d: %s\n", rc, cohort_last_error());
-	must(rc >= 0, "a call on a lost device");
+	must(rc != COHORT_CUDA, "a call on a lost device");
 	must(cohort_comm_cause(comm, &cause), "cause");
 	printf("cause: %d, rank %d, nccl %d, cuda %d: %s\n", cause.status,
 	       cause.rank, cause.nccl, cause.cuda, cause.text);
@@ -148,5 +174,27 @@ int main(void)
 	must(!cause.cuda && !cause.nccl, "the native error");
 	rc = cohort_group_close(group);
 	printf("close: %d: %s\n", rc, rc ? cohort_last_error() : "");
+	must(rc && !info.is_drop_in, "close");
+	exit(0);
+}
+
+/* The status of @call's process, which this program ends with unless it is 0. */
+static void lose_in_child(int (*call)(const struct platform *p,
+                                      struct cohort_comm *comm))
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0)
+		lose(call);
+	must(child < 0 || waitpid(child, &status, 0) != child, "a process");
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+int main(void)
+{
+	lose_in_child(call_after);
+	lose_in_child(call_before);
 	return 0;
 }

@@ -6,8 +6,7 @@
  * waits for the other.
  *
  * Runs only with TEST_PAIR=1.  On the drop-in libraries, which have one rank
- * per device, the ranks are on two devices.  This program has only run there,
- * and never on a GPU.
+ * per device, the ranks are on two devices.
  */
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * without a rank of one; a process that does not call; and one that is killed,
  * without which the others go on.
  *
- * The program starts itself again for each process.  It has run on the drop-in
- * libraries with NVIDIA's NCCL, and never on a GPU.
+ * The program starts itself again for each process.  It has run on one GPU that
+ * three processes shared, and on the drop-in libraries with NVIDIA's NCCL.
  */
 
 #include <sched.h>
@@ -32,9 +32,15 @@
 static int process, per_process, world;
 static struct cohort_process facts[PROCESSES];
 
-/* Atomic; how many processes have come to the end of their run: a word that they
- * share beside the library. */
+/* Atomic; how many processes, and later ranks, have come to where the others wait for
+ * them: a word that they share beside the library. */
 static atomic_int *come;
+
+static void await_come(int n)
+{
+	while (atomic_load(come) < n)
+		sched_yield();
+}
 
 static void must(int failed, const char *what)
 {
@@ -177,8 +183,12 @@ static int lose(struct cohort_comm *comm, void *unused)
 	(void)unused;
 	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
 	meet(comm);
-	if (process == VICTIM)
+	/* The barrier is over here, but maybe not on the other ranks. */
+	atomic_fetch_add(come, 1);
+	if (process == VICTIM) {
+		await_come(PROCESSES + world);
 		raise(SIGKILL);
+	}
 	began = clock_now();
 	must(cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
 	                       stream, NULL),
@@ -222,8 +232,7 @@ static int be_process(void)
 	must(cohort_group_run(group, sum, NULL, NULL), "run");
 	/* One process aborts, and that ends the group in all. */
 	atomic_fetch_add(come, 1);
-	while (atomic_load(come) < PROCESSES)
-		sched_yield();
+	await_come(PROCESSES);
 	if (process == VICTIM)
 		must(cohort_group_abort(group, "again"), "abort");
 	await_abort(group);

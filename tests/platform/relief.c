@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "platform/platform.h"
 #include "support/native.h"
+#include "support/place.h"
 
 /* Bytes of one operation, and how many operations are queued. */
 #define BYTES ((size_t)16 << 20)
@@ -32,6 +33,7 @@ static struct native_gate gate;
 
 static void open_all(void)
 {
+	place_need_host("threads that relieve each other");
 	p = native_open(1);
 	stream = native_stream(p, 0);
 	memory = malloc(BYTES);

@@ -3,13 +3,21 @@
 #include "support/place.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define PAGE 4096
+#define MAX_RANGES 256
+#define MAX_STACK (1 << 20)
+#define HEAP_STEP (64 << 20)
 
 static const struct platform *real;
 static struct platform reaching;
@@ -44,7 +52,7 @@ bool place_is_nvidia(void)
 {
 	const char *text = getenv("TEST_NCCL");
 
-	return text && strcmp(text, "nvidia") == 0 && !place_is_real() &&
+	return text && strcmp(text, "nvidia") == 0 &&
 	       place_platform() == COHORT_PLATFORM_GPU;
 }
 
@@ -56,19 +64,88 @@ __attribute__((weak)) void place_skip(const char *why)
 
 /* ---- plain memory as a device's --------------------------------------- */
 
-/*
- * One page at a time, because CUDA may know some already.  If anything else is
- * wrong with the memory, the call itself will report it.
- */
+/* What this program has made known: a mapping each, or what it has grown by. */
+static struct range {
+	uintptr_t begin, end;
+} ranges[MAX_RANGES];
+static int range_count;
+static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Writable memory around @address, as far as it is not among the ranges. */
+static struct range find_mapping_locked(uintptr_t address)
+{
+	struct range r = { 0, 0 };
+	char line[512], access;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	int i;
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*c%c", &r.begin,
+		           &r.end, &access) != 3 ||
+		    address >= r.end)
+			continue;
+		if (address < r.begin || access != 'w')
+			r.end = r.begin;
+		break;
+	}
+	if (maps)
+		fclose(maps);
+	for (i = 0; i < range_count; i++) {
+		if (ranges[i].end <= address && ranges[i].end > r.begin)
+			r.begin = ranges[i].end;
+		if (ranges[i].begin > address && ranges[i].begin < r.end)
+			r.end = ranges[i].begin;
+	}
+	return r;
+}
+
+static bool is_known(const void *address)
+{
+	struct cudaPointerAttributes a = { 0 };
+
+	return real->cudaPointerGetAttributes(&a, address) == cudaSuccess &&
+	       a.type != cudaMemoryTypeUnregistered;
+}
+
+/* A whole mapping, because CUDA copies nothing that is in two registrations. */
+static void reach_at(const void *address)
+{
+	struct range r;
+
+	if (is_known(address))
+		return;
+	pthread_mutex_lock(&ranges_lock);
+	r = find_mapping_locked((uintptr_t)address);
+	if (r.end > r.begin && range_count < MAX_RANGES &&
+	    host_register((void *)r.begin, r.end - r.begin,
+	                  cudaHostAllocPortable | cudaHostAllocMapped) ==
+	            cudaSuccess)
+		ranges[range_count++] = r;
+	pthread_mutex_unlock(&ranges_lock);
+	real->cudaGetLastError();
+}
+
+/* If anything else is wrong with the memory, the call itself will report it. */
 static void reach(const void *memory, size_t bytes)
 {
-	uintptr_t page = (uintptr_t)memory / PAGE * PAGE;
-	uintptr_t end = (uintptr_t)memory + bytes;
+	if (!memory || !bytes)
+		return;
+	reach_at(memory);
+	reach_at((const char *)memory + bytes - 1);
+}
 
-	for (; memory && bytes && page < end; page += PAGE)
-		host_register((void *)page, PAGE,
-		              cudaHostAllocPortable | cudaHostAllocMapped);
-	real->cudaGetLastError();
+/* Have malloc() take all memory from one mapping that never shrinks, and make room
+ * in it and on the stack. */
+static void settle_mappings(void)
+{
+	char deep[MAX_STACK];
+
+	*(volatile char *)deep = 0;
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	mallopt(M_TOP_PAD, HEAP_STEP);
+	free(malloc(HEAP_STEP / 2));
 }
 
 /* @count elements for each of @times ranks; 0 @times: for each of all ranks. */
@@ -210,6 +287,7 @@ static void install_reach(const struct platform *p)
 	*(void **)&host_register = dlsym(runtime, "cudaHostRegister");
 	if (!host_register)
 		place_skip("there is no cudaHostRegister");
+	settle_mappings();
 	real = p;
 	reaching = *p;
 	reaching.ncclAllReduce = all_reduce;
@@ -247,18 +325,40 @@ int place_devices(void)
 	return n;
 }
 
-void place_need(int devices)
+static void need(int devices, int n)
 {
 	char text[64];
-	int n;
 
-	if (!place_is_real())
-		return;
-	n = place_devices();
 	if (n >= devices)
 		return;
 	snprintf(text, sizeof(text), "needs %d devices of %d", devices, n);
 	place_skip(text);
+}
+
+void place_need(int devices)
+{
+	if (place_is_real())
+		need(devices, place_devices());
+}
+
+void place_need_for_child(int devices)
+{
+	int ends[2], n = 0;
+	pid_t child;
+
+	if (!place_is_real() || pipe(ends))
+		return;
+	child = fork();
+	if (child == 0) {
+		n = place_devices();
+		_exit(write(ends[1], &n, sizeof(n)) != sizeof(n));
+	}
+	close(ends[1]);
+	if (read(ends[0], &n, sizeof(n)) != sizeof(n))
+		n = 0;
+	close(ends[0]);
+	waitpid(child, NULL, 0);
+	need(devices, n);
 }
 
 void place_need_world(int ranks)

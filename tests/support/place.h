@@ -22,9 +22,9 @@
 int place_platform(void);
 void place_choose(void);
 
-/* True if devices are taken as they are; and if NVIDIA's own NCCL runs on the
- * simulator's devices (cohort run --nccl; TEST_NCCL=nvidia says so), where no
- * faults of NCCL can be scripted. */
+/* True if devices are taken as they are; and if NCCL is NVIDIA's own (on GPUs, or
+ * with cohort run --nccl; TEST_NCCL=nvidia says so), where no faults of NCCL can
+ * be scripted. */
 bool place_is_real(void);
 bool place_is_nvidia(void);
 
@@ -40,11 +40,13 @@ const struct platform *place_open(int devices);
 int place_devices(void);
 
 /*
- * Skip the test unless there are @devices devices; unless a communicator may
- * have @ranks ranks, some of them in other processes; or if the test is about
+ * Skip the test unless there are @devices devices; the same before a fork, after
+ * which only the child may use the library; unless a communicator may have
+ * @ranks ranks, some of them in other processes; or if the test is about
  * something, which @what names, that only the host platform has.
  */
 void place_need(int devices);
+void place_need_for_child(int devices);
 void place_need_world(int ranks);
 void place_need_host(const char *what);
 

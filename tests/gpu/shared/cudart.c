@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * In front of libcudart.so.13 (shared.h): the functions that are told a device, or tell
+ * one
+ *
+ * Which of a GPU's devices is current is known for each thread, and noted for each stream
+ * as it is created.  Memory is that of whichever device is current.
+ */
+
+#include <pthread.h>
+
+#include "shared.h"
+
+#define MOST_STREAMS 65536
+
+static __thread int current;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock; stream NULL: free. */
+static struct {
+	cudaStream_t stream;
+	int device;
+} streams[MOST_STREAMS];
+static int stream_count;
+
+static int gpu_of(int device)
+{
+	return device < 0 ? device : device / shared_ranks();
+}
+
+/* The current device if it is on @gpu, else the first one there. */
+static int device_on(int gpu)
+{
+	return gpu_of(current) == gpu ? current : gpu * shared_ranks();
+}
+
+/* ---- devices ---------------------------------------------------------- */
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	SHARED_REAL(cudaGetDeviceCount);
+	cudaError_t error = real_cudaGetDeviceCount(count);
+
+	if (error == cudaSuccess)
+		*count *= shared_ranks();
+	return error;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+	SHARED_REAL(cudaSetDevice);
+	cudaError_t error = real_cudaSetDevice(gpu_of(device));
+
+	if (error == cudaSuccess)
+		current = device;
+	return error;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	SHARED_REAL(cudaGetDevice);
+	cudaError_t error = real_cudaGetDevice(device);
+
+	if (error == cudaSuccess)
+		*device = device_on(*device);
+	return error;
+}
+
+EXPORT cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device);
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device)
+{
+	SHARED_REAL(cudaDeviceGetPCIBusId);
+
+	return real_cudaDeviceGetPCIBusId(text, size, gpu_of(device));
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
+                                     const void *memory)
+{
+	SHARED_REAL(cudaPointerGetAttributes);
+	cudaError_t error = real_cudaPointerGetAttributes(a, memory);
+
+	if (error == cudaSuccess && a->device >= 0)
+		a->device = device_on(a->device);
+	return error;
+}
+
+/* ---- streams ---------------------------------------------------------- */
+
+/* The place of @stream, or one that is free; @stream_count: there is none. */
+static int find_locked(cudaStream_t stream)
+{
+	int i = 0;
+
+	while (i < stream_count && streams[i].stream != stream)
+		i++;
+	return i;
+}
+
+static cudaError_t note(cudaStream_t stream)
+{
+	int device, i;
+
+	cudaGetDevice(&device);
+	pthread_mutex_lock(&lock);
+	i = find_locked(NULL);
+	if (i < MOST_STREAMS) {
+		streams[i].stream = stream;
+		streams[i].device = device;
+		stream_count += i == stream_count;
+	}
+	pthread_mutex_unlock(&lock);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+	SHARED_REAL(cudaStreamCreate);
+	cudaError_t error = real_cudaStreamCreate(stream);
+
+	return error == cudaSuccess ? note(*stream) : error;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+{
+	SHARED_REAL(cudaStreamCreateWithFlags);
+	cudaError_t error = real_cudaStreamCreateWithFlags(stream, flags);
+
+	return error == cudaSuccess ? note(*stream) : error;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	SHARED_REAL(cudaStreamDestroy);
+	int i;
+
+	pthread_mutex_lock(&lock);
+	i = find_locked(stream);
+	if (stream && i < stream_count)
+		streams[i].stream = NULL;
+	pthread_mutex_unlock(&lock);
+	return real_cudaStreamDestroy(stream);
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device)
+{
+	SHARED_REAL(cudaStreamGetDevice);
+	cudaError_t error = real_cudaStreamGetDevice(stream, device);
+	int i;
+
+	if (error != cudaSuccess)
+		return error;
+	*device = device_on(*device);
+	pthread_mutex_lock(&lock);
+	i = find_locked(stream);
+	if (stream && i < stream_count)
+		*device = streams[i].device;
+	pthread_mutex_unlock(&lock);
+	return cudaSuccess;
+}
