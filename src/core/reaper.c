@@ -31,18 +31,33 @@ static void at(struct clique *q, const char *function, int rank)
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
-/* True if the event tells that what has no mark is done.  On a lost device
- * nothing runs any more. */
-static bool event_is_done(const struct cohort_comm *c)
+/* Query with the rank's device current, or answer cudaErrorUnknown: a lost device answers
+ * whatever is asked while it is current. */
+static cudaError_t query_event(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	cudaError_t error;
+	cudaError_t error = cudaErrorUnknown;
+	int device = -1;
 
-	if (!c->unmarked_event)
-		return false;
+	at(c->clique, "cudaEventQuery", c->rank);
 	p->cudaSetDevice(c->device);
-	error = p->cudaEventQuery(c->event);
-	return error == cudaSuccess || cuda_error_is_sticky(error);
+	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
+		error = p->cudaEventQuery(c->event);
+	at(c->clique, NULL, -1);
+	return error;
+}
+
+/* True if nothing runs on the device any more: it answers every query with the
+ * error that it was lost to.  What was in flight there is never marked as done. */
+static bool is_lost(const struct cohort_comm *c)
+{
+	return cuda_error_is_sticky(query_event(c));
+}
+
+/* True if what has no mark is done, as the event tells. */
+static bool event_is_done(const struct cohort_comm *c)
+{
+	return c->unmarked_event && query_event(c) == cudaSuccess;
 }
 
 /* True if nobody is inside @c and nothing of it is in flight. */
@@ -59,9 +74,9 @@ static bool is_quiet(struct cohort_comm *c)
 		if (comm_ticket_done(c, ticket))
 			continue;
 		comm_ticket_help(c, ticket, 0);
-		return false;
+		return is_lost(c);
 	}
-	return !c->unmarked || event_is_done(c);
+	return !c->unmarked || event_is_done(c) || is_lost(c);
 }
 
 /* Wait until the prober is out; false if the clique became WEDGED.  A prober

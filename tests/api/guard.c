@@ -435,6 +435,7 @@ Test(guard, a_process_whose_main_has_exited_ends_once_its_group_is_closed)
 #ifdef __SANITIZE_ADDRESS__
 	cr_skip("the search for leaks cannot stop a thread that has ended");
 #endif
+	place_need_for_child(2);
 	child = fork();
 	if (child == 0)
 		leave_main(true);
@@ -447,8 +448,10 @@ Test(guard, a_process_whose_main_has_exited_ends_once_its_group_is_closed)
 Test(guard, a_process_whose_main_has_exited_lives_while_its_group_is_open)
 {
 	int status = -1;
-	pid_t child = fork();
+	pid_t child;
 
+	place_need_for_child(2);
+	child = fork();
 	if (child == 0)
 		leave_main(false);
 	await_end_of_main(child);
@@ -531,6 +534,55 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 	cr_assert_not_null(strstr(cause.text, "device 0 has failed"), "%s",
 	                   cause.text);
 	cohort_group_close(group);
+}
+
+static const struct platform *whole;
+static atomic_bool is_lost; /* device 0 */
+
+static bool is_on_lost(void)
+{
+	int device = -1;
+
+	return is_lost && whole->cudaGetDevice(&device) == cudaSuccess &&
+	       device == 0;
+}
+
+/* What is queued on a lost device never runs. */
+static cudaError_t mark_unless_lost(cudaStream_t stream, uint32_t *word,
+                                    uint32_t value)
+{
+	return is_on_lost() ? cudaSuccess : whole->mark(stream, word, value);
+}
+
+static cudaError_t query_unless_lost(cudaEvent_t event)
+{
+	return is_on_lost() ? cudaErrorIllegalAddress
+	                    : whole->cudaEventQuery(event);
+}
+
+Test(guard, a_lost_device_does_not_keep_what_is_in_flight_there)
+{
+	struct platform table = *(whole = place_table());
+	struct cohort_comm *comms[2];
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int32_t value = 1;
+
+	table.launch = launch_between_marks;
+	table.mark = mark_unless_lost;
+	table.cudaEventQuery = query_unless_lost;
+	platform_override(&table);
+	group = ranks_ahead(2, NULL, comms);
+	cr_assert_eq(whole->cudaSetDevice(0), cudaSuccess);
+	is_lost = true;
+	ranks_sum(comms[0], &value);
+	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_CUDA,
+	             "%s", cohort_last_error());
+	cohort_group_cause(group, &cause);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_DEVICE_LOST);
+	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.cuda, cudaErrorIllegalAddress);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 static atomic_int asked;
