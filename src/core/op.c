@@ -221,6 +221,41 @@ static bool overlap(const struct cohort_tensor *t, size_t bytes)
 	return send < recv ? recv - send < bytes : send - recv < bytes;
 }
 
+/* True if no kernel that reads elements, and not bytes, reads @memory, or if that is
+ * aligned: otherwise the kernel loses its device.  What only moves elements moves bytes. */
+static bool is_aligned(const struct op *op, const void *memory, size_t bytes)
+{
+	return !kinds[op->kind].reduces ||
+	       ((uintptr_t)memory & (bytes - 1)) == 0;
+}
+
+bool op_is_aligned(const struct op *op)
+{
+	const struct cohort_tensor *t = op->tensors;
+	const size_t bytes = type_size(t->type);
+
+	return !bytes || (is_aligned(op, t->send, bytes) &&
+	                  is_aligned(op, t->recv, bytes));
+}
+
+/* Memory of the host's is copied first. */
+static int alignment_check(const struct op *op, size_t i, int rank)
+{
+	const struct cohort_tensor *t = &op->tensors[i];
+	const size_t bytes = type_size(t->type);
+	const bool is_send =
+		is_sending(op, rank) && !is_aligned(op, t->send, bytes);
+
+	if (op->from_host || (!is_send && (!is_receiving(op, rank) ||
+	                                   is_aligned(op, t->recv, bytes))))
+		return COHORT_OK;
+	return TENSOR_ERROR(op, i,
+	                    "%s is %p, not aligned to the %zu bytes of %s",
+	                    is_send ? "send" : "recv",
+	                    is_send ? t->send : t->recv, bytes,
+	                    cohort_type_name(t->type));
+}
+
 static int tensor_check(const struct op *op, size_t i, int rank, int size)
 {
 	const struct cohort_tensor *t = &op->tensors[i];
@@ -248,7 +283,7 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 		return TENSOR_ERROR(op, i,
 		                    "send is %p and recv %p, which overlap",
 		                    t->send, t->recv);
-	return COHORT_OK;
+	return given ? alignment_check(op, i, rank) : COHORT_OK;
 }
 
 static int root_check(const struct op *op, int size)
@@ -349,9 +384,13 @@ _Static_assert(FEW <= PTRDIFF_MAX / COHORT_MAX_RANKS / 16, "of any type");
 static bool is_usual(const struct op *op, int size)
 {
 	const struct cohort_tensor *t = op->tensors;
+	size_t bytes;
 
-	return op->kind <= OP_SCATTER && op->n == 1 && t && t->send &&
-	       t->recv && t->count <= FEW && type_size(t->type) &&
+	if (op->kind > OP_SCATTER || op->n != 1 || !t)
+		return false;
+	bytes = type_size(t->type);
+	return bytes && t->send && t->recv && t->count <= FEW &&
+	       !(((uintptr_t)t->send | (uintptr_t)t->recv) & (bytes - 1)) &&
 	       op->redop >= COHORT_SUM && op->root >= 0 && op->root < size;
 }
 

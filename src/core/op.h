@@ -163,6 +163,10 @@ static inline size_t op_bytes(const struct op *op)
 	               : op_bytes_of_all(op);
 }
 
+/* False if a reduction's one tensor is not aligned to its elements: a kernel that reads
+ * them loses its device. */
+bool op_is_aligned(const struct op *op);
+
 /* Whether @op can be carried out as rank @rank of @size.  Pure; COHORT_INVALID
  * names the argument and its value.  Premultiplied sums are only known to the
  * communicator: see redop.h. */

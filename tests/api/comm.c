@@ -178,6 +178,10 @@ Test(comm, refuses_bad_arguments_by_name_and_value, .init = in_turn)
 	expect(reduce(&x, NULL, 1, 2, 0, 0), COHORT_INVALID, "recv is NULL");
 	expect(reduce(&x, &x, SIZE_MAX / 2, 2, 0, 0), COHORT_INVALID,
 	       "count is 9223372036854775807");
+	expect(reduce((char *)&x + 1, &x, 1, 2, 0, 0), COHORT_INVALID,
+	       "not aligned to the 4 bytes of int32");
+	expect(reduce(&x, (char *)&x + 2, 1, 2, 0, 0), COHORT_INVALID,
+	       "recv is ");
 	expect(cohort_all_gather(comms[0], &x, &x, PTRDIFF_MAX / 4, COHORT_I32,
 	                         NULL, NULL),
 	       COHORT_INVALID, "count is");

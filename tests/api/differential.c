@@ -42,7 +42,7 @@
 #define OPS 5
 #define MAX_RANKS 8
 #define GUARD 64
-#define SLACK 16      /* room to place a buffer off its alignment */
+#define SLACK 32      /* room to place a buffer off its alignment */
 #define LARGEST 40001 /* elements of the larger buffer, approximately */
 
 enum kind {
@@ -136,16 +136,17 @@ static const size_t counts[] = { 0, 1, 3, 17, 1023, LARGEST };
 
 /*
  * Aligned; one element off; and an odd number of bytes off, different for the
- * two buffers.
+ * two buffers, or of elements where the collective needs them aligned.
  */
 #define LAYOUTS 3
 
-static void config_lay(struct config *c, int layout)
+static void config_lay(struct config *c, int layout, bool is_aligned)
 {
 	size_t size = reference_size(c->type);
+	size_t unit = is_aligned ? size : 1;
 
-	c->send_off = layout == 0 ? 0 : layout == 1 ? size : 1;
-	c->recv_off = layout == 0 ? 0 : layout == 1 ? size : 3;
+	c->send_off = layout == 0 ? 0 : layout == 1 ? size : unit;
+	c->recv_off = layout == 0 ? 0 : layout == 1 ? size : 3 * unit;
 	if (c->in_place)
 		c->recv_off = c->send_off;
 }
@@ -206,7 +207,7 @@ static void each_config(int kind, int n,
 			c.root = shapes[kind].has_root
 			                 ? (int)(k + (size_t)i / 6) % n
 			                 : 0;
-			config_lay(&c, layout);
+			config_lay(&c, layout, shapes[c.kind].has_op);
 			if (config_wanted(&c, layout))
 				visit(&c, user);
 		}

@@ -376,3 +376,32 @@ Test(host_memory, gives_the_devices_results_with_four_ranks, .timeout = 180)
 {
 	try_all(4);
 }
+
+/* Sum ones at an odd address, however long it may take. */
+static int sum_unaligned(struct cohort_comm *comm, void *unused)
+{
+	static const uint64_t timeouts[] = { COHORT_FOREVER, RANKS_SOON };
+	char room[16] = { 0 };
+	int32_t value;
+	size_t i;
+
+	(void)unused;
+	for (i = 0; i < 2; i++) {
+		value = 1;
+		memcpy(room + 1, &value, sizeof(value));
+		ranks_must(cohort_all_reduce_host(comm, room + 1, 1, COHORT_I32,
+		                                  COHORT_SUM, timeouts[i]),
+		           "all_reduce_host");
+		memcpy(&value, room + 1, sizeof(value));
+		ranks_must(value - cohort_comm_size(comm), "the sum");
+	}
+	return 0;
+}
+
+Test(host_memory, need_not_be_aligned, .timeout = 60)
+{
+	struct cohort_group *group = ranks_open(2, NULL);
+
+	ranks_must(cohort_group_run(group, sum_unaligned, NULL, NULL), "run");
+	ranks_must(cohort_group_close(group), "close");
+}

@@ -429,6 +429,12 @@ Test(list, is_refused_with_the_tensor_named)
 	       COHORT_INVALID, "broadcast: root is 2");
 	expect(cohort_reduce_scatter_many(c[0], list, 2, -1, NULL, NULL),
 	       COHORT_INVALID, "reduce_scatter: op is -1");
+	list[1].recv = (char *)(x + 1) + 3;
+	expect(cohort_all_reduce_many(c[0], list, 2, COHORT_SUM, NULL, NULL),
+	       COHORT_INVALID, "all_reduce: tensors[1].recv is ");
+	expect(cohort_all_reduce_many(c[0], list, 2, COHORT_SUM, NULL, NULL),
+	       COHORT_INVALID, "not aligned to the 4 bytes of int32");
+	list[1].recv = x + 1;
 	list[1].type = 77;
 	expect(cohort_all_gather_many(c[0], list, 2, NULL, NULL),
 	       COHORT_INVALID, "all_gather: tensors[1].type is 77");
