@@ -98,26 +98,26 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* Where NCCL refuses to average, on one rank, an average is a copy, as a sum
- * is. */
+/* On one rank an average is a copy, as a sum is.  NCCL would launch a kernel that
+ * multiplies floats by 1: it has none for 8-bit floats, and for the others see
+ * multiply_alone(). */
 static ncclRedOp_t native_redop(const struct cohort_comm *c,
-                                const struct op *op, int type)
+                                const struct op *op)
 {
 	if (op->redop >= REDOP_PREMUL_SUM)
 		return redop_native(c, op->redop);
-	if (op->redop == COHORT_AVG && redop_cannot_scale(c, type))
+	if (op->redop == COHORT_AVG && c->clique->world == 1)
 		return ncclSum;
 	return (ncclRedOp_t)op->redop;
 }
 
-/* The native call of one tensor. */
-static ncclResult_t call_tensor(const struct cohort_comm *c,
+static ncclResult_t call_native(const struct cohort_comm *c,
                                 const struct op *op,
                                 const struct cohort_tensor *t)
 {
 	const struct platform *p = c->clique->platform;
 	ncclDataType_t type = (ncclDataType_t)t->type;
-	ncclRedOp_t redop = native_redop(c, op, t->type);
+	ncclRedOp_t redop = native_redop(c, op);
 	cudaStream_t stream = op->stream;
 
 	switch (op->kind) {
@@ -158,6 +158,67 @@ static ncclResult_t call_tensor(const struct cohort_comm *c,
 		break;
 	}
 	return ncclInternalError;
+}
+
+/* The first version whose kernel leaves out nothing. */
+#define ALONE_IS_WHOLE 22907
+
+/* The kernel gives each block so many bytes, but has no more blocks than these; and
+ * moves packs of bytes. */
+#define ALONE_BLOCK ((size_t)16 << 10)
+#define ALONE_BLOCKS 32
+#define ALONE_PACK 16
+
+/* How many of @count elements of @size bytes the kernel does, or can be given first so
+ * that it does them all and the rest in one block. */
+static size_t whole_alone(size_t count, size_t size)
+{
+	const size_t bytes = count * size;
+	const size_t unit = bytes > ALONE_BLOCK * (ALONE_BLOCKS - 1)
+	                            ? (size_t)ALONE_PACK * ALONE_BLOCKS
+	                            : ALONE_BLOCK;
+
+	return (bytes - bytes % unit) / size;
+}
+
+/*
+ * A premultiplied sum on one rank, which NCCL does in a kernel of its own: before 2.29.7
+ * that gives each of its blocks count / blocks elements, rounded up to whole packs, and
+ * leaves the elements that the division leaves (oneRankReduce() in src/device/onerank.cu;
+ * found on an H200).  So those are another call.
+ */
+static ncclResult_t multiply_alone(const struct cohort_comm *c,
+                                   const struct op *op,
+                                   const struct cohort_tensor *t)
+{
+	const size_t size = type_size(t->type);
+	struct cohort_tensor first = *t, rest = *t;
+	ncclResult_t result = ncclSuccess;
+	int version = 0;
+
+	c->clique->platform->ncclGetVersion(&version);
+	if (version >= ALONE_IS_WHOLE)
+		return call_native(c, op, t);
+	first.count = whole_alone(t->count, size);
+	rest.count = t->count - first.count;
+	rest.send = (const char *)t->send + first.count * size;
+	rest.recv = (char *)t->recv + first.count * size;
+	if (first.count)
+		result = call_native(c, op, &first);
+	if (result == ncclSuccess && (rest.count || !t->count))
+		result = call_native(c, op, &rest);
+	return result;
+}
+
+/* The native call of one tensor. */
+static ncclResult_t call_tensor(const struct cohort_comm *c,
+                                const struct op *op,
+                                const struct cohort_tensor *t)
+{
+	return c->clique->world == 1 && op_has_redop(op->kind) &&
+	                       op->redop >= REDOP_PREMUL_SUM
+	               ? multiply_alone(c, op, t)
+	               : call_native(c, op, t);
 }
 
 bool call_is_nothing(const struct cohort_comm *c, const struct op *op,

@@ -46,7 +46,8 @@ static int new_number(struct cohort_comm *c)
 	return number;
 }
 
-bool redop_cannot_scale(const struct cohort_comm *c, int type)
+/* True if NCCL has no kernel to multiply this type: 8-bit floats on one rank. */
+static bool cannot_multiply(const struct cohort_comm *c, int type)
 {
 	return c->clique->world == 1 &&
 	       (type == COHORT_F8E4M3 || type == COHORT_F8E5M2);
@@ -60,7 +61,7 @@ int redop_create(struct cohort_comm *c, const void *scalar, int type,
 	ncclRedOp_t native;
 	int number, rc;
 
-	if (redop_cannot_scale(c, type))
+	if (cannot_multiply(c, type))
 		return error_set(
 			COHORT_UNSUPPORTED,
 			"premul_sum_create: type is %s, which NCCL "

@@ -25,10 +25,6 @@ struct redop {
 	ncclRedOp_t native;
 };
 
-/* True if NCCL refuses to multiply or divide this type in @c: 8-bit floats on
- * one rank. */
-bool redop_cannot_scale(const struct cohort_comm *c, int type);
-
 /* Call ncclRedOpCreatePreMulSum(), and store the program's number in *@out. */
 int redop_create(struct cohort_comm *c, const void *scalar, int type,
                  int residence, int *out);

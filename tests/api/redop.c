@@ -226,6 +226,76 @@ Test(redop, an_average_of_8_bit_floats_on_one_rank_is_a_copy)
 	cr_assert_eq(cohort_group_close(one), COHORT_OK);
 }
 
+static const struct platform *whole;
+
+/* As NCCL before 2.29.7: on one rank what multiplies is a kernel, whose blocks share out
+ * the elements, and not what the division leaves. */
+static ncclResult_t lossy(const void *send, void *recv, size_t count,
+                          ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                          cudaStream_t stream)
+{
+	const size_t size = cohort_type_size((int)type), pack = 16 / size;
+	size_t blocks = (count * size + (16 << 10) - 1) / (16 << 10), each,
+	       done;
+
+	blocks = blocks > 32 ? 32 : blocks ? blocks : 1;
+	each = (count / blocks + pack - 1) / pack * pack;
+	done = op < ncclAvg || blocks * each > count ? count : blocks * each;
+	return whole->ncclAllReduce(send, recv, done, type, op, comm, stream);
+}
+
+static ncclResult_t version_that_loses(int *version)
+{
+	*version = 22809;
+	return ncclSuccess;
+}
+
+/* Averages, and what is multiplied by 3: no element of @count is left out. */
+static void expect_all(struct cohort_comm *alone, int32_t *in, int32_t *out,
+                       size_t count, int op)
+{
+	const int32_t factor = op == COHORT_AVG ? 1 : 3;
+	size_t i;
+
+	memset(out, 0, count * sizeof(*out));
+	ranks_must(cohort_all_reduce(alone, in, out, count, COHORT_I32, op,
+	                             cohort_comm_stream(alone), NULL),
+	           "all_reduce");
+	ranks_must(cohort_synchronize(alone, RANKS_SOON), "synchronize");
+	for (i = 0; i < count; i++)
+		cr_assert_eq(out[i], factor * in[i], "element %zu of %zu", i,
+		             count);
+}
+
+Test(redop, leaves_out_no_element_on_one_rank)
+{
+	static const size_t counts[] = { 0,      1,      4095,   4096,
+		                         4097,   40001,  126977, 126979,
+		                         131071, 131073, 300001 };
+	static int32_t in[300001], out[300001];
+	struct platform table = *(whole = place_table());
+	const int32_t three = 3;
+	struct cohort_comm *alone;
+	struct cohort_group *one;
+	size_t i;
+	int op;
+
+	table.ncclAllReduce = lossy;
+	table.ncclGetVersion = version_that_loses;
+	platform_override(&table);
+	one = ranks_split(1, NULL, &alone);
+	for (i = 0; i < sizeof(in) / sizeof(in[0]); i++)
+		in[i] = (int32_t)i + 1;
+	ranks_must(cohort_premul_sum_create(alone, &three, COHORT_I32,
+	                                    COHORT_SCALAR_HOST, &op),
+	           "premul_sum_create");
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		expect_all(alone, in, out, counts[i], op);
+		expect_all(alone, in, out, counts[i], COHORT_AVG);
+	}
+	cr_assert_eq(cohort_group_close(one), COHORT_OK);
+}
+
 Test(redop, is_refused_after_an_abort)
 {
 	int op = create(0, 2), left = create(0, 3), another = 77;
