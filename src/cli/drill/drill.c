@@ -393,7 +393,7 @@ static bool is_nvidia(int platform)
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
 	return cohort_platform_probe(platform, &info) == COHORT_OK &&
-	       info.is_drop_in == 2;
+	       info.platform == COHORT_PLATFORM_GPU && info.is_drop_in != 1;
 }
 
 int drill_main(int argc, char **argv)
