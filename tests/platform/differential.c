@@ -21,7 +21,7 @@
 
 #define GUARD 64
 #define LARGEST 40001 /* elements of a buffer, approximately */
-#define ROOM (GUARD + 16 + 8 * (size_t)LARGEST + GUARD)
+#define ROOM (GUARD + 32 + 8 * (size_t)LARGEST + GUARD)
 
 enum kind {
 	ALL_TO_ALL,
@@ -128,10 +128,12 @@ static void place_buffers(const struct config *c, int r)
 {
 	const size_t size = reference_size(c->type);
 	const size_t block = (size_t)r * c->count * size;
+	/* An odd number of bytes, or of elements where they are combined. */
+	const size_t unit = is_scaled(c->kind) ? size : 1;
 	struct memory *m = &memory[r];
 
-	m->send = m->send_room + GUARD + c->offset;
-	m->recv = m->recv_room + GUARD + (c->offset ? 3 : 0);
+	m->send = m->send_room + GUARD + c->offset * unit;
+	m->recv = m->recv_room + GUARD + (c->offset ? 3 * unit : 0);
 	if (c->kind == BCAST)
 		m->recv = m->send;
 	if (!c->in_place)

@@ -444,6 +444,41 @@ Test(fault, device_answers_with_its_error_until_it_is_cleared, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
+/* As on a GPU, whose kernel reads elements. */
+Test(fault, device_fails_at_elements_that_are_not_aligned, .timeout = 10)
+{
+	const struct platform *p = native_open(2);
+	struct native_clique clique;
+	int32_t in[2] = { 1, 2 }, out[2];
+	char moved[2][8];
+	int r;
+
+	native_clique_open(&clique, p, 2);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(p->ncclReduce((char *)in + r, out, 1, ncclInt32,
+		                           ncclSum, 0, clique.comm[r],
+		                           clique.stream[r]),
+		             ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]),
+	             cudaErrorMisalignedAddress);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
+	cohort_sim_faults_clear();
+	native_clique_abort(&clique);
+	/* What only moves them moves bytes. */
+	native_clique_open(&clique, p, 2);
+	for (r = 0; r < 2; r++)
+		cr_assert_eq(p->ncclBroadcast((char *)in + 1, moved[r] + 1, 1,
+		                              ncclInt32, 0, clique.comm[r],
+		                              clique.stream[r]),
+		             ncclSuccess);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		             cudaSuccess);
+		cr_assert_arr_eq(moved[r] + 1, (char *)in + 1, sizeof(in[0]));
+	}
+	native_clique_destroy(&clique);
+}
+
 /* Rank 1's device fails with @error, during a call that hangs. */
 static void lose_device_1(struct native_clique *clique, cudaError_t error)
 {

@@ -121,7 +121,7 @@ static const char *op_name(int op)
 	return names[op];
 }
 
-static bool has_op(enum call_kind kind)
+bool call_reduces(enum call_kind kind)
 {
 	return kind == CALL_ALL_REDUCE || kind == CALL_REDUCE ||
 	       kind == CALL_REDUCE_SCATTER;
@@ -154,8 +154,8 @@ const char *call_words(const struct call *c, char text[CALL_WORDS])
 	const char *root = root_word(c->kind);
 	int n = snprintf(text, CALL_WORDS, "%s(count %zu, %s%s%s",
 	                 call_function(c->kind), c->count, type_name(c->type),
-	                 has_op(c->kind) ? ", " : "",
-	                 has_op(c->kind) ? op_name(c->op) : "");
+	                 call_reduces(c->kind) ? ", " : "",
+	                 call_reduces(c->kind) ? op_name(c->op) : "");
 
 	if (root)
 		snprintf(text + n, CALL_WORDS - (size_t)n, ", %s %d)", root,

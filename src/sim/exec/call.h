@@ -66,6 +66,9 @@ struct call {
 	size_t run;  /* in the first one: how many calls the run has */
 };
 
+/* True if it combines elements of several ranks. */
+bool call_reduces(enum call_kind kind);
+
 /* The name of the function that a program calls for it. */
 const char *call_function(enum call_kind kind);
 

@@ -105,6 +105,28 @@ static ncclResult_t strike(struct ncclComm *comm, struct call *c,
 	return ncclSuccess;
 }
 
+/* On one rank there is a kernel only for what multiplies: an average of integers divides
+ * afterwards, by one. */
+static bool is_copy(const struct ncclComm *comm, const struct call *c)
+{
+	return comm->member.world->n == 1 &&
+	       (c->op < ncclAvg ||
+	        (c->op == ncclAvg && c->type < (int)ncclFloat16));
+}
+
+/* True if a kernel reads or writes elements that are not aligned. */
+static bool is_misaligned(const struct ncclComm *comm, const struct call *c)
+{
+	const size_t rest = type_size(c->type) - 1;
+	const bool has_recv =
+		c->kind != CALL_REDUCE || c->root == comm->member.rank;
+
+	if (!call_reduces(c->kind) || !c->count || is_copy(comm, c))
+		return false;
+	return ((uintptr_t)c->send & rest) ||
+	       (has_recv && ((uintptr_t)c->recv & rest));
+}
+
 static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
 {
 	if (!launch_add_stream(l, s))
@@ -214,6 +236,10 @@ static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
 static ncclResult_t add(struct ncclComm *comm, struct call *c,
                         cudaStream_t stream, bool grouped)
 {
+	static const struct cohort_fault misaligned = {
+		.kind = COHORT_FAULT_DEVICE,
+		.value = cudaErrorMisalignedAddress,
+	};
 	ncclResult_t result = check(comm, c);
 	struct cohort_fault fault = { .kind = 0 };
 	uint64_t script;
@@ -236,6 +262,10 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	s = stream_find_on(comm->member.device, stream);
 	if (!s)
 		return group_fail(ncclUnhandledCudaError, "no such stream");
+	if (!fault.kind && !capture_has(s) && is_misaligned(comm, c)) {
+		fault = misaligned;
+		strike(comm, c, &fault, 0);
+	}
 	if (comm->member.world->n == 1 && !fault.kind && !call_is_p2p(c))
 		return alone(comm, c, s, &fault);
 	return grouped ? join(comm, c, s, &fault)
