@@ -116,8 +116,8 @@
  * parameter that it waits for.
  *
  * Memory is allocated by cohort_reducer_create() only, except that the
- * library's calls may allocate what they say they do.  Nothing of this has run
- * on a GPU yet.
+ * library's calls may allocate what they say they do.  None of this has run on
+ * several GPUs yet.
  */
 
 #include <cohort/cohort.h>
