@@ -169,8 +169,8 @@ static ncclResult_t call_native(const struct cohort_comm *c,
 #define ALONE_BLOCKS 32
 #define ALONE_PACK 16
 
-/* How many of @count elements of @size bytes the kernel does, or can be given first so
- * that it does them all and the rest in one block. */
+/* How many of @count elements of @size bytes to give the kernel first, so that it leaves
+ * out none of them.  It leaves out none of the rest, either, which fits one block. */
 static size_t whole_alone(size_t count, size_t size)
 {
 	const size_t bytes = count * size;
@@ -182,10 +182,10 @@ static size_t whole_alone(size_t count, size_t size)
 }
 
 /*
- * A premultiplied sum on one rank, which NCCL does in a kernel of its own: before 2.29.7
- * that gives each of its blocks count / blocks elements, rounded up to whole packs, and
- * leaves the elements that the division leaves (oneRankReduce() in src/device/onerank.cu;
- * found on an H200).  So those are another call.
+ * A premultiplied sum on one rank.  NCCL has a kernel for it which, before 2.29.7, gives
+ * each of its blocks count / blocks elements, rounded up to whole packs, and leaves out the
+ * remainder of that division if the packs do not take it up (oneRankReduce() in
+ * src/device/onerank.cu; found on an H200).  So there are two calls.
  */
 static ncclResult_t multiply_alone(const struct cohort_comm *c,
                                    const struct op *op,

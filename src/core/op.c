@@ -221,8 +221,9 @@ static bool overlap(const struct cohort_tensor *t, size_t bytes)
 	return send < recv ? recv - send < bytes : send - recv < bytes;
 }
 
-/* True if no kernel that reads elements, and not bytes, reads @memory, or if that is
- * aligned: otherwise the kernel loses its device.  What only moves elements moves bytes. */
+/* True if @memory is aligned to elements of @bytes, or need not be.  A kernel that reduces
+ * faults at other elements, which loses the device; what only moves elements moves
+ * bytes. */
 static bool is_aligned(const struct op *op, const void *memory, size_t bytes)
 {
 	return !kinds[op->kind].reduces ||
@@ -238,7 +239,7 @@ bool op_is_aligned(const struct op *op)
 	                  is_aligned(op, t->recv, bytes));
 }
 
-/* Memory of the host's is copied first. */
+/* Host memory may be anywhere: it is copied first. */
 static int alignment_check(const struct op *op, size_t i, int rank)
 {
 	const struct cohort_tensor *t = &op->tensors[i];
