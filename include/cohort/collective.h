@@ -52,9 +52,8 @@ struct cohort_comm;
  * must be aligned to the element size; otherwise the call returns
  * COHORT_INVALID, because NCCL's kernel would fault, and CUDA would make the
  * device unusable.  A @count of 0 is allowed; buffers are then not looked at.
- * A stream of another device is COHORT_INVALID.  A CUDA runtime before 12.8
- * cannot tell the device of a stream that is being captured: then the native
- * call fails.
+ * A stream of another device is COHORT_INVALID.  The device of a stream that is
+ * being captured cannot be asked: then the native call fails.
  *
  * While a batch is open (cohort_batch_begin()), a call is only checked and kept
  * for cohort_batch_end(): see there.

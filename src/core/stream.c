@@ -22,19 +22,24 @@ static int refuse(const struct cohort_comm *c, const void *stream, int i,
 	                 name, stream, of, c->rank, c->device);
 }
 
+/* False if @stream is being captured: any other question makes the capture invalid. */
+static bool may_ask(const struct platform *p, void *stream)
+{
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+	if (p->has_captures &&
+	    p->cudaStreamIsCapturing(stream, &status) != cudaSuccess)
+		p->cudaGetLastError();
+	return status == cudaStreamCaptureStatusNone;
+}
+
 /* Runtimes before 12.8 cannot be asked; but they do not record an event of one
- * device on a stream of another.  In a capture that would leave the event in
- * it: then the call itself finds out. */
+ * device on a stream of another. */
 static int try_event(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
-	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-	cudaError_t error = cudaSuccess;
+	cudaError_t error = p->cudaEventRecord(c->event, stream);
 
-	if (p->has_captures)
-		error = p->cudaStreamIsCapturing(stream, &status);
-	if (error == cudaSuccess && status == cudaStreamCaptureStatusNone)
-		error = p->cudaEventRecord(c->event, stream);
 	if (error != cudaSuccess)
 		p->cudaGetLastError();
 	return error == cudaErrorInvalidResourceHandle
@@ -48,6 +53,9 @@ static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 	int device = c->device;
 	char of[24];
 
+	/* The call itself finds out. */
+	if (!may_ask(p, stream))
+		return COHORT_OK;
 	if (!platform_has(p, FUNCTION_cudaStreamGetDevice))
 		return try_event(c, stream, i);
 	/* The call itself will report whatever else is wrong with the

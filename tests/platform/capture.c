@@ -653,6 +653,19 @@ Test(capture, becomes_invalid_by_an_unsafe_call)
 	p->cudaEventDestroy(watched);
 }
 
+Test(capture, becomes_invalid_by_the_question_of_which_device_it_is)
+{
+	int device = 77;
+
+	begin();
+	cr_assert_eq(p->cudaStreamGetDevice(stream, &device),
+	             cudaErrorStreamCaptureUnsupported);
+	cr_assert_eq(device, 77);
+	check_end(cudaErrorStreamCaptureInvalidated);
+	cr_assert_eq(p->cudaStreamGetDevice(stream, &device), cudaSuccess);
+	cr_assert_eq(device, 0);
+}
+
 static void callback(cudaStream_t s, cudaError_t status, void *user)
 {
 	(void)s;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
@@ -93,11 +94,14 @@ cudaError_t host_cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
 	return error;
 }
 
+/* In a capture the question makes it invalid. */
 cudaError_t host_cudaStreamGetDevice(cudaStream_t stream, int *device)
 {
 	struct stream *s;
 	cudaError_t error = stream_fact(stream, device, &s);
 
+	if (error == cudaSuccess)
+		error = device_error(capture_permits(s));
 	if (error == cudaSuccess)
 		*device = s->device;
 	return error;
