@@ -71,25 +71,31 @@ static struct range {
 static int range_count;
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Writable memory around @address, as far as it is not among the ranges. */
+/* Writable memory around @address, as far as it is not among the ranges.  Mappings that
+ * follow each other are one: an array may begin in a program's data and go on behind it. */
 static struct range find_mapping_locked(uintptr_t address)
 {
-	struct range r = { 0, 0 };
+	struct range r = { 0, 0 }, m;
 	char line[512], access;
 	FILE *maps = fopen("/proc/self/maps", "r");
 	int i;
 
-	while (maps && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*c%c", &r.begin,
-		           &r.end, &access) != 3 ||
-		    address >= r.end)
+	while (maps && fgets(line, sizeof(line), maps) && r.begin <= address) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*c%c", &m.begin,
+		           &m.end, &access) != 3 ||
+		    access != 'w' || strstr(line, "/dev/"))
 			continue;
-		if (address < r.begin || access != 'w')
-			r.end = r.begin;
-		break;
+		if (m.begin == r.end)
+			r.end = m.end;
+		else if (address < r.end)
+			break;
+		else
+			r = m;
 	}
 	if (maps)
 		fclose(maps);
+	if (address < r.begin || address >= r.end)
+		r.end = r.begin;
 	for (i = 0; i < range_count; i++) {
 		if (ranges[i].end <= address && ranges[i].end > r.begin)
 			r.begin = ranges[i].end;
