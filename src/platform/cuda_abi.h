@@ -41,6 +41,8 @@ static inline bool cuda_error_is_sticky(cudaError_t error)
 	case cudaErrorInvalidPc:
 	case cudaErrorLaunchFailure:
 	case cudaErrorTensorMemoryLeak:
+	case cudaErrorMpsClientTerminated:
+	case cudaErrorExternalDevice:
 		return true;
 	default:
 		return false;
