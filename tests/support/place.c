@@ -267,6 +267,18 @@ static cudaError_t set_memory_async(void *memory, int value, size_t bytes,
 	return real->cudaMemsetAsync(memory, value, bytes, stream);
 }
 
+/* Plain memory is a device's only for the library. */
+static cudaError_t copy_async(void *dst, const void *src, size_t bytes,
+                              enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	if (kind != cudaMemcpyDeviceToDevice)
+		return real->cudaMemcpyAsync(dst, src, bytes, kind, stream);
+	reach(dst, bytes);
+	reach(src, bytes);
+	return real->cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault,
+	                             stream);
+}
+
 /* ---- the platform ----------------------------------------------------- */
 
 static void must(int rc, const char *what)
@@ -306,6 +318,7 @@ static void install_reach(const struct platform *p)
 	reaching.ncclScatter = scatter;
 	reaching.ncclSend = send_to;
 	reaching.ncclRecv = recv_from;
+	reaching.cudaMemcpyAsync = copy_async;
 	reaching.cudaMemset = set_memory;
 	reaching.cudaMemsetAsync = set_memory_async;
 	platform_override(&reaching);
@@ -402,12 +415,14 @@ void place_need_host(const char *what)
 		skip_what(what);
 }
 
+/* GPUs always wait. */
 bool place_has_sync(void)
 {
 	const char *sync = getenv("COHORT_HOST_SYNC");
 
-	return sync &&
-	       (strcmp(sync, "device") == 0 || strcmp(sync, "memory") == 0);
+	return (place_is_real() && place_is_nvidia()) ||
+	       (sync &&
+	        (strcmp(sync, "device") == 0 || strcmp(sync, "memory") == 0));
 }
 
 void place_need_no_sync(const char *why)
