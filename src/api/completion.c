@@ -248,6 +248,8 @@ static int await_stream(struct cohort_comm *c, void *stream)
 		return rc;
 	rc = capture_refuse(p, stream, "after_stream");
 	if (rc == COHORT_OK)
+		rc = capture_refuse(p, c->stream, "after_stream");
+	if (rc == COHORT_OK)
 		rc = native_cuda(p, "cudaEventRecord",
 		                 p->cudaEventRecord(c->event, stream));
 	if (rc == COHORT_OK)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/batch.h"
+#include "core/capture.h"
 #include "core/gate.h"
 #include "core/native.h"
 #include "core/submit.h"
@@ -53,12 +54,16 @@ static int await_former(struct cohort_comm *c, const struct op *op,
 static int prepare(struct cohort_comm *c, const struct op *op)
 {
 	struct device_scope scope;
+	bool captured;
 	int rc;
 
 	rc = comm_enter_on_device(c, false, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = staging_prepare(c, op, op->staged);
+	/* Before memory is looked at, or made. */
+	rc = capture_check(c, 1, op, &captured);
+	if (rc == COHORT_OK)
+		rc = staging_prepare(c, op, op->staged);
 	comm_leave_on_device(c, &scope);
 	return rc;
 }

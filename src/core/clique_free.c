@@ -58,6 +58,7 @@ static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 	bool is_left_in = has_stragglers(c->clique);
+	enum cudaStreamCaptureMode mode;
 	struct device_scope scope;
 
 	if (!c->stream)
@@ -67,6 +68,7 @@ static void comm_release(struct cohort_comm *c)
 		window_memory_end();
 		return;
 	}
+	mode = native_relax(p);
 	if (!c->is_released) {
 		p->cudaFree(c->barrier);
 		list_release(c);
@@ -80,6 +82,7 @@ static void comm_release(struct cohort_comm *c)
 		c->stream = NULL;
 		free_words(c);
 	}
+	native_restore(p, mode);
 	device_leave(&scope);
 	window_memory_end();
 }

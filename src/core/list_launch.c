@@ -142,11 +142,14 @@ static int grow_inside(struct cohort_comm *c, size_t bytes)
 
 static int grow(struct cohort_comm *c, size_t bytes)
 {
+	enum cudaStreamCaptureMode mode;
 	int rc = window_memory_enter(c->clique);
 
 	if (rc != COHORT_OK)
 		return rc;
+	mode = native_relax(c->clique->platform);
 	rc = grow_inside(c, bytes);
+	native_restore(c->clique->platform, mode);
 	window_memory_end();
 	return rc;
 }

@@ -47,13 +47,24 @@ int native_kind(cudaError_t error)
 	                                   : COHORT_VERDICT_CUDA_ERROR;
 }
 
-cudaError_t native_thread(const struct platform *p, int device)
+enum cudaStreamCaptureMode native_relax(const struct platform *p)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-	cudaError_t error = p->cudaSetDevice(device);
 
 	p->cudaThreadExchangeStreamCaptureMode(&mode);
-	return error;
+	return mode;
+}
+
+void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode)
+{
+	p->cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+cudaError_t native_thread(const struct platform *p, int device)
+{
+	/* First: to set the device may make its context. */
+	native_relax(p);
+	return p->cudaSetDevice(device);
 }
 
 /* True also where the driver cannot be asked. */

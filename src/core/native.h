@@ -35,6 +35,15 @@ static inline bool native_is_exit(cudaError_t error)
  * call of NCCL's. */
 int native_kind(cudaError_t error);
 
+/*
+ * native_relax   - let this thread of the program's allocate, free and make streams while
+ *                  any thread captures: what the library has of its own is in no
+ *                  capture, and breaks none.  Returns the mode that the thread had
+ * native_restore - back to that mode
+ */
+enum cudaStreamCaptureMode native_relax(const struct platform *p);
+void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode);
+
 /* Prepare a thread of the library's for @device: its calls make no context on
  * another device and break no capture of the program's, on any stream.  Before
  * its first native call.  Returns what cudaSetDevice() answers. */

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/type.h"
 #include "core/clique.h"
+#include "core/native.h"
 #include "core/window.h"
 
 /* Bytes of a chunk on the device.  To launch the copies and the collective of a
@@ -284,6 +285,7 @@ static bool has_room(const struct staging *g, const struct room *room)
  * free it would wait for the device. */
 static int make_room(struct cohort_comm *c, const struct room *room)
 {
+	enum cudaStreamCaptureMode mode;
 	int rc = COHORT_OK;
 
 	if (has_room(&c->staging, room))
@@ -291,12 +293,14 @@ static int make_room(struct cohort_comm *c, const struct room *room)
 	rc = window_memory_enter(c->clique);
 	if (rc != COHORT_OK)
 		return rc;
+	mode = native_relax(c->clique->platform);
 	if (room->in_order)
 		rc = make_order(c);
 	if (rc == COHORT_OK)
 		rc = grow_memory(c, room->bytes);
 	if (rc == COHORT_OK)
 		rc = grow_ring(c, room->slot_bytes);
+	native_restore(c->clique->platform, mode);
 	window_memory_end();
 	return rc;
 }

@@ -52,6 +52,7 @@ void reducer_free_host(struct cohort_reducer *r)
 static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 {
 	const struct platform *p = r->comm->clique->platform;
+	enum cudaStreamCaptureMode mode;
 	struct device_scope scope;
 	int rc;
 
@@ -60,7 +61,9 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 		return rc;
 	/* Inside the gate, which launches a call that a caller has left. */
 	window_memory_begin();
+	mode = native_relax(p);
 	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
+	native_restore(p, mode);
 	window_memory_end();
 	comm_leave_on_device(r->comm, &scope);
 	return rc;
@@ -69,6 +72,7 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 static int free_pinned(struct cohort_reducer *r)
 {
 	const struct platform *p = r->comm->clique->platform;
+	enum cudaStreamCaptureMode mode;
 	struct device_scope scope;
 	int rc;
 
@@ -78,7 +82,9 @@ static int free_pinned(struct cohort_reducer *r)
 	if (rc != COHORT_OK)
 		return rc;
 	window_memory_begin();
+	mode = native_relax(p);
 	rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(r->host.memory));
+	native_restore(p, mode);
 	window_memory_end();
 	comm_leave_on_device(r->comm, &scope);
 	if (rc == COHORT_OK)

@@ -78,7 +78,7 @@ TestSuite(capture, .init = set_up, .timeout = 60);
 
 static void begin(cudaStream_t stream)
 {
-	cr_assert_eq(graphs.begin(stream, cudaStreamCaptureModeRelaxed),
+	cr_assert_eq(graphs.begin(stream, cudaStreamCaptureModeGlobal),
 	             cudaSuccess);
 }
 
@@ -118,6 +118,11 @@ Test(capture, refuses_a_call_and_goes_on)
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
 	begin(own_stream(0));
+	/* Without staging memory so far. */
+	refused(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
+	                               COHORT_SUM, RANKS_SOON),
+	        "all_reduce_host: the communicator's own stream is being "
+	        "captured");
 	refused(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
 	                          COHORT_SUM, own_stream(0), &ticket),
 	        "all_reduce: the stream is being captured");
@@ -126,6 +131,7 @@ Test(capture, refuses_a_call_and_goes_on)
 	refused(cohort_copy(comms[0], &value, &value, 4, own_stream(0)),
 	        "copy");
 	refused(cohort_after_stream(comms[0], own_stream(0)), "after_stream");
+	refused(cohort_after_stream(comms[0], NULL), "after_stream");
 	refused(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
 	                               COHORT_SUM, COHORT_FOREVER),
 	        "all_reduce_host: the communicator's own stream is being "
@@ -141,6 +147,46 @@ Test(capture, refuses_a_call_and_goes_on)
 }
 
 /* A graph cannot wait for a ticket, whether the ticket is done or not. */
+/* Sum in host memory, and a list: both make memory at their first call. */
+static int sum_with_new_memory(struct cohort_comm *comm, void *unused)
+{
+	static int32_t data[2][2][64];
+	int32_t(*mine)[64] = data[cohort_comm_rank(comm)];
+	const struct cohort_tensor list[] = {
+		{ mine[0], mine[0], 64, COHORT_I32 },
+		{ mine[1], mine[1], 64, COHORT_I32 },
+	};
+	int32_t value = 1;
+	uint64_t ticket;
+
+	(void)unused;
+	ranks_must(cohort_all_reduce_host(comm, &value, 1, COHORT_I32,
+	                                  COHORT_SUM, RANKS_SOON),
+	           "all_reduce_host");
+	ranks_must(cohort_all_reduce_many(comm, list, 2, COHORT_SUM,
+	                                  cohort_comm_stream(comm), &ticket),
+	           "all_reduce_many");
+	ranks_must(cohort_wait(comm, ticket, RANKS_SOON), "wait");
+	return value != cohort_comm_size(comm);
+}
+
+Test(capture, of_another_thread_is_not_broken_by_memory_that_a_call_makes)
+{
+	cudaStream_t other;
+
+	o.many = COHORT_MANY_FLAT;
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(table.cudaStreamCreateWithFlags(&other,
+	                                             cudaStreamNonBlocking),
+	             cudaSuccess);
+	begin(other);
+	cr_assert_eq(cohort_group_run(group, sum_with_new_memory, NULL, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(graphs.destroy(end(other)), cudaSuccess);
+	close_group();
+	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
+}
+
 Test(capture, cannot_wait_for_a_ticket)
 {
 	int32_t values[RANKS] = { 1, 2 };
