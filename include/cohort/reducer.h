@@ -274,7 +274,8 @@ COHORT_API int cohort_reducer_free(struct cohort_reducer *reducer);
  * @stream: where gradients are computed: each bucket is launched behind what
  *          this stream has by then.  The communicator's own stream
  *          (cohort_comm_stream()) means that threads of the host compute them,
- *          and that there is nothing to wait for
+ *          and that there is nothing to wait for.  With options.helpers_launch
+ *          not cudaStreamPerThread, which is another one in each thread
  * @weight: 0 or more: the samples of this rank's batch, say.  The gradients of
  *          a rank with weight 0 are zeroed, whatever is in them.  If all
  *          weights are 0, finish answers COHORT_SKIP, and the gradients are as

@@ -70,6 +70,13 @@ static int send_weight(struct cohort_reducer *r)
 	                       : rc;
 }
 
+/* A bound communicator takes calls of its owner alone. */
+static bool may_helpers_launch(const struct cohort_reducer *r)
+{
+	return r->options.helpers_launch &&
+	       !atomic_load_explicit(&r->comm->owner, memory_order_relaxed);
+}
+
 static void prepare(struct cohort_reducer *r)
 {
 	size_t b;
@@ -91,9 +98,7 @@ static void prepare(struct cohort_reducer *r)
 	atomic_store_explicit(&r->newest, 0, memory_order_relaxed);
 	r->factor = 1.0;
 	r->owner = owner_self();
-	r->helpers_launch =
-		r->options.helpers_launch &&
-		!atomic_load_explicit(&r->comm->owner, memory_order_relaxed);
+	r->helpers_launch = may_helpers_launch(r);
 }
 
 /* Begin the step that the fields of @r describe. */
@@ -114,10 +119,24 @@ static int begin(struct cohort_reducer *r)
 	return COHORT_OK;
 }
 
+/* That handle is another stream in each thread that launches behind it. */
+static int check_per_thread(const struct cohort_reducer *r, const void *stream)
+{
+	if (stream != (const void *)cudaStreamPerThread ||
+	    !may_helpers_launch(r))
+		return COHORT_OK;
+	return error_set(COHORT_INVALID,
+	                 "stream is cudaStreamPerThread, but "
+	                 "options.helpers_launch has other threads launch "
+	                 "behind it, too");
+}
+
 static int begin_step(struct cohort_reducer *r, double weight, void *stream)
 {
 	int rc = reducer_check_begin(r, false);
 
+	if (rc == COHORT_OK)
+		rc = check_per_thread(r, stream);
 	if (rc == COHORT_OK)
 		rc = stream_check_outside(r->comm, stream);
 	if (rc != COHORT_OK)

@@ -348,6 +348,26 @@ Test(reducer, helpers_mark_for_a_bound_owner)
 	expect_run(2, helped, &m);
 }
 
+Test(reducer, helpers_do_not_launch_behind_streams_of_their_own)
+{
+	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
+	struct cohort_reducer_options o;
+	struct cohort_reducer *r;
+	struct cohort_comm *comm;
+	struct cohort_group *group = ranks_split(1, NULL, &comm);
+
+	cohort_reducer_options_init(&o);
+	o.helpers_launch = 1;
+	cr_assert_eq(cohort_reducer_create(comm, &p, 1, &o, &r), COHORT_OK);
+	expect(cohort_reducer_begin(r, cudaStreamPerThread), COHORT_INVALID,
+	       "stream is cudaStreamPerThread, but options.helpers_launch");
+	cr_assert_eq(cohort_reducer_begin(r, NULL), COHORT_OK);
+	cr_assert_eq(cohort_reducer_ready(r, 0), COHORT_OK);
+	cr_assert_eq(cohort_reducer_finish(r, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 Test(reducer, helpers_launch_where_they_may)
 {
 	struct model m = model_of(2);
