@@ -62,9 +62,11 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode)
 
 cudaError_t native_thread(const struct platform *p, int device)
 {
-	/* First: to set the device may make its context. */
+	/* First, or the other call might make a context on device 0. */
+	cudaError_t error = p->cudaSetDevice(device);
+
 	native_relax(p);
-	return p->cudaSetDevice(device);
+	return error;
 }
 
 /* True also where the driver cannot be asked. */
