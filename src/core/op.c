@@ -385,14 +385,11 @@ _Static_assert(FEW <= PTRDIFF_MAX / COHORT_MAX_RANKS / 16, "of any type");
 static bool is_usual(const struct op *op, int size)
 {
 	const struct cohort_tensor *t = op->tensors;
-	size_t bytes;
 
-	if (op->kind > OP_SCATTER || op->n != 1 || !t)
-		return false;
-	bytes = type_size(t->type);
-	return bytes && t->send && t->recv && t->count <= FEW &&
-	       !(((uintptr_t)t->send | (uintptr_t)t->recv) & (bytes - 1)) &&
-	       op->redop >= COHORT_SUM && op->root >= 0 && op->root < size;
+	return op->kind <= OP_SCATTER && op->n == 1 && t && t->send &&
+	       t->recv && t->count <= FEW && type_size(t->type) &&
+	       op_is_aligned(op) && op->redop >= COHORT_SUM && op->root >= 0 &&
+	       op->root < size;
 }
 
 int op_check(const struct op *op, int rank, int size)

@@ -47,17 +47,15 @@ static cudaError_t query_event(const struct cohort_comm *c)
 	return error;
 }
 
-/* True if nothing runs on the device any more: it answers every query with the
- * error that it was lost to.  What was in flight there is never marked as done. */
-static bool is_lost(const struct cohort_comm *c)
+/* True if nothing runs on the device any more, because it is lost: it answers every query
+ * with that error, and what was in flight there is never marked as done.  Or, with
+ * @by_event, if the event tells that what has no mark is done. */
+static bool is_over(const struct cohort_comm *c, bool by_event)
 {
-	return cuda_error_is_sticky(query_event(c));
-}
+	const cudaError_t error = query_event(c);
 
-/* True if what has no mark is done, as the event tells. */
-static bool event_is_done(const struct cohort_comm *c)
-{
-	return c->unmarked_event && query_event(c) == cudaSuccess;
+	return cuda_error_is_sticky(error) ||
+	       (by_event && error == cudaSuccess);
 }
 
 /* True if nobody is inside @c and nothing of it is in flight. */
@@ -74,9 +72,9 @@ static bool is_quiet(struct cohort_comm *c)
 		if (comm_ticket_done(c, ticket))
 			continue;
 		comm_ticket_help(c, ticket, 0);
-		return is_lost(c);
+		return is_over(c, false);
 	}
-	return !c->unmarked || event_is_done(c) || is_lost(c);
+	return !c->unmarked || is_over(c, c->unmarked_event);
 }
 
 /* Wait until the prober is out; false if the clique became WEDGED.  A prober

@@ -146,7 +146,6 @@ Test(capture, refuses_a_call_and_goes_on)
 	close_group();
 }
 
-/* A graph cannot wait for a ticket, whether the ticket is done or not. */
 /* Sum in host memory, and a list: both make memory at their first call. */
 static int sum_with_new_memory(struct cohort_comm *comm, void *unused)
 {
@@ -187,6 +186,7 @@ Test(capture, of_another_thread_is_not_broken_by_memory_that_a_call_makes)
 	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
+/* A graph cannot wait for a ticket, whether the ticket is done or not. */
 Test(capture, cannot_wait_for_a_ticket)
 {
 	int32_t values[RANKS] = { 1, 2 };
