@@ -24,7 +24,7 @@
 # TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 3 if
 # unset, because most of them wait more than they compute.
 #
-# Each failed test is named once more at the end.  The last line is always
+# Each failed test is named once more at the end, with why it failed.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
@@ -78,10 +78,23 @@ show_output() {
 		tail -n 200 | sed 's/^/    /'
 }
 
-# failures COMMAND - its failed tests, or the command if the output names none
+# failures COMMAND - its failed tests, each with why, or the command if it names none
 failures() {
-	sed -nE 's/^\[FAIL\] ([^ ]+::[^ :]+).*/\1/p' "$output" | sort -u |
-		while read -r test; do echo "$test in $1"; done | grep . || echo "$1"
+	awk -v command="$1" '
+		/^\[RUN \]/ { why = "" }
+		/^\[----\]/ {
+			sub(/^\[----\] */, "")
+			if ($0 != "")
+				why = why (why == "" ? "" : " ") $0
+		}
+		/^\[FAIL\] [^ ]+::[^ ]+:/ {
+			test = substr($2, 1, length($2) - 1)
+			sub(/^\[FAIL\] [^ ]+ *(\([0-9.]+s\))?/, "")
+			print test " in " command ": " substr($0 " " why, 1, 300)
+		}' "$output" | sed 's/:  */: /; s/[: ]*$//' | sort -u |
+		grep . || echo "$1"
+	sed -n "s,^SUMMARY: ,$1: ,p" "$scratch"/report* "$output" 2>/dev/null |
+		cut -c 1-300 | sort -u
 }
 
 show_reports() {
