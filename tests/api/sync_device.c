@@ -246,8 +246,17 @@ static void *first_rank(void *user)
 	return NULL;
 }
 
+static bool has_ended(const struct scene *s)
+{
+	struct cohort_cause cause;
+
+	ranks_must(cohort_group_cause(s->group, &cause), "cause");
+	return cause.status != COHORT_OK;
+}
+
 /*
- * Ranks that launch ahead: rank 0's kernel is on its device.  Together: rank 0
+ * Ranks that launch ahead: rank 0's kernel is on its device, or was until the
+ * watchdog ended it, if this thread could not run for so long.  Together: rank 0
  * is in its call.
  */
 static void await_first(const struct scene *s)
@@ -257,7 +266,8 @@ static void await_first(const struct scene *s)
 	if (s->launch == COHORT_LAUNCH_TOGETHER)
 		native_await_sleep(s->first);
 	else
-		while (s->p->cudaStreamQuery(stream) != cudaErrorNotReady)
+		while (s->p->cudaStreamQuery(stream) != cudaErrorNotReady &&
+		       !has_ended(s))
 			sched_yield();
 }
 
