@@ -18,9 +18,9 @@ public_headers  := $(notdir $(call sorted,include/cohort/*.h))
 unit_sources     := $(call sorted,tests/unit/*.c)
 api_sources      := $(call sorted,tests/api/*.c)
 platform_sources := $(call sorted,tests/platform/*.c)
-# Linked into each suite: these need Criterion, and the rest of their folder does not.
-skip_sources     := tests/support/doomed.c tests/support/skip.c
-support_sources  := $(filter-out $(skip_sources),$(call sorted,tests/support/*.c))
+# Linked into each suite: these are for Criterion, and the rest of their folder is not.
+suite_support    := $(patsubst %,tests/support/%.c,certificates doomed skip)
+support_sources  := $(filter-out $(suite_support),$(call sorted,tests/support/*.c))
 replay_sources   := tests/fuzz/replay.c
 mutate_sources   := tests/fuzz/mutate.c
 fuzz_sources     := $(filter-out $(replay_sources) $(mutate_sources),\
@@ -44,7 +44,7 @@ library_objects := $(call objects,$(library_sources))
 kernel_objects  := $(call objects,$(kernel_sources))
 command_objects := $(call objects,$(command_sources))
 suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
-                     $(platform_sources) $(skip_sources))
+                     $(platform_sources) $(suite_support))
 support_objects := $(call objects,$(support_sources))
 fuzz_objects    := $(call objects,$(fuzz_sources))
 replay_objects  := $(call objects,$(replay_sources))

@@ -209,9 +209,10 @@ $(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
            src/cli/common/progress.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
-# Stacks must show the functions of these programs by name.
-$(unit) $(api) $(tests)/stress/stack: link += -rdynamic
-$(unit) $(api) $(platform): $(call objects,$(skip_sources)) \
+# Stacks must show the functions of these programs by name, and the suites' replacement for
+# a function of Mbed TLS must be found.
+$(unit) $(api) $(platform) $(tests)/stress/stack: link += -rdynamic
+$(unit) $(api) $(platform): $(call objects,$(suite_support)) \
                             $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
@@ -305,7 +306,7 @@ $(bench): %: %.o $(bench_objects) $(whole)
 
 sources := $(library_sources) $(command_sources) $(drop_in_sources) $(nvidia_sources) \
   $(kernel_sources) $(unit_sources) \
-  $(api_sources) $(platform_sources) $(skip_sources) $(support_sources) \
+  $(api_sources) $(platform_sources) $(suite_support) $(support_sources) \
   $(fuzz_sources) $(replay_sources) $(mutate_sources) \
   $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(races) $(gpu) $(soak) $(bench)) \
   tests/gpu/shared/nccl.c tests/gpu/shared/cudart.c \
