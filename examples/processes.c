@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 {
 	const struct cohort_bootstrap bootstrap = {
 		.size = sizeof(bootstrap),
-		.kind = COHORT_BOOTSTRAP_ENV,
+		.kind = COHORT_BOOTSTRAP_AUTO,
 	};
 	int n = argc > 1 ? atoi(argv[1]) : 1;
 	struct run run = { .dies = argc > 2 && strcmp(argv[2], "die") == 0 };

@@ -41,8 +41,9 @@
  * for a rank of another process, and that one for such a call in turn.  So while
  * several groups or splits are at work at once, make no such call.
  *
- * Shown on NVIDIA's NCCL with simulated devices and three processes; not yet on a
- * GPU, nor between machines.
+ * Shown on NVIDIA's NCCL: with three processes on one GPU, and on simulated devices
+ * with three processes of one machine, and between namespaces of one machine that
+ * stand for machines.  Not yet between machines.
  */
 
 #include <stddef.h>
@@ -80,6 +81,28 @@ enum cohort_bootstrap_kind {
 	 * the same order in all processes.
 	 */
 	COHORT_BOOTSTRAP_ENV = 2,
+
+	/*
+	 * Through the launcher's PMIx server, on any number of machines: mpirun,
+	 * srun --mpi=pmix.  The processes are those of the launcher's job.
+	 * libpmix.so.2 is opened at run time (COHORT_NO_LIBRARY).
+	 *
+	 * The first group makes the process a client of the server, which it
+	 * stays until exit(): to the launcher, a process that ends by _exit() has
+	 * failed.  A process that ends as soon as it has opened a group may be
+	 * missing in that opening on other machines.  The server keeps some
+	 * 6 KiB for each process and opening until the job ends.
+	 *
+	 * Groups of one name are opened one after the other (COHORT_STATE), in
+	 * the same order in all processes.  Where some have given up an opening
+	 * to which others come later, those get COHORT_SYSTEM, "has left", and
+	 * open the group again.
+	 */
+	COHORT_BOOTSTRAP_PMIX = 3,
+
+	/* PMIX if the environment tells of a PMIx server, and either of other
+	 * machines or nothing that ENV reads; otherwise ENV. */
+	COHORT_BOOTSTRAP_AUTO = 4,
 };
 
 /*

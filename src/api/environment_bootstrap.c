@@ -10,7 +10,7 @@
  * half that is still being read.
  */
 
-#include "api/environment_bootstrap.h"
+#include "api/own_bootstrap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -516,41 +516,6 @@ static int create(struct environment_bootstrap *e, const char *name,
 	return rc;
 }
 
-int environment_bootstrap_create(const char *name, size_t bytes,
-                                 struct cohort_bootstrap *table,
-                                 struct environment_bootstrap **out)
-{
-	struct environment_bootstrap *e = calloc(1, sizeof(*e));
-	int rc;
-
-	if (!e)
-		return error_set(COHORT_NO_MEMORY, "no memory for a group");
-	e->file = -1;
-	e->gone = -1;
-	rc = create(e, name, bytes);
-	if (rc != COHORT_OK) {
-		environment_bootstrap_free(e);
-		return rc;
-	}
-	table->process = e->process;
-	table->processes = e->processes;
-	table->allgather = gather;
-	table->req_test = test;
-	table->req_free = release;
-	table->info = e;
-	*out = e;
-	return COHORT_OK;
-}
-
-void environment_bootstrap_free(struct environment_bootstrap *e)
-{
-	if (!e)
-		return;
-	leave(e);
-	unlist(e);
-	free(e);
-}
-
 void bootstrap_add_absent(const uint64_t *came, int n, struct text *t)
 {
 	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
@@ -568,14 +533,12 @@ void bootstrap_add_absent(const uint64_t *came, int n, struct text *t)
 	text_add(t, count > 1 ? " have not come" : " has not come");
 }
 
-void environment_bootstrap_explain(const struct environment_bootstrap *e,
-                                   struct text *t)
+static void explain(const void *info, struct text *t)
 {
+	const struct environment_bootstrap *e = info;
 	uint64_t came[COHORT_RANK_WORDS] = { 0 };
 	int i;
 
-	if (!e)
-		return;
 	if (e->gone >= 0) {
 		text_add(t, "; process %d (pid %llu) has ended, or has left",
 		         e->gone,
@@ -587,4 +550,48 @@ void environment_bootstrap_explain(const struct environment_bootstrap *e,
 		if (has_come(e, i))
 			rank_set_add(came, i);
 	bootstrap_add_absent(came, e->processes, t);
+}
+
+static void end(void *info)
+{
+	struct environment_bootstrap *e = info;
+
+	leave(e);
+	unlist(e);
+	free(e);
+}
+
+bool environment_bootstrap_suits(void)
+{
+	struct environment_bootstrap e;
+	const struct launcher *l = find_launcher();
+
+	return l && read_environment(&e, l) != COHORT_UNSUPPORTED;
+}
+
+int environment_bootstrap_create(const char *name, size_t bytes,
+                                 struct cohort_bootstrap *table,
+                                 const struct own_bootstrap **own)
+{
+	static const struct own_bootstrap functions = { explain, end };
+	struct environment_bootstrap *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return error_set(COHORT_NO_MEMORY, "no memory for a group");
+	e->file = -1;
+	e->gone = -1;
+	rc = create(e, name, bytes);
+	if (rc != COHORT_OK) {
+		end(e);
+		return rc;
+	}
+	table->process = e->process;
+	table->processes = e->processes;
+	table->allgather = gather;
+	table->req_test = test;
+	table->req_free = release;
+	table->info = e;
+	*own = &functions;
+	return COHORT_OK;
 }

@@ -248,6 +248,7 @@ int cohort_group_open(const int *devices, int n,
 	}
 	if (rc == COHORT_OK && g->options.bootstrap)
 		rc = processes_create(g->options.bootstrap, g->options.name,
+		                      g->options.deadlines.init_ns,
 		                      &g->processes);
 	g->options.bootstrap = NULL; /* the caller's */
 	if (rc == COHORT_OK)

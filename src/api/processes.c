@@ -10,7 +10,7 @@
 
 #include <cohort/bootstrap.h>
 
-#include "api/environment_bootstrap.h"
+#include "api/own_bootstrap.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/process.h"
@@ -34,8 +34,7 @@ struct facts {
 
 struct processes {
 	struct cohort_bootstrap table;
-	struct environment_bootstrap
-		*environment; /* whose table it is, or NULL */
+	const struct own_bootstrap *own; /* NULL: the program's table */
 
 	/* The processes of this machine. */
 	struct peers *peers;
@@ -88,9 +87,35 @@ static int table_check(const struct cohort_bootstrap *t)
 	return COHORT_OK;
 }
 
-/* Read the caller's table, or have the environment's made. */
+/* Have the library make the table, of the kind that the caller wants. */
+static int make_table(struct processes *p, const char *name,
+                      uint64_t timeout_ns)
+{
+	const size_t bytes = sizeof(struct process_record);
+	int kind = p->table.kind;
+
+	if (kind == COHORT_BOOTSTRAP_AUTO)
+		kind = !environment_bootstrap_suits() && pmix_bootstrap_suits()
+		               ? COHORT_BOOTSTRAP_PMIX
+		               : COHORT_BOOTSTRAP_ENV;
+	switch (kind) {
+	case COHORT_BOOTSTRAP_ENV:
+		return environment_bootstrap_create(name, bytes, &p->table,
+		                                    &p->own);
+	case COHORT_BOOTSTRAP_PMIX:
+		return pmix_bootstrap_create(name, bytes, timeout_ns, &p->table,
+		                             &p->own);
+	default:
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->kind is %d, not an enum "
+		                 "cohort_bootstrap_kind",
+		                 kind);
+	}
+}
+
+/* Read the caller's table, or have one made. */
 static int read_table(struct processes *p, const struct cohort_bootstrap *given,
-                      const char *name)
+                      const char *name, uint64_t timeout_ns)
 {
 	const size_t least = offsetof(struct cohort_bootstrap, process);
 	int rc = sized_check("bootstrap", given->size, least,
@@ -103,34 +128,33 @@ static int read_table(struct processes *p, const struct cohort_bootstrap *given,
 		return rc;
 	memcpy(&p->table, given,
 	       given->size < sizeof(p->table) ? given->size : sizeof(p->table));
-	if (p->table.kind == COHORT_BOOTSTRAP_ENV)
-		return environment_bootstrap_create(
-			name, sizeof(struct process_record), &p->table,
-			&p->environment);
-	if (p->table.kind != COHORT_BOOTSTRAP_TABLE)
-		return error_set(COHORT_INVALID,
-		                 "bootstrap->kind is %d, not an enum "
-		                 "cohort_bootstrap_kind",
-		                 p->table.kind);
-	return table_check(&p->table);
+	return p->table.kind == COHORT_BOOTSTRAP_TABLE
+	               ? table_check(&p->table)
+	               : make_table(p, name, timeout_ns);
+}
+
+static void leave_table(struct processes *p)
+{
+	if (p->own)
+		p->own->free(p->table.info);
 }
 
 int processes_create(const struct cohort_bootstrap *given, const char *name,
-                     struct processes **out)
+                     uint64_t timeout_ns, struct processes **out)
 {
 	struct processes *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
-	rc = read_table(p, given, name);
+	rc = read_table(p, given, name, timeout_ns);
 	if (rc == COHORT_OK)
 		rc = peers_create(p->table.process, p->table.processes, name,
 		                  &p->address, &p->peers);
 	if (rc == COHORT_OK) {
 		*out = p;
 	} else {
-		environment_bootstrap_free(p->environment);
+		leave_table(p);
 		free(p);
 	}
 	return rc;
@@ -148,7 +172,7 @@ void processes_free(struct processes *p)
 		free(f);
 	}
 	free(p->next);
-	environment_bootstrap_free(p->environment);
+	leave_table(p);
 	free(p);
 }
 
@@ -170,7 +194,7 @@ static int await_request(const struct cohort_bootstrap *t, void *request,
 }
 
 /* Why the processes have not met: @what, and which have not come, by @came, or, if that is
- * NULL, as far as the environment's bootstrap knows. */
+ * NULL, as far as the library's own bootstrap knows. */
 static int explain(const struct processes *p, const uint64_t *came, int status,
                    const char *what)
 {
@@ -179,8 +203,8 @@ static int explain(const struct processes *p, const uint64_t *came, int status,
 
 	if (came)
 		bootstrap_add_absent(came, p->table.processes, &t);
-	else
-		environment_bootstrap_explain(p->environment, &t);
+	else if (p->own)
+		p->own->explain(p->table.info, &t);
 	return error_set(status, "process %d of %d %s%s", p->table.process,
 	                 p->table.processes, what, why);
 }
@@ -300,7 +324,7 @@ static int exchange(struct processes *p, enum purpose purpose,
 	p->is_broken = rc != COHORT_OK;
 	if (rc == COHORT_OK)
 		*out = e;
-	else if (rc == COHORT_INIT_TIMEOUT && !p->environment && !p->by_peers)
+	else if (rc == COHORT_INIT_TIMEOUT && !p->own && !p->by_peers)
 		keep(e);
 	else
 		free(e);

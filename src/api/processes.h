@@ -56,10 +56,12 @@ struct process_part {
 	uint64_t lost[COHORT_RANK_WORDS]; /* all that any process has named */
 };
 
-/* Check @given, and begin to look for the others.  @name: the group's.
- * COHORT_INVALID, COHORT_NO_MEMORY, COHORT_SYSTEM, COHORT_UNSUPPORTED. */
+/* Check @given, and begin to look for the others.  @name: the group's.  Waits for a
+ * PMIx server up to @timeout_ns.  COHORT_INVALID, COHORT_INIT_TIMEOUT,
+ * COHORT_NO_LIBRARY, COHORT_NO_MEMORY, COHORT_STATE, COHORT_SYSTEM,
+ * COHORT_UNSUPPORTED. */
 int processes_create(const struct cohort_bootstrap *given, const char *name,
-                     struct processes **out);
+                     uint64_t timeout_ns, struct processes **out);
 void processes_free(struct processes *p);
 
 /*

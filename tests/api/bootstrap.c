@@ -805,6 +805,11 @@ Test(bootstrap, bad_tables_are_refused)
 	t = good;
 	t.kind = COHORT_BOOTSTRAP_ENV;
 	expect(refused(&t), COHORT_INVALID, "no launcher has set");
+	t.kind = COHORT_BOOTSTRAP_AUTO;
+	expect(refused(&t), COHORT_INVALID, "no launcher has set");
+	t.kind = COHORT_BOOTSTRAP_PMIX;
+	expect(refused(&t), COHORT_INVALID,
+	       "PMIX_NAMESPACE and PMIX_RANK are not set");
 }
 
 Test(bootstrap, ranks_that_join_take_none)

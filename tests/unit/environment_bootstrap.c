@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/environment_bootstrap.h"
+#include "api/own_bootstrap.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -43,22 +43,22 @@ static void be(int process, int processes)
 }
 
 static struct cohort_bootstrap table;
+static const struct own_bootstrap *own;
 
-static struct environment_bootstrap *enter(int process, int processes)
+/* The table's info. */
+static void *enter(int process, int processes)
 {
-	struct environment_bootstrap *e = NULL;
-
 	be(process, processes);
-	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table, &e),
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table,
+	                                          &own),
 	             COHORT_OK, "%s", cohort_last_error());
-	return e;
+	return table.info;
 }
 
 static void refused(int rc, const char *in_text)
 {
-	struct environment_bootstrap *e;
-
-	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table, &e),
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table,
+	                                          &own),
 	             rc, "%s", cohort_last_error());
 	cr_assert_not_null(strstr(cohort_last_error(), in_text), "\"%s\"",
 	                   cohort_last_error());
@@ -75,14 +75,14 @@ static void await_step(int step)
 }
 
 /* Gather one number; returns what the last test has answered. */
-static int gather(int own, int *all)
+static int gather(int number, int *all)
 {
 	const uint64_t deadline = clock_deadline(SOON);
 	struct backoff b = BACKOFF;
 	void *request;
 	int answer;
 
-	cr_assert_eq(table.allgather(&own, all, sizeof(own), table.info,
+	cr_assert_eq(table.allgather(&number, all, sizeof(number), table.info,
 	                             &request),
 	             0);
 	while ((answer = table.req_test(request)) == 1 &&
@@ -97,7 +97,7 @@ static char file[64];
 
 static void find_file(void)
 {
-	struct environment_bootstrap *e = enter(0, 1);
+	void *e = enter(0, 1);
 	char link[64];
 	ssize_t n;
 	int fd;
@@ -108,7 +108,7 @@ static void find_file(void)
 		file[n > 0 ? n : 0] = '\0';
 	}
 	cr_assert_not_null(strstr(file, "/dev/shm/cohort-"));
-	environment_bootstrap_free(e);
+	own->free(e);
 }
 
 static bool is_there(void)
@@ -140,7 +140,7 @@ TestSuite(environment_bootstrap, .init = set_up, .timeout = 60);
 /* What each process does: 0 if all is right. */
 static int gather_three_times(int process)
 {
-	struct environment_bootstrap *e = enter(process, 3);
+	void *e = enter(process, 3);
 	int all[3], round, i, wrong = 0;
 
 	for (round = 0; round < 3; round++) {
@@ -148,7 +148,7 @@ static int gather_three_times(int process)
 		for (i = 0; i < 3; i++)
 			wrong |= all[i] != 10 * round + i;
 	}
-	environment_bootstrap_free(e);
+	own->free(e);
 	return wrong;
 }
 
@@ -184,7 +184,7 @@ Test(environment_bootstrap, gathers_from_every_process)
 
 static int open_two_groups(int process)
 {
-	struct environment_bootstrap *first = enter(process, 2), *second;
+	void *first = enter(process, 2), *second;
 	struct cohort_bootstrap table_of_first = table;
 	int all[2], wrong;
 
@@ -193,8 +193,8 @@ static int open_two_groups(int process)
 	wrong |= gather(7 + process, all) != 0 || all[0] != 7 || all[1] != 8;
 	table = table_of_first;
 	wrong |= gather(process, all) != 0 || all[0] != 0 || all[1] != 1;
-	environment_bootstrap_free(first);
-	environment_bootstrap_free(second);
+	own->free(first);
+	own->free(second);
 	return wrong;
 }
 
@@ -208,27 +208,26 @@ Test(environment_bootstrap, tells_groups_of_one_name_apart_by_their_order)
 
 /* ---- processes that do not come ---------------------------------------- */
 
-static void expect_reason(const struct environment_bootstrap *e,
-                          const char *reason)
+static void expect_reason(const void *e, const char *reason)
 {
 	char text[256] = "";
 
-	environment_bootstrap_explain(e, &(struct text){ text, sizeof(text) });
+	own->explain(e, &(struct text){ text, sizeof(text) });
 	cr_assert_str_eq(text, reason);
 }
 
 Test(environment_bootstrap, names_who_has_not_come)
 {
-	struct environment_bootstrap *e = enter(2, 4);
-	int own = 1, all[4];
+	void *e = enter(2, 4);
+	int number = 1, all[4];
 	void *request;
 
-	cr_assert_eq(table.allgather(&own, all, sizeof(own), table.info,
+	cr_assert_eq(table.allgather(&number, all, sizeof(number), table.info,
 	                             &request),
 	             0);
 	cr_assert_eq(table.req_test(request), 1);
 	expect_reason(e, "; processes 0-1, 3 have not come");
-	environment_bootstrap_free(e);
+	own->free(e);
 	cr_assert(!is_there(), "a file is left");
 }
 
@@ -243,7 +242,7 @@ static int come_and_wait(int process)
 Test(environment_bootstrap, names_a_process_that_has_ended)
 {
 	pid_t child = start(come_and_wait, 1);
-	struct environment_bootstrap *e = enter(0, 2);
+	void *e = enter(0, 2);
 	char reason[64];
 	int all[2];
 
@@ -253,7 +252,7 @@ Test(environment_bootstrap, names_a_process_that_has_ended)
 	snprintf(reason, sizeof(reason),
 	         "; process 1 (pid %d) has ended, or has left", (int)child);
 	expect_reason(e, reason);
-	environment_bootstrap_free(e);
+	own->free(e);
 	cr_assert(!is_there(), "a file is left");
 }
 
@@ -275,11 +274,11 @@ Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
 
 static int tell_and_wait(int process)
 {
-	int own = 111, all[2];
+	int number = 111, all[2];
 	void *request;
 
 	enter(process, 2);
-	table.allgather(&own, all, sizeof(own), table.info, &request);
+	table.allgather(&number, all, sizeof(number), table.info, &request);
 	atomic_fetch_add(&shared->step, 1);
 	pause();
 	return 1;
@@ -288,21 +287,21 @@ static int tell_and_wait(int process)
 /* What process 1 does once it was restarted. */
 static int tell_later(int process)
 {
-	struct environment_bootstrap *e;
+	void *e;
 	int all[2], wrong;
 
 	await_step(2);
 	e = enter(process, 2);
 	atomic_fetch_add(&shared->step, 1);
 	wrong = gather(222, all) != 0 || all[0] != 0;
-	environment_bootstrap_free(e);
+	own->free(e);
 	return wrong;
 }
 
 Test(environment_bootstrap, forgets_what_a_killed_process_has_told)
 {
 	pid_t child = start(tell_and_wait, 1), later = start(tell_later, 1);
-	struct environment_bootstrap *e;
+	void *e;
 	int all[2], status;
 
 	await_step(1);
@@ -313,18 +312,18 @@ Test(environment_bootstrap, forgets_what_a_killed_process_has_told)
 	await_step(3);
 	cr_assert_eq(gather(0, all), 0);
 	cr_assert_eq(all[1], 222);
-	environment_bootstrap_free(e);
+	own->free(e);
 	must_end_well(later);
 }
 
 Test(environment_bootstrap, opens_groups_of_a_name_one_after_the_other)
 {
-	struct environment_bootstrap *e = enter(0, 2);
+	void *e = enter(0, 2);
 
 	be(0, 2);
 	refused(COHORT_STATE, "another group of the name is being opened");
-	environment_bootstrap_free(e);
-	environment_bootstrap_free(enter(0, 2));
+	own->free(e);
+	own->free(enter(0, 2));
 }
 
 /* ---- what is refused --------------------------------------------------- */
@@ -343,7 +342,7 @@ Test(environment_bootstrap, refuses_a_number_that_is_taken)
 	refused(COHORT_INVALID, "has another number of processes than 3");
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	environment_bootstrap_free(enter(0, 1));
+	own->free(enter(0, 1));
 }
 
 Test(environment_bootstrap, refuses_what_launchers_do_not_say)
@@ -379,5 +378,5 @@ Test(environment_bootstrap, refuses_a_file_that_others_may_write_to)
 	cr_assert_eq(chmod(file, 0600), 0);
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	environment_bootstrap_free(enter(0, 1));
+	own->free(enter(0, 1));
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_PMIX_ABI_H
+#define API_PMIX_ABI_H
+
+/*
+ * What the library uses of libpmix.so.2, which it opens at run time
+ *
+ * Values and layouts are those of the PMIx standard's C interface, as OpenPMIx 4 and
+ * 5 have them.  tests/foreign/pmix.sh compares them with pmix.h where that is
+ * installed.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PMIX_NSPACE_BYTES 256
+#define PMIX_KEY_BYTES 512
+
+#define PMIX_ABI_SUCCESS 0
+#define PMIX_ABI_ERR_UNREACH (-25)
+#define PMIX_ABI_ERR_LOST_CONNECTION (-61)
+
+/* What a value is. */
+#define PMIX_ABI_INT 6
+#define PMIX_ABI_UINT32 14
+#define PMIX_ABI_BYTE_OBJECT 27
+
+/* For whom a value is: for all processes. */
+#define PMIX_ABI_GLOBAL 3
+
+/* Of facts that are the whole job's. */
+#define PMIX_ABI_RANK_WILDCARD (UINT32_MAX - 1)
+
+#define PMIX_ABI_TIMEOUT "pmix.timeout"   /* an int: seconds */
+#define PMIX_ABI_JOB_SIZE "pmix.job.size" /* an uint32 */
+
+struct pmix_proc {
+	char nspace[PMIX_NSPACE_BYTES]; /* the job */
+	uint32_t rank;
+};
+
+struct pmix_value {
+	uint16_t type;
+	union {
+		int integer;
+		uint32_t uint32;
+		struct pmix_bytes {
+			char *bytes;
+			size_t size;
+		} bytes;
+		/* The largest member. */
+		struct {
+			char *name, *value, separator;
+		} variable;
+	} data;
+};
+
+struct pmix_info {
+	char key[PMIX_KEY_BYTES];
+	uint32_t flags;
+	struct pmix_value value;
+};
+
+/* @value is the library's, and valid until this returns; NULL unless @status is
+ * PMIX_ABI_SUCCESS. */
+typedef void (*pmix_get_callback)(int status, struct pmix_value *value,
+                                  void *arg);
+
+/* The functions, by name. */
+#define PMIX_ABI_FUNCTIONS(X)                                                  \
+	X(PMIx_Init, int, (struct pmix_proc *, struct pmix_info *, size_t))    \
+	X(PMIx_Finalize, int, (const struct pmix_info *, size_t))              \
+	X(PMIx_Put, int, (uint8_t, const char *, struct pmix_value *))         \
+	X(PMIx_Commit, int, (void))                                            \
+	X(PMIx_Get, int,                                                       \
+	  (const struct pmix_proc *, const char *, const struct pmix_info *,   \
+	   size_t, struct pmix_value **))                                      \
+	X(PMIx_Get_nb, int,                                                    \
+	  (const struct pmix_proc *, const char *, const struct pmix_info *,   \
+	   size_t, pmix_get_callback, void *))                                 \
+	X(PMIx_Error_string, const char *, (int))
+
+#endif

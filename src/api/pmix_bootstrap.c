@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * In each round a process puts its record under a key of its own, and asks for the
+ * others' until it has them.  (A fence would be less traffic, but not say who is
+ * missing, and PMIx cannot tell apart the fences of two groups.)
+ *
+ * A key has the group's name, the number of the opening, and the round: a key's value
+ * never changes, because servers and clients keep copies.  A process that leaves puts
+ * that under a key, too: whoever comes to an opening that others have given up is told,
+ * and gets in step with them by opening the group again.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/own_bootstrap.h"
+#include "api/pmix_client.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "core/cause.h"
+
+/* How often those who have not come are asked again; a server may hold back its
+ * answer for a second. */
+#define AGAIN_NS (10 * 1000000)
+#define HOLD_S 1
+
+struct opening {
+	struct opening *next;
+	unsigned number; /* of the latest */
+	bool is_under_way;
+	char name[64]; /* of the groups */
+};
+
+/* What came of a question. */
+enum {
+	ABSENT,  /* nothing: ask again */
+	ASKED,   /* PMIx has it, and will answer */
+	COME,    /* what was asked for is there */
+	LEFT,    /* no record, and none will come: the process has left */
+	FOREIGN, /* not a record of this version of the library */
+	LOST,    /* the server, or PMIx_Put() has failed: see status */
+};
+
+/* A question to a process for its record, or whether it has left. */
+struct question {
+	struct request *request;
+	struct pmix_proc process; /* PMIx may read it until it answers */
+
+	/* Atomic.  Release: the record or the status. */
+	atomic_int state;
+	int status;     /* PMIx's last answer */
+	unsigned asked; /* how often */
+
+	/* For a record: that the process has left was known before this was
+	 * asked. */
+	bool is_last;
+};
+
+/* One round.  It lives until all who hold it have let go: the group, the round's
+ * thread, and each question that PMIx has. */
+struct request {
+	const struct pmix_client *client;
+	atomic_int holders;
+	atomic_bool is_left; /* by the group */
+	int process, processes;
+	char key[PMIX_KEY_BYTES], left_key[PMIX_KEY_BYTES];
+	size_t bytes;
+	char *records; /* of all processes */
+
+	/* For each process its record, and then for each whether it has left. */
+	struct question questions[];
+};
+
+struct pmix_bootstrap {
+	const struct pmix_client *client;
+	struct opening *opening;
+	bool has_opened; /* a round was done */
+	unsigned number; /* of the opening */
+	uint64_t round;  /* of the last request */
+	size_t bytes;
+	struct request *request; /* the last, or NULL */
+	void *recv;              /* of that */
+};
+
+/* ---- openings ---------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock, with what is in them; one for each name, for ever. */
+static struct opening *openings;
+
+/* With the lock. */
+static struct opening *find_opening(const char *name)
+{
+	struct opening *o = openings;
+
+	while (o && strcmp(o->name, name) != 0)
+		o = o->next;
+	if (o)
+		return o;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return NULL;
+	text_copy(o->name, sizeof(o->name), name);
+	o->next = openings;
+	return openings = o;
+}
+
+static int begin_opening(struct pmix_bootstrap *b, const char *name)
+{
+	struct opening *o;
+	int rc = COHORT_OK;
+
+	pthread_mutex_lock(&lock);
+	o = find_opening(name);
+	if (!o) {
+		rc = error_set(COHORT_NO_MEMORY, "no memory for a group");
+	} else if (o->is_under_way) {
+		rc = error_set(COHORT_STATE,
+		               "another group of the name is being opened");
+	} else {
+		o->is_under_way = true;
+		b->number = ++o->number;
+		b->opening = o;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+/* Another group of the name may be opened. */
+static void end_opening(struct pmix_bootstrap *b)
+{
+	if (b->has_opened || !b->opening)
+		return;
+	b->has_opened = true;
+	pthread_mutex_lock(&lock);
+	b->opening->is_under_way = false;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- asking ------------------------------------------------------------ */
+
+static void let_go(struct request *q)
+{
+	/* Release and acquire: whoever frees it comes after all others. */
+	if (atomic_fetch_sub_explicit(&q->holders, 1, memory_order_acq_rel) > 1)
+		return;
+	free(q->records);
+	free(q);
+}
+
+static int state_of(const struct question *u)
+{
+	return atomic_load_explicit(&u->state, memory_order_acquire);
+}
+
+static struct question *for_leaving(struct request *q, int i)
+{
+	return &q->questions[q->processes + i];
+}
+
+static char *record(const struct request *q, int i)
+{
+	return q->records + (size_t)i * q->bytes;
+}
+
+/* What came of @u, to which PMIx has answered. */
+static int read_answer(const struct question *u, const struct pmix_value *value)
+{
+	struct request *q = u->request;
+	const int i = (int)(u - q->questions);
+
+	if (u->status == PMIX_ABI_ERR_UNREACH ||
+	    u->status == PMIX_ABI_ERR_LOST_CONNECTION)
+		return LOST;
+	/* Any other error may not be there the next time. */
+	if (u->status != PMIX_ABI_SUCCESS || !value)
+		return u->is_last ? LEFT : ABSENT;
+	if (i >= q->processes)
+		return COME;
+	if (value->type != PMIX_ABI_BYTE_OBJECT ||
+	    value->data.bytes.size != q->bytes)
+		return FOREIGN;
+	memcpy(record(q, i), value->data.bytes.bytes, q->bytes);
+	return COME;
+}
+
+/* On a thread of PMIx's, or on the round's. */
+static void answered(int status, struct pmix_value *value, void *arg)
+{
+	struct question *u = arg;
+
+	u->status = status;
+	atomic_store_explicit(&u->state, read_answer(u, value),
+	                      memory_order_release);
+	let_go(u->request);
+}
+
+/* PMIx may read this until it answers. */
+static const struct pmix_info hold = {
+	.key = PMIX_ABI_TIMEOUT,
+	.value = { .type = PMIX_ABI_INT, .data.integer = HOLD_S },
+};
+
+static void ask(struct question *u, const char *key)
+{
+	struct request *q = u->request;
+	int rc;
+
+	atomic_fetch_add(&q->holders, 1);
+	atomic_store(&u->state, ASKED);
+	rc = q->client->PMIx_Get_nb(&u->process, key, &hold, 1, answered, u);
+	if (rc != PMIX_ABI_SUCCESS)
+		answered(rc, NULL, u);
+}
+
+/* Ask process @i again if it is absent; false if there is nothing to wait for. */
+static bool ask_again(struct request *q, int i)
+{
+	struct question *u = &q->questions[i], *left = for_leaving(q, i);
+	const int state = state_of(u);
+	const unsigned n = u->asked;
+
+	if (state == ABSENT) {
+		u->is_last = state_of(left) == COME;
+		u->asked++;
+		/* The longer it takes, the more seldom. */
+		if (n && !(n & (n - 1)) && state_of(left) == ABSENT)
+			ask(left, q->left_key);
+		ask(u, q->key);
+	}
+	return state <= ASKED;
+}
+
+static bool ask_all(struct request *q)
+{
+	bool waits = false;
+	int k;
+
+	/* Not all processes begin with the same one. */
+	for (k = 0; k < q->processes; k++)
+		waits |= ask_again(q, (q->process + k) % q->processes);
+	return waits;
+}
+
+static int put(const struct pmix_client *client, const char *key, char *bytes,
+               size_t n)
+{
+	struct pmix_value value = {
+		.type = PMIX_ABI_BYTE_OBJECT,
+		.data.bytes = { bytes, n },
+	};
+	int rc = client->PMIx_Put(PMIX_ABI_GLOBAL, key, &value);
+
+	return rc == PMIX_ABI_SUCCESS ? client->PMIx_Commit() : rc;
+}
+
+static void publish(struct request *q)
+{
+	struct question *own = &q->questions[q->process];
+
+	own->status = put(q->client, q->key, record(q, q->process), q->bytes);
+	atomic_store_explicit(&own->state,
+	                      own->status == PMIX_ABI_SUCCESS ? COME : LOST,
+	                      memory_order_release);
+}
+
+/* Without a deadline, as PMIx's functions; the group has one, and may leave. */
+static void *gather_main(void *arg)
+{
+	const struct timespec again = { .tv_nsec = AGAIN_NS };
+	struct request *q = arg;
+
+	publish(q);
+	while (!atomic_load(&q->is_left) && ask_all(q))
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &again, NULL);
+	let_go(q);
+	atomic_fetch_sub(&pmix_client_threads, 1);
+	return NULL;
+}
+
+/* Start @fn(@arg), which counts itself out of pmix_client_threads: 0 or an errno
+ * value. */
+static int start(void *(*fn)(void *), void *arg)
+{
+	pthread_t thread;
+	int err;
+
+	atomic_fetch_add(&pmix_client_threads, 1);
+	err = thread_start(&thread, fn, arg, "cohort pmix");
+	if (err)
+		atomic_fetch_sub(&pmix_client_threads, 1);
+	else
+		pthread_detach(thread);
+	return err;
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+static void name_leaving(const struct pmix_bootstrap *b,
+                         char key[PMIX_KEY_BYTES])
+{
+	snprintf(key, PMIX_KEY_BYTES, "cohort.%u.left.%s", b->number,
+	         b->opening->name);
+}
+
+static struct request *make_request(const struct pmix_bootstrap *b,
+                                    const void *send)
+{
+	const size_t n = b->client->processes;
+	struct request *q =
+		calloc(1, sizeof(*q) + 2 * n * sizeof(q->questions[0]));
+	size_t i;
+
+	if (!q)
+		return NULL;
+	q->records = calloc(n, b->bytes);
+	if (!q->records) {
+		free(q);
+		return NULL;
+	}
+	q->client = b->client;
+	q->process = (int)b->client->own.rank;
+	q->processes = (int)n;
+	q->bytes = b->bytes;
+	snprintf(q->key, sizeof(q->key), "cohort.%u.%llu.%s", b->number,
+	         (unsigned long long)b->round, b->opening->name);
+	name_leaving(b, q->left_key);
+	for (i = 0; i < 2 * n; i++) {
+		q->questions[i].request = q;
+		q->questions[i].process = b->client->own;
+		q->questions[i].process.rank = (uint32_t)(i % n);
+	}
+	atomic_store(&q->questions[q->process].state, ASKED);
+	memcpy(record(q, q->process), send, b->bytes);
+	atomic_store(&q->holders, 2);
+	return q;
+}
+
+static void leave_request(struct pmix_bootstrap *b)
+{
+	if (!b->request)
+		return;
+	atomic_store(&b->request->is_left, true);
+	let_go(b->request);
+	b->request = NULL;
+}
+
+static int gather(void *send, void *recv, size_t bytes, void *info,
+                  void **request)
+{
+	struct pmix_bootstrap *b = info;
+	struct request *q;
+	int err;
+
+	(void)bytes;
+	leave_request(b);
+	b->round++;
+	q = make_request(b, send);
+	if (!q)
+		return -1;
+	err = start(gather_main, q);
+	if (err) {
+		atomic_store(&q->holders, 1);
+		let_go(q);
+		return -err;
+	}
+	b->request = q;
+	b->recv = recv;
+	*request = b;
+	return 0;
+}
+
+static int test(void *request)
+{
+	struct pmix_bootstrap *b = request;
+	const struct request *q = b->request;
+	bool all = true;
+	int i, state;
+
+	for (i = 0; i < q->processes; i++) {
+		state = state_of(&q->questions[i]);
+		if (state > COME)
+			return -1;
+		all = all && state == COME;
+	}
+	if (!all)
+		return 1;
+	memcpy(b->recv, q->records, (size_t)q->processes * q->bytes);
+	end_opening(b);
+	return 0;
+}
+
+/* The next request leaves this one, or the end of the group: until then its errors can be
+ * explained. */
+static int release(void *request)
+{
+	(void)request;
+	return 0;
+}
+
+/* Whether process @i has kept the others from going on, and how. */
+static bool explain_process(struct request *q, int i, struct text *t)
+{
+	const struct question *u = &q->questions[i];
+
+	switch (state_of(u)) {
+	case LEFT:
+		text_add(t,
+		         "; process %d has left: open the group again in all",
+		         i);
+		return true;
+	case FOREIGN:
+		text_add(t, "; process %d has another version of the library",
+		         i);
+		return true;
+	case LOST:
+		text_add(t, "; the launcher's PMIx server: %s (%d)",
+		         q->client->PMIx_Error_string(u->status), u->status);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void explain(const void *info, struct text *t)
+{
+	const struct pmix_bootstrap *b = info;
+	struct request *q = b->request;
+	uint64_t came[COHORT_RANK_WORDS] = { 0 };
+	int i;
+
+	if (!q)
+		return;
+	for (i = 0; i < q->processes; i++) {
+		if (explain_process(q, i, t))
+			return;
+		if (state_of(&q->questions[i]) == COME)
+			rank_set_add(came, i);
+	}
+	bootstrap_add_absent(came, q->processes, t);
+}
+
+/* ---- creating ---------------------------------------------------------- */
+
+/* Tell the others that this process has left. */
+static void *end_main(void *arg)
+{
+	struct pmix_bootstrap *b = arg;
+	char key[PMIX_KEY_BYTES], nothing[] = "";
+
+	name_leaving(b, key);
+	put(b->client, key, nothing, sizeof(nothing));
+	free(b);
+	atomic_fetch_sub(&pmix_client_threads, 1);
+	return NULL;
+}
+
+static void end(void *info)
+{
+	struct pmix_bootstrap *b = info;
+
+	leave_request(b);
+	end_opening(b);
+	if (!b->opening || start(end_main, b))
+		free(b);
+}
+
+bool pmix_bootstrap_suits(void)
+{
+	return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
+}
+
+static int open_client(uint64_t timeout_ns, struct pmix_bootstrap *b)
+{
+	int rc;
+
+	if (!pmix_bootstrap_suits())
+		return error_set(
+			COHORT_INVALID,
+			"bootstrap->kind is COHORT_BOOTSTRAP_PMIX, but "
+			"no launcher with a PMIx server has started "
+			"this process: PMIX_NAMESPACE and PMIX_RANK "
+			"are not set");
+	rc = pmix_client_open(timeout_ns, &b->client);
+	if (rc != COHORT_OK)
+		return rc;
+	if (b->client->processes < 1 ||
+	    b->client->processes > COHORT_MAX_RANKS ||
+	    b->client->own.rank >= b->client->processes)
+		return error_set(COHORT_INVALID,
+		                 "this is process %u of %u by its PMIx server, "
+		                 "not one of 1 to %d",
+		                 b->client->own.rank, b->client->processes,
+		                 COHORT_MAX_RANKS);
+	return COHORT_OK;
+}
+
+int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
+                          struct cohort_bootstrap *table,
+                          const struct own_bootstrap **own)
+{
+	static const struct own_bootstrap functions = { explain, end };
+	struct pmix_bootstrap *b = calloc(1, sizeof(*b));
+	int rc;
+
+	if (!b)
+		return error_set(COHORT_NO_MEMORY, "no memory for a group");
+	b->bytes = bytes;
+	rc = open_client(timeout_ns, b);
+	if (rc == COHORT_OK)
+		rc = begin_opening(b, name);
+	if (rc != COHORT_OK) {
+		end(b);
+		return rc;
+	}
+	table->process = (int)b->client->own.rank;
+	table->processes = (int)b->client->processes;
+	table->allgather = gather;
+	table->req_test = test;
+	table->req_free = release;
+	table->info = b;
+	*own = &functions;
+	return COHORT_OK;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "api/pmix_client.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+#define LIBRARY "libpmix.so.2"
+
+enum state { CLOSED, STARTING, OPEN };
+
+static struct pmix_client client;
+
+/* Guarded by lock: from CLOSED to STARTING.  The thread that starts the client moves
+ * on; release: the client, or status. */
+static atomic_int state;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const char *failed; /* the function that has refused, and */
+static int status;         /* what it answered */
+static pid_t pid;          /* the process that was started */
+
+/* ---- the library ------------------------------------------------------- */
+
+/* With the lock: find all functions. */
+static int load(void)
+{
+	static const char *const names[] = {
+#define PMIX_NAME(name, result, arguments) #name,
+		PMIX_ABI_FUNCTIONS(PMIX_NAME)
+#undef PMIX_NAME
+	};
+	void **const functions[] = {
+#define PMIX_PLACE(name, result, arguments) (void **)(void *)&client.name,
+		PMIX_ABI_FUNCTIONS(PMIX_PLACE)
+#undef PMIX_PLACE
+	};
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	size_t i;
+
+	if (!library)
+		return error_set(COHORT_NO_LIBRARY, "cannot open %s: %s",
+		                 LIBRARY, dlerror());
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*functions[i] = dlsym(library, names[i]);
+		if (!*functions[i]) {
+			dlclose(library);
+			return error_set(COHORT_NO_LIBRARY, "%s has no %s()",
+			                 LIBRARY, names[i]);
+		}
+	}
+	return COHORT_OK;
+}
+
+/* ---- starting ---------------------------------------------------------- */
+
+atomic_int pmix_client_threads;
+
+static void finish(void)
+{
+	const uint64_t deadline = clock_deadline(NS_PER_S);
+	struct backoff b = BACKOFF;
+
+	if (atomic_load(&state) != OPEN || getpid() != pid)
+		return;
+	while (atomic_load(&pmix_client_threads) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	client.PMIx_Finalize(NULL, 0);
+}
+
+static int read_size(void)
+{
+	struct pmix_proc job = { .rank = PMIX_ABI_RANK_WILDCARD };
+	struct pmix_value *value;
+	int rc;
+
+	memcpy(job.nspace, client.own.nspace, sizeof(job.nspace));
+	rc = client.PMIx_Get(&job, PMIX_ABI_JOB_SIZE, NULL, 0, &value);
+	if (rc != PMIX_ABI_SUCCESS)
+		return rc;
+	client.processes =
+		value->type == PMIX_ABI_UINT32 ? value->data.uint32 : 0;
+	free(value);
+	return PMIX_ABI_SUCCESS;
+}
+
+static void *start(void *unused)
+{
+	static bool will_finish;
+
+	(void)unused;
+	failed = "PMIx_Init";
+	status = client.PMIx_Init(&client.own, NULL, 0);
+	if (status == PMIX_ABI_SUCCESS) {
+		failed = "PMIx_Get(PMIX_JOB_SIZE)";
+		status = read_size();
+		if (status != PMIX_ABI_SUCCESS)
+			client.PMIx_Finalize(NULL, 0);
+	}
+	if (status == PMIX_ABI_SUCCESS && !will_finish)
+		will_finish = !atexit(finish);
+	atomic_store_explicit(&state,
+	                      status == PMIX_ABI_SUCCESS ? OPEN : CLOSED,
+	                      memory_order_release);
+	return NULL;
+}
+
+/* With the lock. */
+static int begin(void)
+{
+	pthread_t thread;
+	int err, rc = load();
+
+	if (rc != COHORT_OK)
+		return rc;
+	pid = getpid();
+	atomic_store(&state, STARTING);
+	err = thread_start(&thread, start, NULL, "cohort pmix");
+	if (err) {
+		atomic_store(&state, CLOSED);
+		return error_set(COHORT_SYSTEM, "pthread_create: %s",
+		                 strerror(err));
+	}
+	pthread_detach(thread);
+	return COHORT_OK;
+}
+
+int pmix_client_open(uint64_t timeout_ns, const struct pmix_client **out)
+{
+	const uint64_t deadline = clock_deadline(timeout_ns);
+	struct backoff b = BACKOFF;
+	int now, rc = COHORT_OK;
+
+	pthread_mutex_lock(&lock);
+	if (atomic_load(&state) == CLOSED)
+		rc = begin();
+	pthread_mutex_unlock(&lock);
+	if (rc != COHORT_OK)
+		return rc;
+	/* Acquire: what the thread has found. */
+	while ((now = atomic_load_explicit(&state, memory_order_acquire)) ==
+	       STARTING) {
+		if (clock_now() >= deadline)
+			return error_set(
+				COHORT_INIT_TIMEOUT,
+				"the launcher's PMIx server has not "
+				"answered within %llu ms",
+				(unsigned long long)(timeout_ns / 1000000));
+		backoff_wait(&b, deadline);
+	}
+	if (now == CLOSED)
+		return error_set(COHORT_SYSTEM, "%s: %s (%d)", failed,
+		                 client.PMIx_Error_string(status), status);
+	*out = &client;
+	return COHORT_OK;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a PMIx launcher starts several times: the processes gather through its server
+ *
+ *	pmix gather    in several rounds, for two groups of one name, and for groups
+ *	               of two names at once
+ *	pmix absent    the last process does not come at first, and is behind then
+ *	pmix stopped   the server is stopped while a process opens (mpirun is the
+ *	               parent, and the server)
+ *	pmix refused   without a server
+ *
+ * Prints one line, and ends with status 0 if all was right.
+ */
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/own_bootstrap.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+#define SOON UINT64_C(60000000000)
+#define MOST 64
+
+#define CHECK(condition)                                                       \
+	do {                                                                   \
+		if (!(condition)) {                                            \
+			fprintf(stderr, "pmix.c:%d: %s; process %d: %s\n",     \
+			        __LINE__, #condition, number,                  \
+			        cohort_last_error());                          \
+			exit(1);                                               \
+		}                                                              \
+	} while (0)
+
+static int number = -1, count; /* of this process, and how many there are */
+
+struct group {
+	struct cohort_bootstrap table;
+	const struct own_bootstrap *own;
+};
+
+static struct group enter(const char *name)
+{
+	struct group g;
+
+	CHECK(pmix_bootstrap_create(name, sizeof(int), SOON, &g.table,
+	                            &g.own) == COHORT_OK);
+	number = g.table.process;
+	count = g.table.processes;
+	CHECK(count >= 1 && count <= MOST);
+	return g;
+}
+
+static void leave(struct group *g)
+{
+	g->own->free(g->table.info);
+}
+
+/* A server does not tell other machines what a process that has exited has put. */
+static void await_all(void)
+{
+	void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+	int (*fence)(const void *, size_t, const void *, size_t) =
+		(int (*)(const void *, size_t, const void *,
+	                 size_t))dlsym(library, "PMIx_Fence");
+
+	CHECK(fence(NULL, 0, NULL, 0) == 0);
+}
+
+/* Gather @own; what the last test has answered. */
+static int gather(struct group *g, int own, int *all, uint64_t timeout_ns)
+{
+	const uint64_t deadline = clock_deadline(timeout_ns);
+	struct backoff b = BACKOFF;
+	void *request;
+	int answer;
+
+	CHECK(g->table.allgather(&own, all, sizeof(own), g->table.info,
+	                         &request) == 0);
+	while ((answer = g->table.req_test(request)) == 1 &&
+	       clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	g->table.req_free(request);
+	return answer;
+}
+
+static void gather_well(struct group *g, int add)
+{
+	int all[MOST], i, answer = gather(g, number + add, all, SOON);
+	char text[256] = "";
+
+	g->own->explain(g->table.info, &(struct text){ text, sizeof(text) });
+	if (answer)
+		fprintf(stderr, "process %d: req_test: %d%s\n", number, answer,
+		        text);
+	CHECK(answer == 0);
+	for (i = 0; i < count; i++)
+		CHECK(all[i] == i + add);
+}
+
+static void expect_reason(const struct group *g, const char *reason)
+{
+	char text[256] = "";
+
+	g->own->explain(g->table.info, &(struct text){ text, sizeof(text) });
+	if (strcmp(text, reason) != 0)
+		fprintf(stderr, "\"%s\", not \"%s\"\n", text, reason);
+	CHECK(strcmp(text, reason) == 0);
+}
+
+/* ---- gather ------------------------------------------------------------ */
+
+static void *gather_name(void *name)
+{
+	struct group g = enter(name);
+
+	gather_well(&g, *(const char *)name);
+	gather_well(&g, 1000);
+	leave(&g);
+	return NULL;
+}
+
+static void test_gather(void)
+{
+	struct group first = enter("g"), second;
+	const struct own_bootstrap *own;
+	struct cohort_bootstrap table;
+	pthread_t thread;
+
+	CHECK(pmix_bootstrap_create("g", sizeof(int), SOON, &table, &own) ==
+	      COHORT_STATE);
+	gather_well(&first, 0);
+	second = enter("g"); /* once all have the first */
+	gather_well(&first, 10);
+	gather_well(&second, 20);
+	gather_well(&first, 30);
+	leave(&first);
+	gather_well(&second, 40);
+	leave(&second);
+
+	/* Not in the same order in all processes. */
+	CHECK(!pthread_create(&thread, NULL, gather_name,
+	                      number % 2 ? "a" : "b"));
+	gather_name(number % 2 ? "b" : "a");
+	pthread_join(thread, NULL);
+	await_all();
+}
+
+/* ---- absent ------------------------------------------------------------ */
+
+/* Open a group in two rounds, as often as needed. */
+static int open_group(const char *name)
+{
+	struct group g;
+	int all[MOST], tries = 0, round, answer;
+	char text[256] = "";
+
+	do {
+		tries++;
+		answer = 0;
+		g = enter(name);
+		for (round = 0; round < 2 && answer == 0; round++)
+			answer = gather(&g, number, all, SOON);
+		if (answer)
+			g.own->explain(g.table.info,
+			               &(struct text){ text, sizeof(text) });
+		leave(&g);
+	} while (answer == -1 && tries < 3);
+	CHECK(answer == 0);
+	CHECK(all[0] == 0 && all[count - 1] == count - 1);
+	if (tries > 1)
+		CHECK(strstr(text, " has left: open the group again in all"));
+	return tries;
+}
+
+static void test_absent(void)
+{
+	struct group g = enter("all"), other;
+	char reason[64];
+	int all[MOST], last;
+
+	gather_well(&g, 0);
+	last = count - 1;
+	snprintf(reason, sizeof(reason), "; process %d has not come", last);
+	if (number != last) {
+		other = enter("other");
+		CHECK(gather(&other, 1, all, UINT64_C(3000000000)) == 1);
+		expect_reason(&other, reason);
+		leave(&other);
+	}
+	gather_well(&g, 1);
+	/* The last one comes to the opening that the others have left. */
+	CHECK(open_group("other") == (number == last ? 2 : 1));
+	CHECK(open_group("other") == 1);
+	leave(&g);
+	await_all();
+}
+
+/* ---- stopped ----------------------------------------------------------- */
+
+static void test_stopped(void)
+{
+	const pid_t server = getppid();
+	const struct own_bootstrap *own;
+	struct cohort_bootstrap table;
+	struct group g;
+
+	CHECK(kill(server, SIGSTOP) == 0);
+	CHECK(pmix_bootstrap_create("g", sizeof(int), UINT64_C(300000000),
+	                            &table, &own) == COHORT_INIT_TIMEOUT);
+	CHECK(strstr(cohort_last_error(),
+	             "PMIx server has not answered within 300 ms"));
+	CHECK(kill(server, SIGCONT) == 0);
+	g = enter("g");
+	CHECK(kill(server, SIGSTOP) == 0);
+	CHECK(gather(&g, 1, (int[MOST]){ 0 }, UINT64_C(300000000)) == 1 ||
+	      count == 1);
+	leave(&g);
+	CHECK(kill(server, SIGCONT) == 0);
+}
+
+/* ---- refused ----------------------------------------------------------- */
+
+static void test_refused(void)
+{
+	const struct own_bootstrap *own;
+	struct cohort_bootstrap table;
+
+	CHECK(!pmix_bootstrap_suits());
+	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
+	      COHORT_INVALID);
+	CHECK(strstr(cohort_last_error(), "PMIX_NAMESPACE"));
+	setenv("PMIX_NAMESPACE", "nobody", 1);
+	setenv("PMIX_RANK", "0", 1);
+	CHECK(pmix_bootstrap_suits());
+	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
+	      COHORT_SYSTEM);
+	CHECK(strstr(cohort_last_error(), "PMIx_Init: "));
+	/* Again, and not from what is left of the first. */
+	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
+	      COHORT_SYSTEM);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} tests[] = {
+		{ "gather", test_gather },
+		{ "absent", test_absent },
+		{ "stopped", test_stopped },
+		{ "refused", test_refused },
+	};
+	size_t i;
+
+	for (i = 0; argc > 1 && i < sizeof(tests) / sizeof(tests[0]); i++)
+		if (strcmp(argv[1], tests[i].name) == 0) {
+			tests[i].run();
+			printf("process %d of %d: %s\n", number, count,
+			       argv[1]);
+			return 0;
+		}
+	fprintf(stderr, "usage: pmix gather|absent|stopped|refused\n");
+	return 2;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the library takes libpmix for is what pmix.h says. */
+
+#include <pmix.h>
+
+/* The library's names for the same types. */
+#define pmix_proc own_proc
+#define pmix_value own_value
+#define pmix_info own_info
+#include "api/pmix_abi.h"
+
+#define SAME(a, b) _Static_assert((a) == (b), #a " is not " #b)
+
+SAME(PMIX_ABI_SUCCESS, PMIX_SUCCESS);
+SAME(PMIX_ABI_ERR_UNREACH, PMIX_ERR_UNREACH);
+SAME(PMIX_ABI_ERR_LOST_CONNECTION, PMIX_ERR_LOST_CONNECTION);
+SAME(PMIX_ABI_INT, PMIX_INT);
+SAME(PMIX_ABI_UINT32, PMIX_UINT32);
+SAME(PMIX_ABI_BYTE_OBJECT, PMIX_BYTE_OBJECT);
+SAME(PMIX_ABI_GLOBAL, PMIX_GLOBAL);
+SAME(PMIX_ABI_RANK_WILDCARD, PMIX_RANK_WILDCARD);
+_Static_assert(!__builtin_strcmp(PMIX_ABI_TIMEOUT, PMIX_TIMEOUT), "a key");
+_Static_assert(!__builtin_strcmp(PMIX_ABI_JOB_SIZE, PMIX_JOB_SIZE), "a key");
+
+SAME(sizeof(struct own_proc), sizeof(pmix_proc_t));
+SAME(offsetof(struct own_proc, rank), offsetof(pmix_proc_t, rank));
+SAME(sizeof(struct own_value), sizeof(pmix_value_t));
+SAME(offsetof(struct own_value, data), offsetof(pmix_value_t, data));
+SAME(sizeof(struct pmix_bytes), sizeof(pmix_byte_object_t));
+SAME(offsetof(struct pmix_bytes, size), offsetof(pmix_byte_object_t, size));
+SAME(sizeof(struct own_info), sizeof(pmix_info_t));
+SAME(offsetof(struct own_info, flags), offsetof(pmix_info_t, flags));
+SAME(offsetof(struct own_info, value), offsetof(pmix_info_t, value));
+SAME(sizeof(uint8_t), sizeof(pmix_scope_t));
+SAME(sizeof(int), sizeof(pmix_status_t));
