@@ -87,21 +87,21 @@ enum cohort_bootstrap_kind {
 	 * srun --mpi=pmix.  The processes are those of the launcher's job.
 	 * libpmix.so.2 is opened at run time (COHORT_NO_LIBRARY).
 	 *
-	 * The first group makes the process a client of the server, which it
-	 * stays until exit(): to the launcher, a process that ends by _exit() has
-	 * failed.  A process that ends as soon as it has opened a group may be
-	 * missing in that opening on other machines.  The server keeps some
-	 * 6 KiB for each process and opening until the job ends.
+	 * The first group makes the process a PMIx client, which it stays until
+	 * exit().  A launcher takes _exit() for a failure.  A process that exits
+	 * as soon as it has opened a group may be missing in that opening on
+	 * other machines.  Servers keep 2 KiB for each process and round until
+	 * the job ends: an opening has three rounds, and so has a respawn.
 	 *
 	 * Groups of one name are opened one after the other (COHORT_STATE), in
-	 * the same order in all processes.  Where some have given up an opening
-	 * to which others come later, those get COHORT_SYSTEM, "has left", and
-	 * open the group again.
+	 * the same order in all processes.  A process that comes to an opening
+	 * that others have left gets COHORT_SYSTEM, "has left"; it is in step
+	 * with them once it opens the group again.
 	 */
 	COHORT_BOOTSTRAP_PMIX = 3,
 
-	/* PMIX if the environment tells of a PMIx server, and either of other
-	 * machines or nothing that ENV reads; otherwise ENV. */
+	/* PMIX under mpirun or srun on several machines, and under a PMIx
+	 * launcher that sets none of the variables above; otherwise ENV. */
 	COHORT_BOOTSTRAP_AUTO = 4,
 };
 

@@ -74,15 +74,21 @@ static const struct launcher {
 	/* If it is set, another value than that of size, or than 1 for a number
 	 * of machines, tells of other machines. */
 	const char *local_size, *machines;
+
+	/* PMIX_NAMESPACE, if it is set, is of this launcher, and not of one that
+	 * has started it. */
+	bool has_pmix;
 } launchers[] = {
-	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB", NULL, NULL },
+	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB", NULL, NULL,
+	  false },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
-	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
+	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true },
 	/* Before srun's, whose variables torchrun inherits in a batch script. */
-	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL },
+	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL,
+	  false },
 	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
-	  "SLURM_STEP_NUM_NODES" },
-	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL },
+	  "SLURM_STEP_NUM_NODES", true },
+	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, false },
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
@@ -561,12 +567,13 @@ static void end(void *info)
 	free(e);
 }
 
-bool environment_bootstrap_suits(void)
+bool environment_bootstrap_yields(void)
 {
 	struct environment_bootstrap e;
 	const struct launcher *l = find_launcher();
 
-	return l && read_environment(&e, l) != COHORT_UNSUPPORTED;
+	return !l ||
+	       (l->has_pmix && read_environment(&e, l) == COHORT_UNSUPPORTED);
 }
 
 int environment_bootstrap_create(const char *name, size_t bytes,

@@ -61,8 +61,8 @@ struct pmix_info {
 	struct pmix_value value;
 };
 
-/* @value is the library's, and valid until this returns; NULL unless @status is
- * PMIX_ABI_SUCCESS. */
+/* @value says something only if @status is PMIX_ABI_SUCCESS.  Whose it is the standard
+ * does not say: see struct pmix_client. */
 typedef void (*pmix_get_callback)(int status, struct pmix_value *value,
                                   void *arg);
 
@@ -78,6 +78,7 @@ typedef void (*pmix_get_callback)(int status, struct pmix_value *value,
 	X(PMIx_Get_nb, int,                                                    \
 	  (const struct pmix_proc *, const char *, const struct pmix_info *,   \
 	   size_t, pmix_get_callback, void *))                                 \
-	X(PMIx_Error_string, const char *, (int))
+	X(PMIx_Error_string, const char *, (int))                              \
+	X(PMIx_Get_version, const char *, (void))
 
 #endif

@@ -26,10 +26,15 @@
 #include "base/thread.h"
 #include "core/cause.h"
 
-/* How often those who have not come are asked again; a server may hold back its
- * answer for a second. */
+/* How long those who have not come are left alone before they are asked again: at
+ * first, and at most.  A server may hold back its answer for a second. */
 #define AGAIN_NS (10 * 1000000)
+#define AGAIN_MOST_NS (160 * 1000000)
 #define HOLD_S 1
+
+/* A process is asked whether it has left at the second, fourth, ... question for its
+ * record, and then at each so many. */
+#define LEAVING_EVERY 16
 
 struct opening {
 	struct opening *next;
@@ -200,6 +205,12 @@ static void answered(int status, struct pmix_value *value, void *arg)
 	u->status = status;
 	atomic_store_explicit(&u->state, read_answer(u, value),
 	                      memory_order_release);
+	if (status == PMIX_ABI_SUCCESS && value &&
+	    u->request->client->gives_values) {
+		if (value->type == PMIX_ABI_BYTE_OBJECT)
+			free(value->data.bytes.bytes);
+		free(value);
+	}
 	let_go(u->request);
 }
 
@@ -231,8 +242,8 @@ static bool ask_again(struct request *q, int i)
 	if (state == ABSENT) {
 		u->is_last = state_of(left) == COME;
 		u->asked++;
-		/* The longer it takes, the more seldom. */
-		if (n && !(n & (n - 1)) && state_of(left) == ABSENT)
+		if (n && (!(n & (n - 1)) || n % LEAVING_EVERY == 0) &&
+		    state_of(left) == ABSENT)
 			ask(left, q->left_key);
 		ask(u, q->key);
 	}
@@ -275,12 +286,16 @@ static void publish(struct request *q)
 /* Without a deadline, as PMIx's functions; the group has one, and may leave. */
 static void *gather_main(void *arg)
 {
-	const struct timespec again = { .tv_nsec = AGAIN_NS };
+	struct timespec again = { .tv_nsec = AGAIN_NS };
 	struct request *q = arg;
 
 	publish(q);
-	while (!atomic_load(&q->is_left) && ask_all(q))
+	while (!atomic_load(&q->is_left) && !atomic_load(&pmix_client_ends) &&
+	       ask_all(q)) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &again, NULL);
+		if (again.tv_nsec < AGAIN_MOST_NS)
+			again.tv_nsec += AGAIN_NS;
+	}
 	let_go(q);
 	atomic_fetch_sub(&pmix_client_threads, 1);
 	return NULL;
@@ -413,9 +428,7 @@ static bool explain_process(struct request *q, int i, struct text *t)
 
 	switch (state_of(u)) {
 	case LEFT:
-		text_add(t,
-		         "; process %d has left: open the group again in all",
-		         i);
+		text_add(t, "; process %d has left: open the group again", i);
 		return true;
 	case FOREIGN:
 		text_add(t, "; process %d has another version of the library",
@@ -439,6 +452,10 @@ static void explain(const void *info, struct text *t)
 
 	if (!q)
 		return;
+	if (state_of(&q->questions[q->process]) == ASKED) {
+		text_add(t, "; the launcher's PMIx server does not answer");
+		return;
+	}
 	for (i = 0; i < q->processes; i++) {
 		if (explain_process(q, i, t))
 			return;

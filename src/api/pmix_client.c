@@ -17,12 +17,12 @@
 
 #define LIBRARY "libpmix.so.2"
 
-enum state { CLOSED, STARTING, OPEN };
+enum state { CLOSED, STARTING, OPEN, FAILED };
 
 static struct pmix_client client;
 
 /* Guarded by lock: from CLOSED to STARTING.  The thread that starts the client moves
- * on; release: the client, or status. */
+ * on; release: the client, or why it failed. */
 static atomic_int state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *failed; /* the function that has refused, and */
@@ -64,14 +64,16 @@ static int load(void)
 /* ---- starting ---------------------------------------------------------- */
 
 atomic_int pmix_client_threads;
+atomic_bool pmix_client_ends;
 
 static void finish(void)
 {
 	const uint64_t deadline = clock_deadline(NS_PER_S);
 	struct backoff b = BACKOFF;
 
-	if (atomic_load(&state) != OPEN || getpid() != pid)
+	if (getpid() != pid)
 		return;
+	atomic_store(&pmix_client_ends, true);
 	while (atomic_load(&pmix_client_threads) && clock_now() < deadline)
 		backoff_wait(&b, deadline);
 	client.PMIx_Finalize(NULL, 0);
@@ -93,23 +95,31 @@ static int read_size(void)
 	return PMIX_ABI_SUCCESS;
 }
 
+static bool gives_values(void)
+{
+	static const char *const known[] = { "OpenPMIx 4.2.", "OpenPMIx 5.0." };
+	const char *version = client.PMIx_Get_version();
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strncmp(version, known[i], strlen(known[i])) == 0)
+			return true;
+	return false;
+}
+
 static void *start(void *unused)
 {
-	static bool will_finish;
-
 	(void)unused;
 	failed = "PMIx_Init";
 	status = client.PMIx_Init(&client.own, NULL, 0);
 	if (status == PMIX_ABI_SUCCESS) {
+		atexit(finish);
+		client.gives_values = gives_values();
 		failed = "PMIx_Get(PMIX_JOB_SIZE)";
 		status = read_size();
-		if (status != PMIX_ABI_SUCCESS)
-			client.PMIx_Finalize(NULL, 0);
 	}
-	if (status == PMIX_ABI_SUCCESS && !will_finish)
-		will_finish = !atexit(finish);
 	atomic_store_explicit(&state,
-	                      status == PMIX_ABI_SUCCESS ? OPEN : CLOSED,
+	                      status == PMIX_ABI_SUCCESS ? OPEN : FAILED,
 	                      memory_order_release);
 	return NULL;
 }
@@ -157,7 +167,7 @@ int pmix_client_open(uint64_t timeout_ns, const struct pmix_client **out)
 				(unsigned long long)(timeout_ns / 1000000));
 		backoff_wait(&b, deadline);
 	}
-	if (now == CLOSED)
+	if (now == FAILED)
 		return error_set(COHORT_SYSTEM, "%s: %s (%d)", failed,
 		                 client.PMIx_Error_string(status), status);
 	*out = &client;

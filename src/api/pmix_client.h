@@ -11,6 +11,7 @@
  */
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "api/pmix_abi.h"
@@ -21,18 +22,24 @@ struct pmix_client {
 #undef PMIX_MEMBER
 	struct pmix_proc own; /* job and number of this process */
 	uint32_t processes;   /* of the job */
+
+	/* What pmix_get_callback gets is the caller's to free: known of OpenPMIx
+	 * 4.2 and 5.0.  Elsewhere it is left, and may be lost memory. */
+	bool gives_values;
 };
 
 /*
  * The client, which the first caller starts on a thread of its own, because
  * PMIx_Init() has no deadline.  Waits for it up to @timeout_ns.  COHORT_NO_LIBRARY;
  * COHORT_INIT_TIMEOUT, after which another call waits again; COHORT_SYSTEM if the
- * server refuses, after which another call starts anew.
+ * server has refused, which does not change: PMIx cannot start twice.
  */
 int pmix_client_open(uint64_t timeout_ns, const struct pmix_client **out);
 
 /* How many threads of the library call the client's functions, most of which wait for
- * the server without a deadline.  exit() gives these a second. */
+ * the server without a deadline; and that they are to end, because the process exits.
+ * exit() gives them a second. */
 extern atomic_int pmix_client_threads;
+extern atomic_bool pmix_client_ends;
 
 #endif

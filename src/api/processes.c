@@ -95,7 +95,7 @@ static int make_table(struct processes *p, const char *name,
 	int kind = p->table.kind;
 
 	if (kind == COHORT_BOOTSTRAP_AUTO)
-		kind = !environment_bootstrap_suits() && pmix_bootstrap_suits()
+		kind = environment_bootstrap_yields() && pmix_bootstrap_suits()
 		               ? COHORT_BOOTSTRAP_PMIX
 		               : COHORT_BOOTSTRAP_ENV;
 	switch (kind) {
@@ -222,11 +222,13 @@ static int explain_timeout(const struct processes *p, const uint64_t *came,
 static int explain_failure(const struct processes *p, const char *function,
                            int answer)
 {
-	char what[96];
+	char what[96] = "cannot meet the others";
 
-	snprintf(what, sizeof(what),
-	         "cannot meet the others: bootstrap->%s has answered %d",
-	         function, answer);
+	if (!p->own)
+		snprintf(what, sizeof(what),
+		         "cannot meet the others: bootstrap->%s has answered "
+		         "%d",
+		         function, answer);
 	return explain(p, NULL, COHORT_SYSTEM, what);
 }
 

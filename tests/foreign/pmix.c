@@ -10,7 +10,7 @@
  *	               parent, and the server)
  *	pmix refused   without a server
  *
- * Prints one line, and ends with status 0 if all was right.
+ * Prints one line, and ends with status 0 if all was right, 77 without libpmix.so.2.
  */
 
 #include <dlfcn.h>
@@ -106,11 +106,19 @@ static void gather_well(struct group *g, int add)
 		CHECK(all[i] == i + add);
 }
 
-static void expect_reason(const struct group *g, const char *reason)
+/* Wait until that is what keeps the request. */
+static void await_reason(const struct group *g, const char *reason)
 {
-	char text[256] = "";
+	const uint64_t deadline = clock_deadline(SOON);
+	struct backoff b = BACKOFF;
+	char text[256];
 
-	g->own->explain(g->table.info, &(struct text){ text, sizeof(text) });
+	do {
+		backoff_wait(&b, deadline);
+		text[0] = '\0';
+		g->own->explain(g->table.info,
+		                &(struct text){ text, sizeof(text) });
+	} while (strcmp(text, reason) != 0 && clock_now() < deadline);
 	if (strcmp(text, reason) != 0)
 		fprintf(stderr, "\"%s\", not \"%s\"\n", text, reason);
 	CHECK(strcmp(text, reason) == 0);
@@ -177,7 +185,7 @@ static int open_group(const char *name)
 	CHECK(answer == 0);
 	CHECK(all[0] == 0 && all[count - 1] == count - 1);
 	if (tries > 1)
-		CHECK(strstr(text, " has left: open the group again in all"));
+		CHECK(strstr(text, " has left: open the group again"));
 	return tries;
 }
 
@@ -192,8 +200,8 @@ static void test_absent(void)
 	snprintf(reason, sizeof(reason), "; process %d has not come", last);
 	if (number != last) {
 		other = enter("other");
-		CHECK(gather(&other, 1, all, UINT64_C(3000000000)) == 1);
-		expect_reason(&other, reason);
+		CHECK(gather(&other, 1, all, 0) == 1);
+		await_reason(&other, reason);
 		leave(&other);
 	}
 	gather_well(&g, 1);
@@ -221,8 +229,8 @@ static void test_stopped(void)
 	CHECK(kill(server, SIGCONT) == 0);
 	g = enter("g");
 	CHECK(kill(server, SIGSTOP) == 0);
-	CHECK(gather(&g, 1, (int[MOST]){ 0 }, UINT64_C(300000000)) == 1 ||
-	      count == 1);
+	CHECK(gather(&g, 1, (int[MOST]){ 0 }, 0) == 1);
+	await_reason(&g, "; the launcher's PMIx server does not answer");
 	leave(&g);
 	CHECK(kill(server, SIGCONT) == 0);
 }
@@ -234,6 +242,10 @@ static void test_refused(void)
 	const struct own_bootstrap *own;
 	struct cohort_bootstrap table;
 
+	void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		exit(77);
 	CHECK(!pmix_bootstrap_suits());
 	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
 	      COHORT_INVALID);
@@ -244,7 +256,7 @@ static void test_refused(void)
 	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
 	      COHORT_SYSTEM);
 	CHECK(strstr(cohort_last_error(), "PMIx_Init: "));
-	/* Again, and not from what is left of the first. */
+	/* PMIx does not start twice. */
 	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
 	      COHORT_SYSTEM);
 }

@@ -365,6 +365,36 @@ Test(environment_bootstrap, refuses_what_launchers_do_not_say)
 	        "WORLD_SIZE is \"two\" in the environment, not 1 to 1024");
 }
 
+/* torchrun passes on the PMIx variables of an srun that has started it. */
+Test(environment_bootstrap, leaves_machines_to_the_pmix_of_their_own_launcher)
+{
+	setenv("COHORT_PROCESSES", "2", 1);
+	setenv("COHORT_PROCESS", "0", 1);
+	cr_assert(!environment_bootstrap_yields());
+	unsetenv("COHORT_PROCESS");
+	cr_assert(environment_bootstrap_yields());
+	setenv("PMIX_NAMESPACE", "1", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+	setenv("SLURM_JOB_ID", "1", 1);
+	setenv("SLURM_STEP_NUM_NODES", "1", 1);
+	cr_assert(!environment_bootstrap_yields());
+	setenv("SLURM_STEP_NUM_NODES", "2", 1);
+	cr_assert(environment_bootstrap_yields());
+	setenv("RANK", "0", 1);
+	setenv("WORLD_SIZE", "2", 1);
+	setenv("MASTER_PORT", "1", 1);
+	setenv("LOCAL_WORLD_SIZE", "1", 1);
+	cr_assert(!environment_bootstrap_yields());
+	unsetenv("MASTER_PORT");
+	setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+	cr_assert(!environment_bootstrap_yields());
+	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1", 1);
+	cr_assert(environment_bootstrap_yields());
+}
+
 Test(environment_bootstrap, refuses_a_file_that_others_may_write_to)
 {
 	pid_t child = start(come_and_wait, 1);
