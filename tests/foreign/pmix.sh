@@ -59,11 +59,17 @@ expect() {
 	}
 }
 
-mpirun --version 2>/dev/null | grep -q 'Open MPI' || {
-	echo "[SKIP] mpirun: not Open MPI's (of Debian, the package openmpi-bin)"
+# leaves_out WHAT WHY - this and what follows
+leaves_out() {
+	echo "[SKIP] $1: $2"
 	[ "$tried" -eq 1 ] || exit 77
 	exit 0
 }
+
+mpirun --version 2>/dev/null | grep -q 'Open MPI' ||
+	leaves_out mpirun "not Open MPI's (of Debian, the package openmpi-bin)"
+timeout 60 mpirun -n 1 true </dev/null >/dev/null 2>&1 ||
+	leaves_out mpirun "it cannot start a process here"
 launch -n 3 "$scratch/pmix" gather
 expect 3 ' of 3: gather'
 launch -n 1 "$scratch/pmix" gather
@@ -81,19 +87,17 @@ exec unshare --uts --pid --fork --kill-child --mount-proc \
 	sh -c 'hostname "$1" && shift && exec sh -c "$*"' sh "$host" "$*"
 END
 chmod +x "$scratch/agent"
-if ! unshare --uts --pid --fork --mount-proc hostname a 2>/dev/null; then
-	echo "[SKIP] several hosts: no namespaces for this user"
-	exit 0
-fi
+unshare --uts --pid --fork --mount-proc hostname a 2>/dev/null ||
+	leaves_out "several hosts" "no namespaces for this user"
 hosts=(--mca plm_rsh_agent "$scratch/agent" --host "east:2,west:2")
+timeout 60 mpirun "${hosts[@]}" -n 4 true </dev/null >/dev/null 2>&1 ||
+	leaves_out "several hosts" "mpirun cannot start a process there"
 launch "${hosts[@]}" -n 4 "$scratch/pmix" gather
 expect 4 ' of 4: gather'
 launch "${hosts[@]}" -n 4 "$scratch/pmix" absent
 
-if ! "$cohort" run --nccl auto -- true >/dev/null 2>&1; then
-	echo "[SKIP] a group between hosts: no NCCL of NVIDIA's"
-	exit 0
-fi
+"$cohort" run --nccl auto -- true >/dev/null 2>&1 ||
+	leaves_out "a group between hosts" "no NCCL of NVIDIA's"
 compile -o "$scratch/processes" examples/processes.c -L"$lib" -lcohort
 export LD_LIBRARY_PATH=$lib
 launch "${hosts[@]}" -n 4 "$cohort" run -n 8 --nccl auto -- "$scratch/processes" 2
