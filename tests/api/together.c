@@ -853,7 +853,7 @@ Test(together, memory_is_registered_behind_a_call_that_was_left)
 {
 	struct operation one = { .allocates = false };
 
-	place_skip_on_nvidia_from(23100, "from 2.31 on it registers only what "
+	place_skip_on_nvidia_from(23000, "from 2.30 on it registers only what "
 	                                 "ncclMemAlloc() and the driver's "
 	                                 "virtual memory have");
 	open_patiently();
