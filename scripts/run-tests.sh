@@ -24,8 +24,8 @@
 # TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 3 if
 # unset, because most of them wait more than they compute.
 #
-# Each failed test is named once more at the end, with why it failed.  The last line is always
-# "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
+# Each failed test is named once more at the end, with why it failed.  The last line is
+# always "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
 
 set -u
 

@@ -28,7 +28,7 @@
 /* For whom a value is: for all processes. */
 #define PMIX_ABI_GLOBAL 3
 
-/* Of facts that are the whole job's. */
+/* The rank to ask for what is known of the whole job. */
 #define PMIX_ABI_RANK_WILDCARD (UINT32_MAX - 1)
 
 #define PMIX_ABI_TIMEOUT "pmix.timeout"   /* an int: seconds */

@@ -29,6 +29,7 @@
 
 #define SOON UINT64_C(60000000000)
 #define MOST 64
+#define REASON 256
 
 #define CHECK(condition)                                                       \
 	do {                                                                   \
@@ -92,15 +93,23 @@ static int gather(struct group *g, int own, int *all, uint64_t timeout_ns)
 	return answer;
 }
 
+/* What has kept the last request from being done, in @text. */
+static void explain(const struct group *g, char text[REASON])
+{
+	text[0] = '\0';
+	g->own->explain(g->table.info, &(struct text){ text, REASON });
+}
+
 static void gather_well(struct group *g, int add)
 {
 	int all[MOST], i, answer = gather(g, number + add, all, SOON);
-	char text[256] = "";
+	char text[REASON];
 
-	g->own->explain(g->table.info, &(struct text){ text, sizeof(text) });
-	if (answer)
+	if (answer) {
+		explain(g, text);
 		fprintf(stderr, "process %d: req_test: %d%s\n", number, answer,
 		        text);
+	}
 	CHECK(answer == 0);
 	for (i = 0; i < count; i++)
 		CHECK(all[i] == i + add);
@@ -111,13 +120,11 @@ static void await_reason(const struct group *g, const char *reason)
 {
 	const uint64_t deadline = clock_deadline(SOON);
 	struct backoff b = BACKOFF;
-	char text[256];
+	char text[REASON];
 
 	do {
 		backoff_wait(&b, deadline);
-		text[0] = '\0';
-		g->own->explain(g->table.info,
-		                &(struct text){ text, sizeof(text) });
+		explain(g, text);
 	} while (strcmp(text, reason) != 0 && clock_now() < deadline);
 	if (strcmp(text, reason) != 0)
 		fprintf(stderr, "\"%s\", not \"%s\"\n", text, reason);
@@ -169,7 +176,7 @@ static int open_group(const char *name)
 {
 	struct group g;
 	int all[MOST], tries = 0, round, answer;
-	char text[256] = "";
+	char text[REASON] = "";
 
 	do {
 		tries++;
@@ -178,8 +185,7 @@ static int open_group(const char *name)
 		for (round = 0; round < 2 && answer == 0; round++)
 			answer = gather(&g, number, all, SOON);
 		if (answer)
-			g.own->explain(g.table.info,
-			               &(struct text){ text, sizeof(text) });
+			explain(&g, text);
 		leave(&g);
 	} while (answer == -1 && tries < 3);
 	CHECK(answer == 0);

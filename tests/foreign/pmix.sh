@@ -17,7 +17,7 @@ whole=${3:?$usage}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Whatever launched these tests is not who is asked.
+# A PMIx launcher that runs these tests must not answer them.
 unset PMIX_NAMESPACE PMIX_RANK
 tried=0
 
