@@ -198,6 +198,38 @@ static void do_open(struct scene *s)
 
 /* ---- the two ranks ---------------------------------------------------- */
 
+static const struct platform *real;
+
+/* Whether rank 0 has launched a sum since this was last cleared. */
+static atomic_bool has_launched;
+
+static ncclResult_t launch_and_tell(const void *send, void *recv, size_t count,
+                                    ncclDataType_t type, ncclRedOp_t op,
+                                    ncclComm_t comm, cudaStream_t stream)
+{
+	ncclResult_t result;
+	int rank;
+
+	real->ncclCommUserRank(comm, &rank);
+	result = real->ncclAllReduce(send, recv, count, type, op, comm, stream);
+	if (rank == 0)
+		atomic_store(&has_launched, true);
+	return result;
+}
+
+/* A platform whose sums go through @all_reduce. */
+static void open_platform(int devices,
+                          __typeof__(real->ncclAllReduce) all_reduce)
+{
+	static struct platform table;
+
+	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	real = native_open(devices);
+	table = *real;
+	table.ncclAllReduce = all_reduce;
+	platform_override(&table);
+}
+
 static int reduce(struct scene *s, int r, enum collective collective,
                   uint64_t *ticket)
 {
@@ -255,19 +287,17 @@ static bool has_ended(const struct scene *s)
 }
 
 /*
- * Ranks that launch ahead: rank 0's kernel is on its device, or was until the
- * watchdog ended it, if this thread could not run for so long.  Together: rank 0
- * is in its call.
+ * Ranks that launch together: rank 0 is in its call.  Ahead: NCCL has rank 0's
+ * call, or the group has ended, as a watchdog may have ended it already if this
+ * thread could not run.  That rank 0's stream is busy would not be enough: a
+ * copy may be ahead of the collective.
  */
 static void await_first(const struct scene *s)
 {
-	cudaStream_t stream = cohort_comm_stream(s->comms[0]);
-
 	if (s->launch == COHORT_LAUNCH_TOGETHER)
 		native_await_sleep(s->first);
 	else
-		while (s->p->cudaStreamQuery(stream) != cudaErrorNotReady &&
-		       !has_ended(s))
+		while (!atomic_load(&has_launched) && !has_ended(s))
 			sched_yield();
 }
 
@@ -320,6 +350,7 @@ static void warm_up(struct scene *s)
 	pthread_join(thread, NULL);
 	ranks_must(s->rc[0], "warm up");
 	ranks_must(s->rc[1], "warm up");
+	atomic_store(&has_launched, false);
 	s->count = s->collective == ONE ? SMALL : LARGE;
 	for (r = 0; r < 2; r++)
 		s->data[r][s->count - 1] = r + 1;
@@ -331,8 +362,8 @@ static void open_scene(struct scene *s)
 	struct cohort_group_options o;
 
 	place_need_host("devices that always wait for each other");
-	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
-	s->p = native_open(4);
+	open_platform(4, launch_and_tell);
+	s->p = real;
 	cohort_group_options_init(&o);
 	o.launch = s->launch;
 	o.many = COHORT_MANY_FLAT;
@@ -490,7 +521,6 @@ Test(sync_device,
 
 Test(sync_device, memory_of_lists_is_a_deadlock_where_ranks_launch_ahead)
 {
-	place_skip_on_nvidia("the stream is busy with the list's copy first");
 	run(COHORT_LAUNCH_AHEAD, do_nothing, LIST);
 }
 
@@ -515,10 +545,9 @@ struct beside {
 };
 
 static struct beside *beside;
-static const struct platform *real;
 
-/* Whether to watch launches, and whether the first was made. */
-static atomic_bool is_armed, has_launched;
+/* Whether to watch launches. */
+static atomic_bool is_armed;
 
 /* The thread that is about to do the operation; 0: none yet. */
 static atomic_int operating;
@@ -549,16 +578,12 @@ static ncclResult_t launch_in_turn(const void *send, void *recv, size_t count,
                                    ncclDataType_t type, ncclRedOp_t op,
                                    ncclComm_t comm, cudaStream_t stream)
 {
-	ncclResult_t result;
 	int rank;
 
 	real->ncclCommUserRank(comm, &rank);
 	if (atomic_load(&is_armed) && rank == 1)
 		await_operation();
-	result = real->ncclAllReduce(send, recv, count, type, op, comm, stream);
-	if (atomic_load(&is_armed) && rank == 0)
-		atomic_store(&has_launched, true);
-	return result;
+	return launch_and_tell(send, recv, count, type, op, comm, stream);
 }
 
 static void beside_copy(struct beside *b)
@@ -618,15 +643,10 @@ static void sum_both(struct cohort_comm *comms[2], int rc[2])
 
 static void open_beside(void)
 {
-	static struct platform table;
 	struct cohort_group_options o;
 
 	place_need_host("devices that always wait for each other");
-	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
-	real = native_open(2);
-	table = *real;
-	table.ncclAllReduce = launch_in_turn;
-	platform_override(&table);
+	open_platform(2, launch_in_turn);
 	cohort_group_options_init(&o);
 	o.launch = COHORT_LAUNCH_TOGETHER;
 	o.deadlines.exec_ns = beside->is_quiet ? RANKS_SOON : 4 * DEADLINE;
@@ -645,6 +665,7 @@ static void run_beside(struct beside *b, int expected)
 	beside = b;
 	open_beside();
 	sum_both(b->a, rc); /* loads its kernel */
+	atomic_store(&has_launched, false);
 	atomic_store(&is_armed, true);
 	native_must(pthread_create(&thread, NULL, operate, NULL), "thread");
 	sum_both(b->a, rc);
