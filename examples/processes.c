@@ -30,8 +30,11 @@ struct run {
 static int local_number(void)
 {
 	static const char *const names[] = {
-		"COHORT_PROCESS",  "OMPI_COMM_WORLD_LOCAL_RANK",
-		"LOCAL_RANK",      "SLURM_LOCALID",
+		"COHORT_LOCAL_PROCESS",
+		"COHORT_PROCESS",
+		"OMPI_COMM_WORLD_LOCAL_RANK",
+		"LOCAL_RANK",
+		"SLURM_LOCALID",
 		"MPI_LOCALRANKID",
 	};
 	size_t i = 0;

@@ -88,6 +88,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'python3 tests/foreign/debuginfod.py $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 'tests/foreign/pmix.sh $(out)/cohort $(lib) $(whole)' \
+                'tests/foreign/launch.sh $(out)/cohort $(lib) $(whole)' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \

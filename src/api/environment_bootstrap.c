@@ -79,8 +79,8 @@ static const struct launcher {
 	 * has started it. */
 	bool has_pmix;
 } launchers[] = {
-	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB", NULL, NULL,
-	  false },
+	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB",
+	  "COHORT_LOCAL_PROCESSES", NULL, true },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true },
 	/* Before srun's, whose variables torchrun inherits in a batch script. */
@@ -580,7 +580,10 @@ int environment_bootstrap_create(const char *name, size_t bytes,
                                  struct cohort_bootstrap *table,
                                  const struct own_bootstrap **own)
 {
-	static const struct own_bootstrap functions = { explain, end };
+	static const struct own_bootstrap functions = {
+		.explain = explain,
+		.free = end,
+	};
 	struct environment_bootstrap *e = calloc(1, sizeof(*e));
 	int rc;
 

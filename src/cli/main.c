@@ -19,6 +19,7 @@
 #include "cli/common/cli.h"
 #include "cli/demo/demo.h"
 #include "cli/drill/drill.h"
+#include "cli/launch/launch.h"
 #include "cli/trace/trace.h"
 
 static const struct command {
@@ -31,6 +32,8 @@ static const struct command {
 	{ "bench", bench_main, "measure collectives" },
 	{ "drill", drill_main,
 	  "cause every fault in every place, and check the verdicts" },
+	{ "launch", launch_main,
+	  "start a program in several processes, and tell which have ended" },
 	{ "run", run_main, "run an NCCL program without a GPU" },
 	{ "trace", trace_main,
 	  "print what the dumps of a flight recorder show" },

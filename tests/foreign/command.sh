@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info demo bench drill run trace; do
+for command in info demo bench drill launch run trace; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"

@@ -3,12 +3,14 @@
 /* What the library takes libpmix for is what pmix.h says. */
 
 #include <pmix.h>
+#include <pmix_server.h>
 
 /* The library's names for the same types. */
 #define pmix_proc own_proc
 #define pmix_value own_value
 #define pmix_info own_info
 #include "api/pmix_abi.h"
+#include "cli/launch/pmix_server_abi.h"
 
 #define SAME(a, b) _Static_assert((a) == (b), #a " is not " #b)
 
@@ -34,3 +36,44 @@ SAME(offsetof(struct own_info, flags), offsetof(pmix_info_t, flags));
 SAME(offsetof(struct own_info, value), offsetof(pmix_info_t, value));
 SAME(sizeof(uint8_t), sizeof(pmix_scope_t));
 SAME(sizeof(int), sizeof(pmix_status_t));
+
+/* What a launcher takes it for. */
+SAME(PMIX_ABI_OPERATION_SUCCEEDED, PMIX_OPERATION_SUCCEEDED);
+SAME(PMIX_ABI_EVENT_ACTION_COMPLETE, PMIX_EVENT_ACTION_COMPLETE);
+SAME(PMIX_ABI_INFO, PMIX_INFO);
+SAME(PMIX_ABI_DATA_ARRAY, PMIX_DATA_ARRAY);
+SAME(PMIX_ABI_PROC_RANK, PMIX_PROC_RANK);
+
+#define SAME_KEY(key)                                                          \
+	_Static_assert(!__builtin_strcmp(PMIX_ABI_##key, PMIX_##key), "a key")
+
+SAME_KEY(PROCID);
+SAME_KEY(UNIV_SIZE);
+SAME_KEY(MAX_PROCS);
+SAME_KEY(SERVER_TMPDIR);
+SAME_KEY(SYSTEM_TMPDIR);
+SAME_KEY(TCP_IF_INCLUDE);
+SAME_KEY(PROC_DATA);
+SAME_KEY(RANK);
+SAME_KEY(GLOBAL_RANK);
+_Static_assert(!__builtin_strcmp(PMIX_ABI_REMOTE_CONNECTIONS,
+                                 PMIX_SERVER_REMOTE_CONNECTIONS),
+               "a key");
+
+SAME(sizeof(struct pmix_array), sizeof(pmix_data_array_t));
+SAME(offsetof(struct pmix_array, size), offsetof(pmix_data_array_t, size));
+SAME(offsetof(struct pmix_array, array), offsetof(pmix_data_array_t, array));
+SAME(sizeof(uint32_t), sizeof(pmix_rank_t));
+
+#define SAME_PLACE(function)                                                   \
+	SAME(offsetof(struct pmix_server_module, function),                    \
+	     offsetof(pmix_server_module_t, function))
+
+SAME_PLACE(client_connected);
+SAME_PLACE(client_finalized);
+SAME_PLACE(abort);
+SAME_PLACE(fence_nb);
+SAME_PLACE(notify_event);
+_Static_assert(sizeof(struct pmix_server_module) >=
+                       sizeof(pmix_server_module_t),
+               "the module is read whole");

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_LAUNCH_LAUNCH_H
+#define CLI_LAUNCH_LAUNCH_H
+
+/*
+ * cohort launch: starts the processes of a program, and tells each which have ended
+ *
+ * The files, each of which uses those below it:
+ *
+ *	launch.c       the command: its options, and which process is on which host
+ *	wait.c         passing signals on, and waiting until all have ended
+ *	program.c      whether there is what is to be started
+ *	start.c        starting one, here or by an agent on another host
+ *	environment.c  what each finds in its environment
+ *	server.c       the PMIx server, whose clients they are
+ *	library.c      libpmix, and what it is told of the job
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* How far a process has been brought to its end. */
+enum ending {
+	ENDING_NOT,
+	ENDING_ASKED,    /* by a signal */
+	ENDING_KILLED,   /* with SIGKILL */
+	ENDING_GIVEN_UP, /* as is its agent, since it does not end */
+};
+
+struct process {
+	int number;
+	const char *host; /* NULL: no hosts were given */
+	bool is_remote;
+	int local_number, local_count; /* among those of its host */
+
+	pid_t pid; /* of itself or its agent; 0: it does not run */
+	/* What an agent reads, -1 without one: a line for each signal.  The process is
+	 * ended when the other end is closed. */
+	int lifeline;
+	enum ending ending;
+	uint64_t ending_ns; /* when to go on with that */
+	bool has_failed;
+	uint64_t
+		tell_ns; /* when the others are told of its end; 0: not again */
+};
+
+struct launch {
+	int n;
+	struct process *processes;
+	const char *agent; /* with its arguments, separated by spaces */
+	const char *interface;
+	char **program; /* with its arguments */
+	char *path;     /* of the program, for processes that have no agent */
+	char *folder;   /* the current one */
+	sigset_t mask;  /* of the processes */
+};
+
+/* The exit statuses of a shell that cannot run a program. */
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+/* True if there are processes on other hosts, or here. */
+bool launch_has(const struct launch *l, bool is_remote);
+
+/* Look for the program, if processes are here, and for the agent, if some are not.  CLI_OK,
+ * or after a complaint CLI_USAGE or one of these exit statuses. */
+int launch_find_programs(struct launch *l);
+
+/* Start @p.  CLI_OK, or CLI_FAILED after a complaint. */
+int launch_start(const struct launch *l, struct process *p);
+
+/* The environment of @p, or what an agent adds to that of its host; NULL after a
+ * complaint.  launch_free_list() frees it. */
+char **launch_environment(const struct launch *l, const struct process *p);
+void launch_free_list(char **list);
+
+/* Wait for all processes, of which those that have a pid run.  @signals: a signalfd;
+ * @wake: the server's.  Returns the exit status of the first that has failed, or 0. */
+int launch_wait(struct launch *l, int signals, int wake);
+
+/* Ask all processes to end, as the signal would that is passed on. */
+void launch_end_all(struct launch *l, int signal);
+
+/* The command: @argv[0] is its name.  Returns an enum cli_exit or what launch_wait()
+ * does. */
+int launch_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "cli/launch/library.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+#define LIBRARY "libpmix.so.2"
+
+struct library library;
+
+int library_load(void)
+{
+	static const char *const names[] = {
+#define NAME(name, result, arguments) #name,
+		PMIX_ABI_SERVER_FUNCTIONS(NAME)
+#undef NAME
+	};
+	void **const functions[] = {
+#define PLACE(name, result, arguments) (void **)(void *)&library.name,
+		PMIX_ABI_SERVER_FUNCTIONS(PLACE)
+#undef PLACE
+	};
+	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	size_t i;
+
+	if (!opened) {
+		cli_complain("launch",
+		             "cannot open " LIBRARY
+		             ": %s; of Debian, the package libpmix2",
+		             dlerror());
+		return CLI_FAILED;
+	}
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*functions[i] = dlsym(opened, names[i]);
+		if (!*functions[i]) {
+			cli_complain("launch", LIBRARY " has no %s()",
+			             names[i]);
+			return CLI_FAILED;
+		}
+	}
+	return CLI_OK;
+}
+
+int library_check(const char *function, int status)
+{
+	if (status == PMIX_ABI_SUCCESS ||
+	    status == PMIX_ABI_OPERATION_SUCCEEDED)
+		return CLI_OK;
+	cli_complain("launch", "%s: %s (%d)", function,
+	             library.PMIx_Error_string(status), status);
+	return CLI_FAILED;
+}
+
+void library_set_key(struct pmix_info *info, const char *key)
+{
+	memset(info, 0, sizeof(*info));
+	snprintf(info->key, sizeof(info->key), "%s", key);
+}
+
+void library_set_text(struct pmix_info *info, const char *key, const char *text)
+{
+	library_set_key(info, key);
+	info->value.type = PMIX_ABI_STRING;
+	info->value.data.string = (char *)(uintptr_t)text;
+}
+
+void library_set_number(struct pmix_info *info, const char *key, int number)
+{
+	library_set_key(info, key);
+	info->value.type = PMIX_ABI_UINT32;
+	info->value.data.uint32 = (uint32_t)number;
+}
+
+void library_set_flag(struct pmix_info *info, const char *key)
+{
+	library_set_key(info, key);
+	info->value.type = PMIX_ABI_BOOL;
+	info->value.data.flag = true;
+}
+
+/* ---- the job ----------------------------------------------------------- */
+
+/* What is known of a process. */
+struct facts {
+	struct pmix_array array;
+	struct pmix_info info[2];
+};
+
+static void set_facts(struct pmix_info *info, struct facts *f, int process)
+{
+	f->array = (struct pmix_array){ PMIX_ABI_INFO, 2, f->info };
+	library_set_number(&f->info[0], PMIX_ABI_RANK, process);
+	f->info[0].value.type = PMIX_ABI_PROC_RANK;
+	library_set_number(&f->info[1], PMIX_ABI_GLOBAL_RANK, process);
+	f->info[1].value.type = PMIX_ABI_PROC_RANK;
+	library_set_key(info, PMIX_ABI_PROC_DATA);
+	info->value.type = PMIX_ABI_DATA_ARRAY;
+	info->value.data.array = &f->array;
+}
+
+/* OpenPMIx 4.2.2 gives a job to no client if it knows nothing of the last process. */
+static int register_namespace(const char *job, int n, struct pmix_info *info,
+                              struct facts *facts)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		set_facts(&info[i], &facts[i], i);
+	library_set_number(&info[n], PMIX_ABI_JOB_SIZE, n);
+	library_set_number(&info[n + 1], PMIX_ABI_UNIV_SIZE, n);
+	library_set_number(&info[n + 2], PMIX_ABI_MAX_PROCS, n);
+	library_set_text(&info[n + 3], PMIX_ABI_RM_NAME, "cohort");
+	return library_check("PMIx_server_register_nspace",
+	                     library.PMIx_server_register_nspace(
+				     job, n, info, (size_t)n + 4, NULL, NULL));
+}
+
+int library_register_job(const char *job, int processes)
+{
+	const size_t n = (size_t)processes;
+	struct pmix_info *info = calloc(n + 4, sizeof(*info));
+	struct facts *facts = calloc(n, sizeof(*facts));
+	int rc = CLI_FAILED;
+
+	if (info && facts)
+		rc = register_namespace(job, processes, info, facts);
+	else
+		cli_complain("launch", "out of memory");
+	free(info);
+	free(facts);
+	return rc;
+}

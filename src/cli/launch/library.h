@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_LAUNCH_LIBRARY_H
+#define CLI_LAUNCH_LIBRARY_H
+
+/*
+ * libpmix, and what it is told of the job
+ *
+ * What returns a status returns CLI_OK, or CLI_FAILED after a complaint.
+ */
+
+#include "cli/launch/pmix_server_abi.h"
+
+/* There is one in a process: constant once it is loaded. */
+extern struct library {
+#define POINTER(name, result, arguments) result(*name) arguments;
+	PMIX_ABI_SERVER_FUNCTIONS(POINTER)
+#undef POINTER
+} library;
+
+int library_load(void);
+
+/* Judge what @function has returned. */
+int library_check(const char *function, int status);
+
+/* Make an info; what is behind a pointer has to outlive it. */
+void library_set_key(struct pmix_info *info, const char *key);
+void library_set_text(struct pmix_info *info, const char *key,
+                      const char *text);
+void library_set_number(struct pmix_info *info, const char *key, int number);
+void library_set_flag(struct pmix_info *info, const char *key);
+
+int library_register_job(const char *job, int processes);
+
+#endif

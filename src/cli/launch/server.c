@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * All clients are local to this one server, on whatever host they are, so that libpmix
+ * itself has what they put, and carries out their fences.
+ *
+ * The others learn of a process's end when its connection is lost, and not when its
+ * parent has reaped it: libpmix has handled all that it had sent then.
+ */
+
+#include "cli/launch/server.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+#include "cli/launch/library.h"
+
+struct client {
+	/* Atomic; the others have been told of its end. */
+	atomic_bool is_told;
+
+	/* Atomic; it has connected. */
+	atomic_bool is_known;
+
+	/* Atomic; a process has asked to end it. */
+	atomic_bool is_aborted;
+};
+
+/* There is one in a process.  Constant once it has started, but for what the clients'
+ * fields say. */
+static struct {
+	struct client *clients;
+	int processes;
+	int wake;
+	char job[PMIX_NSPACE_BYTES];
+	char folder[PATH_MAX]; /* for libpmix's files */
+} server;
+
+static struct pmix_proc name_process(int process)
+{
+	struct pmix_proc p = { .rank = (uint32_t)process };
+
+	memcpy(p.nspace, server.job, sizeof(p.nspace));
+	return p;
+}
+
+static struct client *find_client(const struct pmix_proc *p)
+{
+	return strcmp(p->nspace, server.job) == 0 &&
+	                       p->rank < (uint32_t)server.processes
+	               ? &server.clients[p->rank]
+	               : NULL;
+}
+
+/* ---- the end of a process ---------------------------------------------- */
+
+/* PMIx_server_finalize() waits for libpmix's thread while it holds a lock that
+ * PMIx_Notify_event() needs, so that this thread must not call it any more. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_stopping; /* guarded by lock */
+
+static void tell(int process, int code)
+{
+	struct pmix_proc p = name_process(process);
+	struct pmix_info info[2];
+
+	if (atomic_exchange(&server.clients[process].is_told, true))
+		return;
+	library_set_key(&info[0], PMIX_ABI_EVENT_AFFECTED_PROC);
+	info[0].value.type = PMIX_ABI_PROC;
+	info[0].value.data.proc = &p;
+	/* A process that has not asked for it is to live on. */
+	library_set_flag(&info[1], PMIX_ABI_EVENT_NON_DEFAULT);
+	/* For those that ask later, the range is that of the source's job.  The info is
+	 * copied. */
+	pthread_mutex_lock(&lock);
+	if (!is_stopping)
+		library.PMIx_Notify_event(code, &p, PMIX_ABI_RANGE_NAMESPACE,
+		                          info, 2, NULL, NULL);
+	pthread_mutex_unlock(&lock);
+}
+
+void server_tell_end(int process, bool has_failed)
+{
+	tell(process,
+	     has_failed || atomic_load(&server.clients[process].is_known)
+	             ? PMIX_ABI_ERR_PROC_TERM_WO_SYNC
+	             : PMIX_ABI_EVENT_PROC_TERMINATED);
+}
+
+static void tell_lost(const struct pmix_proc *p)
+{
+	if (find_client(p))
+		tell((int)p->rank, PMIX_ABI_ERR_PROC_TERM_WO_SYNC);
+}
+
+/* libpmix makes one event of connections that it loses together: the source is the
+ * first, and the info names the others. */
+static void on_lost(size_t id, int code, const struct pmix_proc *source,
+                    struct pmix_info *info, size_t n, struct pmix_info *results,
+                    size_t n_results, pmix_event_done done, void *arg)
+{
+	size_t i;
+
+	(void)id, (void)code, (void)results, (void)n_results;
+	tell_lost(source);
+	for (i = 0; i < n; i++)
+		if (strcmp(info[i].key, PMIX_ABI_PROCID) == 0 &&
+		    info[i].value.type == PMIX_ABI_PROC)
+			tell_lost(info[i].value.data.proc);
+	if (done)
+		done(PMIX_ABI_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
+}
+
+/* ---- what clients ask for ---------------------------------------------- */
+
+static int connected(const struct pmix_proc *p, void *object,
+                     pmix_op_callback callback, void *arg)
+{
+	struct client *c = find_client(p);
+
+	(void)object, (void)callback, (void)arg;
+	if (c)
+		atomic_store(&c->is_known, true);
+	return PMIX_ABI_OPERATION_SUCCEEDED;
+}
+
+static int finalized(const struct pmix_proc *p, void *object,
+                     pmix_op_callback callback, void *arg)
+{
+	(void)object, (void)callback, (void)arg;
+	if (find_client(p))
+		tell((int)p->rank, PMIX_ABI_EVENT_PROC_TERMINATED);
+	return PMIX_ABI_OPERATION_SUCCEEDED;
+}
+
+static void end_process(const struct pmix_proc *p)
+{
+	struct client *c = find_client(p);
+	int i;
+
+	if (c)
+		atomic_store(&c->is_aborted, true);
+	else if (p->rank == PMIX_ABI_RANK_WILDCARD)
+		for (i = 0; i < server.processes; i++)
+			atomic_store(&server.clients[i].is_aborted, true);
+}
+
+static int abort_processes(const struct pmix_proc *p, void *object, int status,
+                           const char *message, struct pmix_proc *targets,
+                           size_t n, pmix_op_callback callback, void *arg)
+{
+	struct pmix_proc all = { .rank = PMIX_ABI_RANK_WILDCARD };
+	size_t i;
+
+	(void)object;
+	cli_complain("launch",
+	             "process %u has called PMIx_Abort() with status %d%s%s",
+	             (unsigned)p->rank, status, message ? ": " : "",
+	             message ? message : "");
+	for (i = 0; i < n; i++)
+		end_process(&targets[i]);
+	if (n == 0)
+		end_process(&all);
+	eventfd_write(server.wake, 1);
+	callback(PMIX_ABI_SUCCESS, arg);
+	return PMIX_ABI_SUCCESS;
+}
+
+/* All that take part are here: the data is complete. */
+static int fence(const struct pmix_proc *procs, size_t n,
+                 const struct pmix_info *info, size_t n_info, char *data,
+                 size_t bytes, pmix_modex_callback callback, void *arg)
+{
+	(void)procs, (void)n, (void)info, (void)n_info;
+	callback(PMIX_ABI_SUCCESS, data, bytes, arg, free, data);
+	return PMIX_ABI_SUCCESS;
+}
+
+/* libpmix has given the event of a client to the others: there is no other server to
+ * pass it to. */
+static int notify(int code, const struct pmix_proc *source, uint8_t range,
+                  struct pmix_info *info, size_t n, pmix_op_callback callback,
+                  void *arg)
+{
+	(void)code, (void)source, (void)range, (void)info, (void)n;
+	(void)callback, (void)arg;
+	return PMIX_ABI_OPERATION_SUCCEEDED;
+}
+
+/* ---- starting ---------------------------------------------------------- */
+
+/* Variables of a launcher that has started this one, which libpmix would follow. */
+static void forget_outer_launcher(void)
+{
+	char name[256];
+	char **e = environ;
+
+	while (*e) {
+		if (strncmp(*e, "PMIX_", 5) == 0 &&
+		    strncmp(*e, "PMIX_MCA_", 9) != 0 &&
+		    strcspn(*e, "=") < sizeof(name)) {
+			snprintf(name, sizeof(name), "%.*s",
+			         (int)strcspn(*e, "="), *e);
+			unsetenv(name);
+			e = environ;
+		} else {
+			e++;
+		}
+	}
+}
+
+static int name_job(void)
+{
+	unsigned char bytes[16];
+	char *end = server.job;
+	size_t i;
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+		cli_complain("launch", "getrandom: %s", strerror(errno));
+		return CLI_FAILED;
+	}
+	end += sprintf(end, "cohort-");
+	for (i = 0; i < sizeof(bytes); i++)
+		end += sprintf(end, "%02x", bytes[i]);
+	return CLI_OK;
+}
+
+static int make_folder(void)
+{
+	const char *in = getenv("TMPDIR");
+
+	snprintf(server.folder, sizeof(server.folder),
+	         "%s/cohort-launch-XXXXXX", in && *in ? in : "/tmp");
+	if (mkdtemp(server.folder))
+		return CLI_OK;
+	cli_complain("launch", "%s: %s", server.folder, strerror(errno));
+	server.folder[0] = '\0';
+	return CLI_FAILED;
+}
+
+static int remove_path(const char *path, const struct stat *s, int type,
+                       struct FTW *at)
+{
+	(void)s, (void)type, (void)at;
+	return remove(path);
+}
+
+static void remove_folder(void)
+{
+	if (server.folder[0])
+		nftw(server.folder, remove_path, 8, FTW_DEPTH | FTW_PHYS);
+	server.folder[0] = '\0';
+}
+
+static int init(const struct server_options *o)
+{
+	static struct pmix_server_module module = {
+		.client_connected = connected,
+		.client_finalized = finalized,
+		.abort = abort_processes,
+		.fence_nb = fence,
+		.notify_event = notify,
+	};
+	struct pmix_info info[4];
+	size_t n = 0;
+	int status;
+
+	library_set_text(&info[n++], PMIX_ABI_SERVER_TMPDIR, server.folder);
+	library_set_text(&info[n++], PMIX_ABI_SYSTEM_TMPDIR, server.folder);
+	if (o->is_remote)
+		library_set_flag(&info[n++], PMIX_ABI_REMOTE_CONNECTIONS);
+	if (o->interface)
+		library_set_text(&info[n++], PMIX_ABI_TCP_IF_INCLUDE,
+		                 o->interface);
+	/* Other hosts cannot map a store in shared memory. */
+	setenv("PMIX_MCA_gds", "hash", 1);
+	/* A lost connection is reported at once, and not after a second in which no
+	 * other was lost. */
+	setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
+	status = library.PMIx_server_init(&module, info, n);
+	unsetenv("PMIX_MCA_pmix_event_caching_window");
+	unsetenv("PMIX_MCA_gds");
+	return library_check("PMIx_server_init", status);
+}
+
+struct registration {
+	sem_t done;
+	int status;
+};
+
+static void on_registered(int status, size_t id, void *arg)
+{
+	struct registration *r = arg;
+
+	(void)id;
+	r->status = status;
+	sem_post(&r->done);
+}
+
+static int watch_connections(void)
+{
+	int code = PMIX_ABI_ERR_LOST_CONNECTION;
+	struct registration r;
+
+	sem_init(&r.done, 0, 0);
+	library.PMIx_Register_event_handler(&code, 1, NULL, 0, on_lost,
+	                                    on_registered, &r);
+	while (sem_wait(&r.done))
+		;
+	sem_destroy(&r.done);
+	return library_check("PMIx_Register_event_handler", r.status);
+}
+
+static int register_clients(void)
+{
+	struct pmix_proc p;
+	int i, rc = CLI_OK;
+
+	for (i = 0; i < server.processes && rc == CLI_OK; i++) {
+		p = name_process(i);
+		rc = library_check("PMIx_server_register_client",
+		                   library.PMIx_server_register_client(
+					   &p, geteuid(), getegid(), NULL, NULL,
+					   NULL));
+	}
+	return rc;
+}
+
+int server_start(const struct server_options *o)
+{
+	int rc = library_load();
+
+	if (rc != CLI_OK)
+		return rc;
+	server.processes = o->processes;
+	server.wake = o->wake;
+	server.clients = calloc((size_t)o->processes, sizeof(*server.clients));
+	if (!server.clients) {
+		cli_complain("launch", "out of memory");
+		return CLI_FAILED;
+	}
+	forget_outer_launcher();
+	rc = name_job();
+	if (rc == CLI_OK)
+		rc = make_folder();
+	if (rc != CLI_OK)
+		goto err_after_clients;
+	rc = init(o);
+	if (rc != CLI_OK)
+		goto err_after_folder;
+	rc = watch_connections();
+	if (rc == CLI_OK)
+		rc = library_register_job(server.job, server.processes);
+	if (rc == CLI_OK)
+		rc = register_clients();
+	if (rc == CLI_OK)
+		return CLI_OK;
+	server_stop();
+	return rc;
+err_after_folder:
+	remove_folder();
+err_after_clients:
+	free(server.clients);
+	return rc;
+}
+
+const char *server_job(void)
+{
+	return server.job;
+}
+
+char **server_environment(int process)
+{
+	struct pmix_proc p = name_process(process);
+	char **out = NULL;
+
+	if (library_check("PMIx_server_setup_fork",
+	                  library.PMIx_server_setup_fork(&p, &out)) == CLI_OK)
+		return out;
+	return NULL;
+}
+
+bool server_take_abort(int process)
+{
+	return atomic_exchange(&server.clients[process].is_aborted, false);
+}
+
+void server_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	is_stopping = true;
+	pthread_mutex_unlock(&lock);
+	library.PMIx_server_finalize();
+	remove_folder();
+	free(server.clients);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "cli/launch/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+
+/*
+ * What an agent's shell does: "$1" is the folder, and what follows is for env.
+ *
+ * An agent that ends leaves what it has started.  So a shell reads the names of signals
+ * from it, and ends the program when it has nothing more to say.  A shell starts what it
+ * does not wait for with SIGINT ignored, unless env undoes it.  The status is 128 and the
+ * signal if one ends the program.
+ */
+static const char script[] =
+	"cd -- \"$1\" || exit 126\n"
+	"shift\n"
+	"env --default-signal=INT,QUIT true 2>/dev/null &&\n"
+	"	set -- --default-signal=INT,QUIT \"$@\"\n"
+	"exec 3<&0 </dev/null\n"
+	"env \"$@\" 3<&- &\n"
+	"program=$!\n"
+	"{\n"
+	"	while read -r signal; do kill -s \"$signal\" $program; done\n"
+	"	kill $program\n"
+	"	sleep 5 <&-\n"
+	"	kill -s KILL $program\n"
+	"} <&3 >/dev/null 2>&1 &\n"
+	"reader=$!\n"
+	"exec 3<&-\n"
+	"{ wait $program; } 2>/dev/null\n"
+	"status=$?\n"
+	"kill $reader\n"
+	"exit $status\n";
+
+/* ---- the command of an agent ------------------------------------------- */
+
+static void add_quoted(FILE *out, const char *text)
+{
+	fputs(" '", out);
+	for (; *text; text++)
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else
+			fputc(*text, out);
+	fputc('\'', out);
+}
+
+/* One line for any shell; NULL if memory is lacking. */
+static char *make_command(const struct launch *l, char **environment)
+{
+	char *command = NULL, **word;
+	size_t bytes;
+	FILE *out = open_memstream(&command, &bytes);
+	bool has_failed;
+
+	if (!out)
+		return NULL;
+	fputs("exec sh -c", out);
+	add_quoted(out, script);
+	fputs(" sh", out);
+	add_quoted(out, l->folder);
+	for (word = environment; *word; word++)
+		add_quoted(out, *word);
+	for (word = l->program; *word; word++)
+		add_quoted(out, *word);
+	has_failed = ferror(out);
+	if (!fclose(out) && !has_failed)
+		return command;
+	free(command);
+	return NULL;
+}
+
+/* The agent, the host and the command; NULL if memory is lacking.  Of the words only the
+ * first, which all of the agent's are in, and the command are to be freed. */
+static char **make_agent(const struct launch *l, const struct process *p,
+                         char *command)
+{
+	char *agent = strdup(l->agent), *rest = agent, *word;
+	char **words = calloc(strlen(l->agent) + 3, sizeof(*words));
+	size_t n = 0;
+
+	if (!agent || !words) {
+		free(agent);
+		free(words);
+		return NULL;
+	}
+	while ((word = strtok_r(rest, " ", &rest)))
+		words[n++] = word;
+	/* Without blanks before it, so that it can be freed. */
+	memmove(agent, words[0], strlen(words[0]) + 1);
+	words[0] = agent;
+	words[n++] = (char *)(uintptr_t)p->host;
+	words[n] = command;
+	return words;
+}
+
+/* ---- the new process --------------------------------------------------- */
+
+struct image {
+	const char *path;
+	char **argv, **environment;
+	int input; /* the end of a pipe that it reads, -1: none */
+};
+
+/* What it reads; true if that is there. */
+static bool set_input(const struct process *p, const struct image *image)
+{
+	int fd = image->input;
+
+	if (fd < 0 && p->number == 0)
+		return true;
+	if (fd < 0)
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && dup2(fd, STDIN_FILENO) >= 0;
+}
+
+static _Noreturn void become(const struct launch *l, const struct process *p,
+                             const struct image *image, pid_t launcher)
+{
+	int err;
+
+	/* A terminal sends its signals to the processes themselves; one of an agent
+	 * would be cut off by them. */
+	if (p->is_remote)
+		setpgid(0, 0);
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != launcher)
+		_exit(EXIT_NOT_EXECUTABLE);
+	if (set_input(p, image)) {
+		sigprocmask(SIG_SETMASK, &l->mask, NULL);
+		execvpe(image->path, image->argv, image->environment);
+	}
+	err = errno;
+	cli_complain("launch", "%s: %s", image->path, strerror(err));
+	_exit(err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}
+
+static int spawn(const struct launch *l, struct process *p,
+                 const struct image *image)
+{
+	const pid_t launcher = getpid();
+
+	p->pid = fork();
+	if (p->pid == 0)
+		become(l, p, image, launcher);
+	if (p->pid > 0)
+		return CLI_OK;
+	p->pid = 0;
+	cli_complain("launch", "fork: %s", strerror(errno));
+	return CLI_FAILED;
+}
+
+static int start_agent(const struct launch *l, struct process *p,
+                       char **environment)
+{
+	char *command = make_command(l, environment);
+	char **words = command ? make_agent(l, p, command) : NULL;
+	int ends[2], rc = CLI_FAILED;
+
+	if (!words) {
+		cli_complain("launch", "out of memory");
+		free(command);
+		return CLI_FAILED;
+	}
+	if (pipe2(ends, O_CLOEXEC)) {
+		cli_complain("launch", "pipe: %s", strerror(errno));
+	} else {
+		rc = spawn(l, p,
+		           &(struct image){ words[0], words, environ,
+		                            ends[0] });
+		close(ends[0]);
+		p->lifeline = ends[1];
+	}
+	free(words[0]);
+	free(words);
+	free(command);
+	return rc;
+}
+
+int launch_start(const struct launch *l, struct process *p)
+{
+	char **environment = launch_environment(l, p);
+	int rc;
+
+	if (!environment)
+		return CLI_FAILED;
+	rc = p->is_remote ? start_agent(l, p, environment)
+	                  : spawn(l, p,
+	                          &(struct image){ l->path, l->program,
+	                                           environment, -1 });
+	launch_free_list(environment);
+	return rc;
+}

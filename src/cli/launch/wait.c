@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "cli/launch/launch.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/common/cli.h"
+#include "cli/launch/server.h"
+
+/* How long a process has to end by itself, and an agent to end with it. */
+#define GRACE_NS (5 * NS_PER_S)
+#define AGENT_NS NS_PER_S
+
+/* How long a connection may take to be lost after its process has ended.  Then the
+ * network is cut, or there was none. */
+#define LOST_NS NS_PER_S
+
+/* ---- ending ------------------------------------------------------------ */
+
+static const char *signal_name(int signal)
+{
+	return signal == SIGINT    ? "INT"
+	       : signal == SIGHUP  ? "HUP"
+	       : signal == SIGKILL ? "KILL"
+	                           : "TERM";
+}
+
+static void send_signal(const struct process *p, int signal)
+{
+	if (p->lifeline < 0)
+		kill(p->pid, signal);
+	else
+		dprintf(p->lifeline, "%s\n", signal_name(signal));
+}
+
+static void kill_process(struct process *p)
+{
+	send_signal(p, SIGKILL);
+	p->ending = ENDING_KILLED;
+	p->ending_ns = clock_deadline(AGENT_NS);
+}
+
+static void ask(struct process *p)
+{
+	if (p->ending != ENDING_NOT)
+		return;
+	p->ending = ENDING_ASKED;
+	p->ending_ns = clock_deadline(GRACE_NS);
+}
+
+void launch_end_all(struct launch *l, int signal)
+{
+	struct process *p = l->processes;
+
+	for (; p < l->processes + l->n; p++)
+		if (p->pid) {
+			send_signal(p, signal);
+			ask(p);
+		}
+}
+
+/* The next step, when what was done has not ended the process. */
+static void go_on_ending(struct process *p)
+{
+	switch (p->ending) {
+	case ENDING_NOT:
+	case ENDING_GIVEN_UP:
+		break;
+	case ENDING_ASKED:
+		kill_process(p);
+		break;
+	case ENDING_KILLED:
+		kill(p->pid, SIGKILL);
+		p->ending = ENDING_GIVEN_UP;
+		break;
+	}
+}
+
+static void take_aborts(struct launch *l)
+{
+	struct process *p = l->processes;
+
+	for (; p < l->processes + l->n; p++)
+		if (server_take_abort(p->number) && p->pid) {
+			send_signal(p, SIGTERM);
+			ask(p);
+		}
+}
+
+/* ---- processes that have ended ----------------------------------------- */
+
+/* Agents tell of a signal as shells do. */
+static int exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+	                           : WEXITSTATUS(status);
+}
+
+static int ending_signal(const struct process *p, int status)
+{
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status);
+	status = WEXITSTATUS(status) - 128;
+	return p->is_remote && status > 0 && status < NSIG ? status : 0;
+}
+
+static void report(const struct process *p, int status)
+{
+	const int signal = ending_signal(p, status);
+	char where[320] = "", how[128];
+
+	if (p->is_remote)
+		snprintf(where, sizeof(where), "host %s", p->host);
+	else
+		snprintf(where, sizeof(where), "%s%s%spid %d",
+		         p->host ? "host " : "", p->host ? p->host : "",
+		         p->host ? ", " : "", (int)p->pid);
+	if (signal)
+		snprintf(how, sizeof(how), "was ended by signal %d (%s)",
+		         signal, strsignal(signal));
+	else
+		snprintf(how, sizeof(how), "has exited with status %d",
+		         WEXITSTATUS(status));
+	cli_complain("launch", "process %d (%s) %s", p->number, where, how);
+}
+
+/* Take note of the end of @p; returns its exit status. */
+static int end_process(struct process *p, int status)
+{
+	p->has_failed = exit_status(status) != 0;
+	if (p->has_failed && p->ending == ENDING_NOT)
+		report(p, status);
+	p->pid = 0;
+	p->tell_ns = clock_deadline(LOST_NS);
+	if (p->lifeline >= 0)
+		close(p->lifeline);
+	p->lifeline = -1;
+	return exit_status(status);
+}
+
+/* Returns the exit status of the first that has failed, or 0. */
+static int reap(struct launch *l)
+{
+	int status, i, own, failed = 0;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (i = 0; i < l->n; i++) {
+			if (l->processes[i].pid != pid)
+				continue;
+			own = end_process(&l->processes[i], status);
+			failed = failed ? failed : own;
+			break;
+		}
+	return failed;
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+static bool is_ending(const struct launch *l)
+{
+	int i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->processes[i].pid && l->processes[i].ending != ENDING_NOT)
+			return true;
+	return false;
+}
+
+/* A signal from the terminal goes to all processes of its group, and agents have
+ * groups of their own. */
+static void pass_on(struct launch *l, const struct signalfd_siginfo *s)
+{
+	const bool is_second = is_ending(l);
+	struct process *p = l->processes;
+
+	for (; p < l->processes + l->n; p++) {
+		if (!p->pid)
+			continue;
+		if (is_second) {
+			kill_process(p);
+			continue;
+		}
+		if (p->is_remote || s->ssi_code != SI_KERNEL)
+			send_signal(p, (int)s->ssi_signo);
+		ask(p);
+	}
+}
+
+/* Do what is due; returns when to come again, UINT64_MAX: never. */
+static uint64_t do_due(struct launch *l)
+{
+	const uint64_t now = clock_now();
+	uint64_t next = UINT64_MAX;
+	struct process *p = l->processes;
+
+	for (; p < l->processes + l->n; p++) {
+		if (p->tell_ns && p->tell_ns <= now) {
+			server_tell_end(p->number, p->has_failed);
+			p->tell_ns = 0;
+		}
+		if (p->pid && p->ending != ENDING_NOT && p->ending_ns <= now)
+			go_on_ending(p);
+		if (p->tell_ns && p->tell_ns < next)
+			next = p->tell_ns;
+		if (p->pid && p->ending != ENDING_NOT &&
+		    p->ending != ENDING_GIVEN_UP && p->ending_ns < next)
+			next = p->ending_ns;
+	}
+	return next;
+}
+
+static bool runs(const struct launch *l)
+{
+	int i = 0;
+
+	while (i < l->n && !l->processes[i].pid)
+		i++;
+	return i < l->n;
+}
+
+static void await(int signals, int wake, uint64_t until)
+{
+	struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
+		                { .fd = wake, .events = POLLIN } };
+	const uint64_t now = clock_now();
+	uint64_t left = until > now ? until - now : 0;
+	struct timespec t = { .tv_sec = (time_t)(left / NS_PER_S),
+		              .tv_nsec = (long)(left % NS_PER_S) };
+
+	ppoll(fds, 2, until == UINT64_MAX ? NULL : &t, NULL);
+}
+
+int launch_wait(struct launch *l, int signals, int wake)
+{
+	struct signalfd_siginfo s;
+	eventfd_t count;
+	int own, failed = 0;
+
+	while (runs(l)) {
+		await(signals, wake, do_due(l));
+		while (read(signals, &s, sizeof(s)) == sizeof(s))
+			if (s.ssi_signo != SIGCHLD)
+				pass_on(l, &s);
+		if (!eventfd_read(wake, &count))
+			take_aborts(l);
+		own = reap(l);
+		failed = failed ? failed : own;
+	}
+	return failed;
+}

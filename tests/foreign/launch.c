@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What cohort launch starts: each process is told once of each other that ends
+ *
+ *	launch ends    of those there are, the first is killed, the second exits and is a
+ *	               client, the third finalizes, and the fourth exits and is none; the
+ *	               others, one or more, are told of each
+ *	launch abort   the last process ends process 1 with PMIx_Abort(), and lives on
+ *
+ * Prints one line for each event.  It knows nothing of the library but its table of
+ * libpmix's functions.
+ */
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/pmix_abi.h"
+
+#define CHECK(condition)                                                       \
+	do {                                                                   \
+		if (!(condition)) {                                            \
+			fprintf(stderr, "launch.c:%d: %s; process %d\n",       \
+			        __LINE__, #condition, number);                 \
+			exit(1);                                               \
+		}                                                              \
+	} while (0)
+
+enum { MOST = 16, SECONDS = 60 };
+
+static int number, count;
+
+/* Atomic; events about each process, and about nobody or with another job. */
+static atomic_int events[MOST];
+static atomic_int wrong;
+
+static atomic_bool is_registered;
+
+static void *find(const char *name)
+{
+	static void *library;
+	void *function;
+
+	if (!library)
+		library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+	CHECK(library);
+	function = dlsym(library, name);
+	CHECK(function);
+	return function;
+}
+
+#define CALL(name, type) ((type)find(#name))
+
+static struct pmix_proc own;
+
+/* The code that the end of process @i has. */
+static int code_of(int i)
+{
+	return i == 2 || i == 3 ? PMIX_ABI_EVENT_PROC_TERMINATED
+	                        : PMIX_ABI_ERR_PROC_TERM_WO_SYNC;
+}
+
+static void on_event(size_t id, int code, const struct pmix_proc *source,
+                     struct pmix_info *info, size_t n,
+                     struct pmix_info *results, size_t n_results,
+                     pmix_event_done done, void *arg)
+{
+	const struct pmix_proc *affected = NULL;
+	size_t i;
+
+	(void)id, (void)source, (void)results, (void)n_results;
+	for (i = 0; i < n; i++)
+		if (strcmp(info[i].key, PMIX_ABI_EVENT_AFFECTED_PROC) == 0 &&
+		    info[i].value.type == PMIX_ABI_PROC)
+			affected = info[i].value.data.proc;
+	if (affected && affected->rank < (uint32_t)count &&
+	    strcmp(affected->nspace, own.nspace) == 0 &&
+	    code == code_of((int)affected->rank)) {
+		printf("process %d: %u, event %d\n", number, affected->rank,
+		       code);
+		fflush(stdout);
+		atomic_fetch_add(&events[affected->rank], 1);
+	} else {
+		fprintf(stderr, "process %d: event %d\n", number, code);
+		atomic_fetch_add(&wrong, 1);
+	}
+	done(0, NULL, 0, NULL, NULL, arg);
+}
+
+static void on_registered(int status, size_t id, void *arg)
+{
+	(void)id, (void)arg;
+	if (status == PMIX_ABI_SUCCESS)
+		atomic_store(&is_registered, true);
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+}
+
+static void await(atomic_int *value, int least)
+{
+	const time_t until = time(NULL) + SECONDS;
+
+	while (atomic_load(value) < least && time(NULL) < until)
+		nap();
+	CHECK(atomic_load(value) >= least);
+}
+
+static void fence(const struct pmix_proc *procs, size_t n)
+{
+	CHECK(CALL(PMIx_Fence, int (*)(const struct pmix_proc *, size_t,
+	                               const struct pmix_info *,
+	                               size_t))(procs, n, NULL, 0) == 0);
+}
+
+static void finalize(void)
+{
+	CHECK(CALL(PMIx_Finalize,
+	           int (*)(const struct pmix_info *, size_t))(NULL, 0) == 0);
+}
+
+static void begin(void)
+{
+	const time_t until = time(NULL) + SECONDS;
+	int codes[] = { PMIX_ABI_ERR_PROC_TERM_WO_SYNC,
+		        PMIX_ABI_EVENT_PROC_TERMINATED };
+
+	CHECK(CALL(PMIx_Init, int (*)(struct pmix_proc *, struct pmix_info *,
+	                              size_t))(&own, NULL, 0) == 0);
+	CHECK(own.rank == (uint32_t)number);
+	CHECK(strcmp(own.nspace, getenv("COHORT_JOB")) == 0);
+	CALL(PMIx_Register_event_handler,
+	     void (*)(int *, size_t, struct pmix_info *, size_t,
+	              pmix_event_handler, void (*)(int, size_t, void *),
+	              void *))
+	(codes, 2, NULL, 0, on_event, on_registered, NULL);
+	while (!atomic_load(&is_registered) && time(NULL) < until)
+		nap();
+	CHECK(atomic_load(&is_registered));
+}
+
+/* ---- ends -------------------------------------------------------------- */
+
+/* Without those that end at first, and without process 3. */
+static void meet(int first)
+{
+	struct pmix_proc others[MOST];
+	size_t n = 0;
+	int i;
+
+	for (i = first; i < count; i++)
+		if (i != 3) {
+			others[n] = own;
+			others[n++].rank = (uint32_t)i;
+		}
+	fence(others, n);
+}
+
+/* Processes 0 to 2 end one after the other, so that each order is tried; process 3 at
+ * once. */
+static void test_ends(void)
+{
+	int i;
+
+	CHECK(count > 4);
+	if (number == 3)
+		exit(0);
+	begin();
+	/* libpmix may tell a process twice that asks for an event when it comes. */
+	meet(0);
+	for (i = 0; i < 3; i++) {
+		if (number == i && i == 0)
+			raise(SIGKILL);
+		if (number == i && i == 1)
+			_exit(0);
+		if (number == i && i == 2) {
+			finalize();
+			exit(0);
+		}
+		await(&events[i], 1);
+	}
+	await(&events[3], 1);
+	/* What would come twice has come when a fence that begins now ends. */
+	meet(4);
+	for (i = 0; i < 4; i++)
+		CHECK(atomic_load(&events[i]) == 1);
+	CHECK(atomic_load(&wrong) == 0);
+	printf("process %d of %d: ends\n", number, count);
+	exit(0);
+}
+
+/* ---- abort ------------------------------------------------------------- */
+
+static void test_abort(void)
+{
+	struct pmix_proc target;
+
+	begin();
+	fence(NULL, 0);
+	target = own;
+	target.rank = 1;
+	if (number == count - 1)
+		CHECK(CALL(PMIx_Abort,
+		           int (*)(int, const char *, struct pmix_proc *,
+		                   size_t))(7, "why", &target, 1) == 0);
+	for (; number == 1;)
+		pause();
+	await(&events[1], 1);
+	printf("process %d of %d: abort\n", number, count);
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(getenv("COHORT_PROCESS") && getenv("COHORT_PROCESSES"));
+	CHECK(getenv("COHORT_LOCAL_PROCESS"));
+	CHECK(getenv("COHORT_LOCAL_PROCESSES"));
+	number = atoi(getenv("COHORT_PROCESS"));
+	count = atoi(getenv("COHORT_PROCESSES"));
+	CHECK(count > 0 && count <= MOST);
+	if (argc > 1 && strcmp(argv[1], "ends") == 0)
+		test_ends();
+	if (argc > 1 && strcmp(argv[1], "abort") == 0)
+		test_abort();
+	fprintf(stderr, "usage: launch ends|abort\n");
+	return 2;
+}
