@@ -10,7 +10,8 @@
  * carries the data; the bootstrap carries some 2 KiB for each process when the
  * group opens, and when it respawns if not all processes watch all.
  *
- * The processes of one machine watch each other:
+ * The processes of one machine watch each other, and on several machines those that
+ * cohort launch has started:
  *
  *   - A cause in one is the cause in all of them: "process 1 (pid 4711): ...".
  *     That holds for the group, and for what was split from it.
@@ -18,22 +19,25 @@
  *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped has not
  *     ended; calls that wait for it stall.
  *   - cohort_group_respawn() goes on without the processes that have ended, if
- *     all processes of the group are on the machine.
+ *     all processes of the group watch all.
  *
- * For that each process has a thread, a pipe, some memory that the others map to
- * read, and two descriptors for each of the others.  They are found through /proc
- * and have no names, so nothing is left behind.  Where they are not found, a
- * process is not watched (struct cohort_process): on other machines, in other pid
- * namespaces, of other users, without /proc, if it is not dumpable, and where the
- * descriptors would take more than half of RLIMIT_NOFILE.  A call that waits for a
- * rank of such a process ends as a stall.
+ * For that each process has a thread.  On one machine it also has a pipe, some
+ * memory that the others map to read, and two descriptors for each of the others.
+ * They are found through /proc and have no names, so nothing is left behind.  To
+ * other machines messages go as PMIx events, through the launcher.
+ *
+ * Some processes are not watched (struct cohort_process): those of other users,
+ * those that are not dumpable, and all of the machine if the descriptors would take
+ * more than half of RLIMIT_NOFILE; without cohort launch also those on other
+ * machines, in other pid namespaces, and where /proc is not mounted.  A call that
+ * waits for a rank of such a process ends as a stall.
  *
  * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.
- * If none of these is at fault for a collective that stalls, the other processes of
- * the machine are asked, and have 200 ms: the verdict names the rank that has not
- * called, or not started, with the pid of its process, and says what it is doing, or
- * of which ranks nothing is known.  They are not asked for warnings, for on_slow, nor
- * about sends and receives.
+ * If none of these is at fault for a collective that stalls, the other processes
+ * are asked, and have 200 ms: the verdict names the rank that has not called, or not
+ * started, with its host, if that is another one, and the pid of its process, and
+ * says what it is doing, or of which ranks nothing is known.  They are not asked
+ * for warnings, for on_slow, nor about sends and receives.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or
@@ -67,7 +71,7 @@ enum cohort_bootstrap_kind {
 	 * environment, for processes of one user on one machine.  The first of
 	 * these whose variables are all set tells number and count:
 	 *
-	 *   COHORT_PROCESS, COHORT_PROCESSES     and COHORT_JOB
+	 *   COHORT_PROCESS, COHORT_PROCESSES     and COHORT_JOB        cohort launch
 	 *   OMPI_COMM_WORLD_RANK, _SIZE          and PMIX_NAMESPACE    mpirun
 	 *   RANK, WORLD_SIZE                     and MASTER_PORT       torchrun
 	 *   SLURM_PROCID, SLURM_STEP_NUM_TASKS   and SLURM_JOB_ID      srun
@@ -83,8 +87,8 @@ enum cohort_bootstrap_kind {
 	COHORT_BOOTSTRAP_ENV = 2,
 
 	/*
-	 * Through the launcher's PMIx server, on any number of machines: mpirun,
-	 * srun --mpi=pmix.  The processes are those of the launcher's job.
+	 * Through the launcher's PMIx server, on any number of machines: cohort
+	 * launch, mpirun, srun --mpi=pmix.  The processes are those of the launcher's job.
 	 * libpmix.so.2 is opened at run time (COHORT_NO_LIBRARY).
 	 *
 	 * The first group makes the process a PMIx client, which it stays until
@@ -100,8 +104,8 @@ enum cohort_bootstrap_kind {
 	 */
 	COHORT_BOOTSTRAP_PMIX = 3,
 
-	/* PMIX under mpirun or srun on several machines, and under a PMIx
-	 * launcher that sets none of the variables above; otherwise ENV. */
+	/* PMIX under cohort launch, mpirun or srun on several machines, and under
+	 * a PMIx launcher that sets none of the variables above; otherwise ENV. */
 	COHORT_BOOTSTRAP_AUTO = 4,
 };
 

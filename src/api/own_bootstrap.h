@@ -14,12 +14,17 @@
 #include <cohort/bootstrap.h>
 
 #include "base/text.h"
+#include "watch/peers.h"
 
-/* Both take the table's info. */
+/* All take the table's info. */
 struct own_bootstrap {
 	/* Add what has kept the last request from being done: "; processes 1 and
 	 * 3 have not come". */
 	void (*explain)(const void *info, struct text *t);
+
+	/* A line to processes that share no memory, which stays until free.  It or the
+	 * function is NULL: there is none. */
+	const struct peer_line *(*line)(const void *info);
 
 	/* Leave the others, in the middle of a request, too. */
 	void (*free)(void *info);

@@ -21,6 +21,7 @@
 
 #include "api/own_bootstrap.h"
 #include "api/pmix_client.h"
+#include "api/pmix_line.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/cause.h"
@@ -47,7 +48,7 @@ enum {
 	ABSENT,  /* nothing: ask again */
 	ASKED,   /* PMIx has it, and will answer */
 	COME,    /* what was asked for is there */
-	LEFT,    /* no record, and none will come: the process has left */
+	LEFT,    /* no record, and none will come: it has left or ended */
 	FOREIGN, /* not a record of this version of the library */
 	LOST,    /* the server, or PMIx_Put() has failed: see status */
 };
@@ -62,8 +63,8 @@ struct question {
 	int status;     /* PMIx's last answer */
 	unsigned asked; /* how often */
 
-	/* For a record: that the process has left was known before this was
-	 * asked. */
+	/* For a record: that the process has left or ended was known before this
+	 * was asked. */
 	bool is_last;
 };
 
@@ -84,6 +85,7 @@ struct request {
 
 struct pmix_bootstrap {
 	const struct pmix_client *client;
+	struct pmix_line *line;
 	struct opening *opening;
 	bool has_opened; /* a round was done */
 	unsigned number; /* of the opening */
@@ -239,7 +241,7 @@ static bool ask_again(struct request *q, int i)
 	const unsigned n = u->asked;
 
 	if (state == ABSENT) {
-		u->is_last = state_of(left) == COME;
+		u->is_last = state_of(left) == COME || pmix_line_has_ended(i);
 		u->asked++;
 		if (n && (!(n & (n - 1)) || n % LEAVING_EVERY == 0) &&
 		    state_of(left) == ABSENT)
@@ -427,7 +429,11 @@ static bool explain_process(struct request *q, int i, struct text *t)
 
 	switch (state_of(u)) {
 	case LEFT:
-		text_add(t, "; process %d has left: open the group again", i);
+		text_add(t,
+		         state_of(for_leaving(q, i)) == COME
+		                 ? "; process %d has left: open the group again"
+		                 : "; process %d has exited",
+		         i);
 		return true;
 	case FOREIGN:
 		text_add(t, "; process %d has another version of the library",
@@ -464,6 +470,25 @@ static void explain(const void *info, struct text *t)
 	bootstrap_add_absent(came, q->processes, t);
 }
 
+/* ---- messages ---------------------------------------------------------- */
+
+static int make_line(struct pmix_bootstrap *b)
+{
+	char key[sizeof(b->opening->name) + 16];
+
+	snprintf(key, sizeof(key), "%u.%s", b->number, b->opening->name);
+	b->line = pmix_line_create(b->client, key);
+	return b->line ? COHORT_OK
+	               : error_set(COHORT_NO_MEMORY, "no memory for a group");
+}
+
+static const struct peer_line *line(const void *info)
+{
+	const struct pmix_bootstrap *b = info;
+
+	return pmix_line_get(b->line);
+}
+
 /* ---- creating ---------------------------------------------------------- */
 
 /* Tell the others that this process has left. */
@@ -485,6 +510,7 @@ static void end(void *info)
 
 	leave_request(b);
 	end_opening(b);
+	pmix_line_free(b->line);
 	if (!b->opening || start(end_main, b))
 		free(b);
 }
@@ -523,7 +549,11 @@ int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
                           struct cohort_bootstrap *table,
                           const struct own_bootstrap **own)
 {
-	static const struct own_bootstrap functions = { explain, end };
+	static const struct own_bootstrap functions = {
+		.explain = explain,
+		.line = line,
+		.free = end,
+	};
 	struct pmix_bootstrap *b = calloc(1, sizeof(*b));
 	int rc;
 
@@ -533,6 +563,8 @@ int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
 	rc = open_client(timeout_ns, b);
 	if (rc == COHORT_OK)
 		rc = begin_opening(b, name);
+	if (rc == COHORT_OK)
+		rc = make_line(b);
 	if (rc != COHORT_OK) {
 		end(b);
 		return rc;

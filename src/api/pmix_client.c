@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/pmix_line.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -79,13 +80,44 @@ static void finish(void)
 	client.PMIx_Finalize(NULL, 0);
 }
 
+/* The processes of the job, as one to ask about. */
+static struct pmix_proc all_of_job(void)
+{
+	struct pmix_proc job = client.own;
+
+	job.rank = PMIX_ABI_RANK_WILDCARD;
+	return job;
+}
+
+/* Whether that is cohort launch.  Open MPI 4.1's mpirun hangs if a process sends an event
+ * to the others, and no other launcher is known to tell ends. */
+static bool launcher_has_events(void)
+{
+	const struct pmix_info here = {
+		.key = PMIX_ABI_OPTIONAL,
+		.value = { .type = PMIX_ABI_BOOL, .data.flag = true },
+	};
+	const struct pmix_proc job = all_of_job();
+	struct pmix_value *value;
+	bool is_ours;
+
+	if (client.PMIx_Get(&job, PMIX_ABI_RM_NAME, &here, 1, &value) !=
+	    PMIX_ABI_SUCCESS)
+		return false;
+	is_ours = value->type == PMIX_ABI_STRING &&
+	          strcmp(value->data.string, "cohort") == 0;
+	if (value->type == PMIX_ABI_STRING)
+		free(value->data.string);
+	free(value);
+	return is_ours;
+}
+
 static int read_size(void)
 {
-	struct pmix_proc job = { .rank = PMIX_ABI_RANK_WILDCARD };
+	const struct pmix_proc job = all_of_job();
 	struct pmix_value *value;
 	int rc;
 
-	memcpy(job.nspace, client.own.nspace, sizeof(job.nspace));
 	rc = client.PMIx_Get(&job, PMIX_ABI_JOB_SIZE, NULL, 0, &value);
 	if (rc != PMIX_ABI_SUCCESS)
 		return rc;
@@ -115,6 +147,8 @@ static void *start(void *unused)
 	if (status == PMIX_ABI_SUCCESS) {
 		atexit(finish);
 		client.gives_values = gives_values();
+		client.has_events =
+			launcher_has_events() && pmix_line_start(&client);
 		failed = "PMIx_Get(PMIX_JOB_SIZE)";
 		status = read_size();
 	}

@@ -23,6 +23,10 @@ struct pmix_client {
 	struct pmix_proc own; /* job and number of this process */
 	uint32_t processes;   /* of the job */
 
+	/* The server passes events between processes, and tells each process's end,
+	 * behind all that it has sent. */
+	bool has_events;
+
 	/* What pmix_get_callback gets is the caller's to free: known of OpenPMIx
 	 * 4.2 and 5.0.  Elsewhere it is left, and may be lost memory. */
 	bool gives_values;

@@ -592,7 +592,9 @@ static void connect_peers(struct processes *p, const struct exchange *e)
 
 	for (i = 0; i < p->table.processes; i++)
 		all[i] = e->all[i].address;
-	peers_connect(p->peers, all);
+	peers_connect(p->peers, all,
+	              p->own && p->own->line ? p->own->line(p->table.info)
+	                                     : NULL);
 	p->has_connected = true;
 }
 

@@ -43,11 +43,14 @@ static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 		         r->alive ? ", which is alive" : ", which has exited");
 }
 
-static void add_name(struct text *t, int64_t pid, const struct rank_snapshot *r)
+static void add_name(struct text *t, const struct snapshot *s,
+                     const struct rank_snapshot *r)
 {
 	text_add(t, "rank %d (", r->rank);
-	if (pid)
-		text_add(t, "pid %lld, ", (long long)pid);
+	if (s && s->pid && *s->host)
+		text_add(t, "host %s, ", s->host);
+	if (s && s->pid)
+		text_add(t, "pid %lld, ", (long long)s->pid);
 	if (!rank_has_thread(r)) {
 		text_add(t, "device %d", r->device);
 		if (r->tid)
@@ -61,13 +64,13 @@ static void add_name(struct text *t, int64_t pid, const struct rank_snapshot *r)
 
 void describe_name(struct text *t, const struct rank_snapshot *r)
 {
-	add_name(t, 0, r);
+	add_name(t, NULL, r);
 }
 
 void describe_name_of(struct text *t, const struct snapshot *s,
                       const struct rank_snapshot *r)
 {
-	add_name(t, s->pid, r);
+	add_name(t, s, r);
 }
 
 /* Whether the rank's thread lives, if it has one, and where the rank is. */

@@ -101,8 +101,14 @@ enum peer_state {
 
 struct peer {
 	struct page *page; /* constant, and mapped to read; NULL: not watched */
-	int pidfd;         /* -1: the system has none */
-	int bell;
+	int pidfd;         /* -1: the system has none, or it is far */
+	int bell;          /* -1: it is far */
+
+	/* The page is a copy: what messages have brought, on the line's thread.  Of the
+	 * answers it has those to this process. */
+	bool is_far;
+	atomic_bool has_ended; /* the line says so */
+
 	int64_t pid;
 	uint64_t seen;                /* causes; guarded by lock */
 	uint64_t answered[QUESTIONS]; /* guarded by lock */
@@ -141,6 +147,10 @@ struct peers {
 
 	/* Atomic; written under lock: a process with ranks in @facts has ended. */
 	atomic_bool is_vain;
+
+	/* Held while a message is sent. */
+	pthread_mutex_t line_lock;
+	const struct peer_line *line; /* NULL: there is none, or not any more */
 
 	struct peer peers[];
 };
@@ -211,11 +221,48 @@ static inline void peer_ring(int bell)
 	(void)n;
 }
 
+/* Where process @x answers this one's questions. */
+static inline const struct place *peer_answers(const struct peers *p,
+                                               const struct peer *x)
+{
+	return x->page->answers[x->is_far ? 0 : p->process];
+}
+
+/* Put a cause on a page.  By one thread at a time. */
+static inline void put_told(struct page *page, const struct told *told)
+{
+	const uint64_t n =
+		atomic_load_explicit(&page->causes_told, memory_order_relaxed);
+
+	put_stamped(&page->causes[n % CAUSES].stamp,
+	            page->causes[n % CAUSES].words, n + 1, told,
+	            WORDS(struct told));
+	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
+}
+
 /* Start the thread; false: that was not possible. */
 bool peers_start(struct peers *peers);
 
 /* Ring the bells of all others. */
 void peers_ring(const struct peers *peers);
+
+/* What a message brings to the sender's page. */
+enum message_kind {
+	MESSAGE_LEFT = 1,
+	MESSAGE_CAUSE,    /* struct told */
+	MESSAGE_QUESTION, /* struct question */
+	MESSAGE_ANSWER,   /* struct answer, up to its last rank */
+	MESSAGE_RECORD,   /* what it brings to an exchange */
+};
+
+/* Make the page of far process @x; false: no memory. */
+bool peer_make_far(struct peer *x);
+void peer_free_far(struct peer *x);
+
+/* Send what @kind says to process @process, -1: all, if there is a line.
+ * @place, @number: of a question or its answer; @number also of an exchange */
+void peers_send(struct peers *peers, int process, enum message_kind kind,
+                int place, uint64_t number, const void *what, size_t bytes);
 
 /* Answer what process @i has asked, if it has.  Under lock, on the thread of @peers. */
 void peers_answer(struct peers *peers, int i);

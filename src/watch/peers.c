@@ -130,6 +130,7 @@ int peers_create(int process, int processes, const char *group,
 	p->processes = processes;
 	text_copy(p->group, sizeof(p->group), group);
 	lock_init(&p->lock);
+	lock_init(&p->line_lock);
 	/* Alone it is watched by nobody. */
 	if (processes > 1)
 		make_own(p, out);
@@ -209,6 +210,10 @@ static void disconnect(const struct peers *p, struct peer *x)
 {
 	if (!x->page)
 		return;
+	if (x->is_far) {
+		peer_free_far(x);
+		return;
+	}
 	munmap(x->page, page_bytes(p));
 	close(x->bell);
 	if (x->pidfd >= 0)
@@ -221,22 +226,43 @@ static bool has_room_for(const struct peers *p)
 	return p->page && 4 * (uint64_t)p->processes <= limit_of(RLIMIT_NOFILE);
 }
 
-void peers_connect(struct peers *p, const struct peer_address *all)
+/* Both sides must find the same, so a process of this machine is never far. */
+static void connect_all(struct peers *p, const struct peer_address *all,
+                        bool has_line)
 {
+	const uint64_t machine = all[p->process].machine;
 	const bool has_room = has_room_for(p);
-	bool has_any = false;
 	struct peer *x;
 	int i;
 
 	for (i = 0; i < p->processes; i++) {
 		x = &p->peers[i];
-		if (i == p->process)
+		if (i == p->process || !p->page)
 			continue;
-		if (has_room && all[i].machine == all[p->process].machine)
+		if (has_room && all[i].machine == machine)
 			connect_one(p, x, &all[i]);
-		has_any |= x->page != NULL;
+		else if (has_line && all[i].machine != machine &&
+		         peer_make_far(x))
+			x->pid = all[i].pid;
+	}
+}
+
+void peers_connect(struct peers *p, const struct peer_address *all,
+                   const struct peer_line *line)
+{
+	bool has_any = false, has_far = false;
+	int i;
+
+	connect_all(p, all, line != NULL);
+	for (i = 0; i < p->processes; i++) {
+		has_any |= p->peers[i].page != NULL;
+		has_far |= p->peers[i].is_far;
 	}
 	p->has_thread = has_any && peers_start(p);
+	if (p->has_thread && has_far) {
+		p->line = line;
+		line->listen(line->info, p);
+	}
 	if (p->has_thread)
 		return;
 	for (i = 0; i < p->processes; i++) {
@@ -264,8 +290,22 @@ void peers_put(struct peers *p)
 		close(p->bell[0]);
 		close(p->bell[1]);
 	}
+	pthread_mutex_destroy(&p->line_lock);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
+}
+
+/* From now on nothing is sent or heard. */
+static void hang_up(struct peers *p)
+{
+	const struct peer_line *line;
+
+	pthread_mutex_lock(&p->line_lock);
+	line = p->line;
+	p->line = NULL;
+	pthread_mutex_unlock(&p->line_lock);
+	if (line)
+		line->listen(line->info, NULL);
 }
 
 void peers_leave(struct peers *p)
@@ -273,6 +313,8 @@ void peers_leave(struct peers *p)
 	if (p->page)
 		atomic_store_explicit(&p->page->has_left, 1,
 		                      memory_order_release);
+	peers_send(p, -1, MESSAGE_LEFT, 0, 0, NULL, 0);
+	hang_up(p);
 	if (p->has_thread) {
 		atomic_store(&p->stop, true);
 		peer_ring(p->bell[1]);

@@ -3,12 +3,11 @@
 #define WATCH_PEERS_H
 
 /*
- * The other processes of a group, as far as they are on this machine: a cause in
- * one of them ends the cliques of all, the end of one is seen at once, and those
- * that are left can meet without it.  Each says what its ranks are doing when another
- * asks for a verdict
+ * The other processes of a group: a cause in one of them ends the cliques of all, the
+ * end of one is seen at once, and those that are left can meet without it.  Each says
+ * what its ranks are doing when another asks for a verdict
  *
- * Each process has a page, which is memory without a name (memfd_create()) that the
+ * On one machine each process has a page, which is memory without a name (memfd_create()) that the
  * others map, and a bell, which is a pipe that they write to.  Both are opened
  * through /proc by their numbers, so no file is left behind however a process ends.
  *
@@ -24,8 +23,15 @@
  *  D. One thread for each group watches all of them, and answers them.  It makes no
  *     native call, and waits for the bell and these ends.
  *
- * What does not fit on one machine is not watched: processes on other machines, of
- * other users or in other pid namespaces, or where /proc is not mounted.
+ *
+ * Processes on other machines, in other pid namespaces, or where /proc is not mounted,
+ * share no memory.  Where the launcher passes messages, there is a line to them:
+ *
+ *  E. A far process has a page, too: a copy here, which its messages fill in.
+ *  F. A line keeps the order of what a process sends, and tells its end after all that
+ *     it has sent, or not at all.  So B holds for the copies of all processes.
+ *
+ * Processes of other users, and those without a line, are not watched.
  */
 
 #include <cohort/bootstrap.h>
@@ -37,6 +43,20 @@
 #define PEERS_RECORD 4096
 
 struct peers;
+
+/*
+ * struct peer_line - how messages reach the processes that share no memory with this one
+ *
+ * send   - to process @process, -1: to all.  Does not wait.
+ * listen - give what comes from now on to peers_hear() and peers_hear_end(), and tell
+ *          the ends that are known already; NULL: to nobody, from when this returns
+ */
+struct peer_line {
+	void (*send)(void *info, int process, const void *message,
+	             size_t bytes);
+	void (*listen)(void *info, struct peers *peers);
+	void *info;
+};
 
 /* Where a process is found.  It travels by the bootstrap. */
 struct peer_address {
@@ -60,10 +80,19 @@ void peers_leave(struct peers *peers);
 void peers_get(struct peers *peers);
 void peers_put(struct peers *peers);
 
-/* Open what @all, by process, tell of the others, and watch from now on.  Once. */
-void peers_connect(struct peers *peers, const struct peer_address *all);
+/* Open what @all, by process, tell of the others, and watch from now on.  Once.
+ * @line: to those that share no memory; NULL: there is none.  It stays until
+ *        peers_leave(). */
+void peers_connect(struct peers *peers, const struct peer_address *all,
+                   const struct peer_line *line);
 
-/* True if that process is watched; itself is. */
+/* For a line, which calls one of these at a time: process @process has sent @message,
+ * which may be anything; it has ended.  Neither waits. */
+void peers_hear(struct peers *peers, int process, const void *message,
+                size_t bytes);
+void peers_hear_end(struct peers *peers, int process);
+
+/* True if that process is watched: its end would be seen.  Itself is. */
 bool peers_watches(const struct peers *peers, int process);
 
 /* True if that process has ended without leaving. */

@@ -58,6 +58,7 @@ int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
 
 	put_words(p->page->brought[n % 2], mine, words);
 	atomic_store_explicit(&p->page->exchange, n, memory_order_release);
+	peers_send(p, -1, MESSAGE_RECORD, 0, n, mine, bytes);
 	memset(came, 0, COHORT_RANK_WORDS * sizeof(*came));
 	for (i = 0; i < p->processes; i++) {
 		page = i == p->process ? p->page : p->peers[i].page;

@@ -22,12 +22,13 @@ static struct clique *find_clique(const struct peers *p, uint64_t identity)
 	return m ? m->clique : NULL;
 }
 
-static void report(struct cohort_comm *c, uint64_t collective,
+static void report(struct cohort_comm *c, uint64_t collective, const char *host,
                    struct remote_rank *out)
 {
 	const uint64_t front = snapshot_front(c->clique);
 	struct snapshot s = {
 		.starts_are_marked = c->clique->platform->starts_are_marked,
+		.host = host,
 		.pid = getpid(),
 	};
 	struct text t = { out->text, sizeof(out->text) };
@@ -46,20 +47,27 @@ static void report(struct cohort_comm *c, uint64_t collective,
 
 static void answer_one(struct peers *p, int i, int k, uint64_t number)
 {
+	const struct peer *x = &p->peers[i];
 	struct answer *a = &p->answer;
 	struct question asked;
 	struct clique *q;
 	struct place *place = &p->page->answers[i][k];
+	char host[64] = "";
 	int r;
 
 	*a = (struct answer){ .ranks = 0 };
-	get_words(&asked, p->peers[i].page->asks[k].question,
-	          WORDS(struct question));
+	get_words(&asked, x->page->asks[k].question, WORDS(struct question));
 	q = find_clique(p, asked.identity);
+	if (x->is_far)
+		gethostname(host, sizeof(host) - 1);
 	for (r = 0; q && r < q->size && r < ANSWERED_RANKS; r++, a->ranks++)
-		report(&q->comms[r], asked.collective, &a->of[r]);
-	put_stamped(&place->stamp, place->words, number, a,
-	            WORDS(struct answer));
+		report(&q->comms[r], asked.collective, host, &a->of[r]);
+	if (x->is_far)
+		peers_send(p, i, MESSAGE_ANSWER, k, number, a,
+		           offsetof(struct answer, of[a->ranks]));
+	else
+		put_stamped(&place->stamp, place->words, number, a,
+		            WORDS(struct answer));
 }
 
 void peers_answer(struct peers *p, int i)
@@ -139,6 +147,8 @@ static uint64_t put_question(struct peers *p, int k,
 	atomic_store_explicit(&p->page->asks[k].number, number,
 	                      memory_order_release);
 	peers_ring(p);
+	peers_send(p, -1, MESSAGE_QUESTION, k, number, question,
+	           sizeof(*question));
 	return number;
 }
 
@@ -162,7 +172,7 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 			if (rank_set_has(has, i) || !peer_is_here(&p->peers[i]))
 				continue;
 			awaited++;
-			place = &p->peers[i].page->answers[p->process][k];
+			place = &peer_answers(p, &p->peers[i])[k];
 			if (!get_stamped(&place->stamp, &a, place->words,
 			                 number, WORDS(struct answer)))
 				continue;

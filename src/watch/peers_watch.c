@@ -34,18 +34,6 @@ static struct member *find_member(const struct peers *p, const struct clique *q)
 	return m;
 }
 
-/* Put the cause on the page.  Under lock. */
-static void put_told(struct page *page, const struct told *told)
-{
-	const uint64_t n =
-		atomic_load_explicit(&page->causes_told, memory_order_relaxed);
-
-	put_stamped(&page->causes[n % CAUSES].stamp,
-	            page->causes[n % CAUSES].words, n + 1, told,
-	            WORDS(struct told));
-	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
-}
-
 void peers_tell(struct peers *p, const struct clique *q,
                 const struct cohort_cause *cause)
 {
@@ -60,6 +48,7 @@ void peers_tell(struct peers *p, const struct clique *q,
 	if (is_news) {
 		put_told(p->page, &told);
 		peers_ring(p);
+		peers_send(p, -1, MESSAGE_CAUSE, 0, 0, &told, sizeof(told));
 	}
 	pthread_mutex_unlock(&p->lock);
 }
@@ -99,10 +88,14 @@ static void end_member(struct member *m, const struct cohort_cause *cause)
 static struct cohort_cause relayed(const struct peers *p, int i,
                                    const struct cohort_cause *from)
 {
+	const struct peer *x = &p->peers[i];
 	struct cohort_cause cause = *from;
+	struct text t = { cause.text, sizeof(cause.text) };
 
-	text_set(cause.text, sizeof(cause.text), "process %d (pid %lld): %s", i,
-	         (long long)p->peers[i].pid, from->text);
+	text_add(&t, "process %d (", i);
+	if (x->is_far && p->facts)
+		text_add(&t, "host %s, ", p->facts[i].host);
+	text_add(&t, "pid %lld): %s", (long long)x->pid, from->text);
 	return cause;
 }
 
@@ -201,9 +194,10 @@ static void ask_each(const struct peers *p, bool *over)
 		x = &p->peers[i];
 		polled[0] = (struct pollfd){ .fd = x->bell };
 		polled[1] = (struct pollfd){ .fd = x->pidfd, .events = POLLIN };
-		over[i] = peer_is_here(x) && poll(polled, 2, 0) > 0 &&
-		          (polled[0].revents & POLLERR ||
-		           polled[1].revents & POLLIN);
+		over[i] = peer_is_here(x) && (atomic_load(&x->has_ended) ||
+		                              (poll(polled, 2, 0) > 0 &&
+		                               (polled[0].revents & POLLERR ||
+		                                polled[1].revents & POLLIN)));
 	}
 }
 
@@ -234,7 +228,8 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		x = &p->peers[i];
 		if (!peer_is_here(x))
 			continue;
-		over[i] = polled[n++].revents & POLLERR;
+		over[i] = polled[n++].revents & POLLERR ||
+		          atomic_load(&x->has_ended);
 		if (x->pidfd >= 0)
 			over[i] |= polled[n++].revents & POLLIN;
 	}

@@ -150,6 +150,8 @@ struct snapshot {
 	/* Constant. */
 	const char *group;
 	int64_t pid; /* for texts that other processes show; 0: for this one's */
+	const char
+		*host; /* with pid: for texts that other machines show; or "" */
 	int generation;
 	int size;  /* ranks in this process */
 	int world; /* ranks in all */

@@ -225,3 +225,23 @@ for signal in TERM HUP; do
 done
 interrupt TERM 143 "${hosts[@]}" -- sh -c "$runs" "$scratch"
 interrupt KILL 137 "${hosts[@]}" -- sh -c "$runs" "$scratch"
+
+# ---- groups between hosts ----------------------------------------------------
+
+if ! "$cohort" run --nccl auto -- true >/dev/null 2>&1; then
+	echo "[SKIP] groups between hosts: no NCCL of NVIDIA's"
+	exit 0
+fi
+compile -o "$scratch/far" tests/foreign/far.c -L"$lib" -lcohort
+export LD_LIBRARY_PATH=$lib
+# far STATUS MODE N TEXT - N processes say that
+far() {
+	launch "$1" "${hosts[@]}" -n 4 -- "$cohort" run -n 8 --nccl auto -- "$scratch/far" "$2" \
+		"$scratch/time"
+	says "$3" "$4"
+	cut -c 1-150 "$scratch/out"
+}
+far 0 abort 4 ': aborted, after '
+far 0 stall 4 ': a collective was not done in its time, after '
+far 0 exit 3 ': 6 ranks go on, after '
+far 137 kill 2 ': 4 ranks go on, after '

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "unit/peer_clique.h"
 #include "watch/peers.h"
 
 #define PROCESSES 3
@@ -58,48 +59,6 @@ static void await(const atomic_int *word, int value)
 		sched_yield();
 }
 
-static struct clique *make_clique(uint64_t identity)
-{
-	const size_t bytes = sizeof(struct clique) + sizeof(struct cohort_comm);
-	struct clique *c = aligned_alloc(_Alignof(struct clique), bytes);
-
-	cr_assert(c);
-	memset(c, 0, bytes);
-	c->world = 5;
-	c->identity = identity;
-	c->end = cause_create();
-	return c;
-}
-
-#define SLOTS 4
-
-/* A child's clique has a rank that has called nothing. */
-static void give_rank(struct clique *of, int rank)
-{
-	static const struct platform platform;
-	struct cohort_comm *c = &of->comms[0];
-
-	of->platform = &platform;
-	of->slots = SLOTS;
-	c->clique = of;
-	c->rank = rank;
-	c->done = calloc(SLOTS, sizeof(*c->done));
-	c->started = calloc(SLOTS, sizeof(*c->started));
-	c->agreed = calloc(SLOTS, sizeof(*c->agreed));
-	recorder_init(&c->recorder, SLOTS);
-	of->size = 1;
-}
-
-static void free_clique(struct clique *c)
-{
-	free(c->comms[0].done);
-	free(c->comms[0].started);
-	free(c->comms[0].agreed);
-	recorder_fini(&c->comms[0].recorder);
-	cause_put(c->end);
-	free(c);
-}
-
 /* Make this process's part, and watch the others. */
 static bool take_part(int process)
 {
@@ -111,7 +70,7 @@ static bool take_part(int process)
 		return false;
 	atomic_fetch_add(&shared->made, 1);
 	await(&shared->made, PROCESSES);
-	peers_connect(peers, shared->addresses);
+	peers_connect(peers, shared->addresses, NULL);
 	for (i = 0; i < PROCESSES; i++)
 		all &= peers_watches(peers, i);
 	peers_set_ranks(peers, facts);
@@ -561,7 +520,7 @@ static bool is_watched_at(const struct peer_address *given)
 
 	cr_assert_eq(peers_create(0, PROCESSES, "h", &all[0], &p), COHORT_OK);
 	all[1] = *given;
-	peers_connect(p, all);
+	peers_connect(p, all, NULL);
 	watched = peers_watches(p, 1);
 	peers_leave(p);
 	return watched;

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "api/pmix_line.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/thread.h"
+#include "core/cause.h"
+
+/* The event's code, and the info that has a line's key and then the message. */
+#define MESSAGE_CODE (PMIX_ABI_EXTERNAL_ERR_BASE - 0x6368)
+#define MESSAGE "cohort.message"
+
+#define KEY_BYTES 96
+
+struct pmix_line {
+	const struct pmix_client *client;
+	struct peer_line line;
+	char key[KEY_BYTES];
+
+	/* Guarded by lock. */
+	struct pmix_line *next;
+	struct peers
+		*peers; /* NULL: it does not listen, and is not in the list */
+};
+
+/* Held while peers are told something, and so never for long. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pmix_line *lines; /* guarded by lock */
+
+/* Atomic; the set of processes that have ended. */
+static _Atomic uint64_t ended[COHORT_RANK_WORDS];
+
+static const struct pmix_client *client_of_events; /* constant, once started */
+
+/* ---- hearing ----------------------------------------------------------- */
+
+bool pmix_line_has_ended(int process)
+{
+	return atomic_load(&ended[process / 64]) >> process % 64 & 1;
+}
+
+static void hear_end(const struct pmix_proc *process)
+{
+	const struct pmix_line *l;
+
+	if (strcmp(process->nspace, client_of_events->own.nspace) != 0 ||
+	    process->rank >= COHORT_MAX_RANKS)
+		return;
+	atomic_fetch_or(&ended[process->rank / 64],
+	                UINT64_C(1) << process->rank % 64);
+	for (l = lines; l; l = l->next)
+		peers_hear_end(l->peers, (int)process->rank);
+}
+
+static void hear_message(const struct pmix_proc *source,
+                         const struct pmix_bytes *message)
+{
+	const struct pmix_line *l;
+
+	/* One's own messages come back. */
+	if (message->size < KEY_BYTES ||
+	    strcmp(source->nspace, client_of_events->own.nspace) != 0 ||
+	    source->rank >= COHORT_MAX_RANKS ||
+	    source->rank == client_of_events->own.rank)
+		return;
+	for (l = lines; l; l = l->next)
+		if (memcmp(l->key, message->bytes, KEY_BYTES) == 0)
+			peers_hear(l->peers, (int)source->rank,
+			           message->bytes + KEY_BYTES,
+			           message->size - KEY_BYTES);
+}
+
+/* On PMIx's thread. */
+static void handle(size_t id, int code, const struct pmix_proc *source,
+                   struct pmix_info *info, size_t n, struct pmix_info *results,
+                   size_t n_results, pmix_event_done done, void *arg)
+{
+	const struct pmix_info *i;
+
+	(void)id, (void)results, (void)n_results;
+	pthread_mutex_lock(&lock);
+	for (i = info; i < info + n; i++) {
+		if (code == MESSAGE_CODE && source &&
+		    i->value.type == PMIX_ABI_BYTE_OBJECT &&
+		    strcmp(i->key, MESSAGE) == 0)
+			hear_message(source, &i->value.data.bytes);
+		if (code != MESSAGE_CODE && i->value.type == PMIX_ABI_PROC &&
+		    strcmp(i->key, PMIX_ABI_EVENT_AFFECTED_PROC) == 0)
+			hear_end(i->value.data.proc);
+	}
+	pthread_mutex_unlock(&lock);
+	done(PMIX_ABI_SUCCESS, NULL, 0, NULL, NULL, arg);
+}
+
+bool pmix_line_start(const struct pmix_client *client)
+{
+	static int codes[] = {
+		MESSAGE_CODE,
+		PMIX_ABI_ERR_PROC_ABORTED,
+		PMIX_ABI_ERR_PROC_TERM_WO_SYNC,
+		PMIX_ABI_EVENT_PROC_TERMINATED,
+		PMIX_ABI_ERR_PROC_ABORTED_BY_SIG,
+	};
+
+	client_of_events = client;
+	/* Without a callback it waits, and answers the handler's number. */
+	return client->PMIx_Register_event_handler(
+		       codes, sizeof(codes) / sizeof(codes[0]), NULL, 0, handle,
+		       NULL, NULL) >= 0;
+}
+
+/* ---- sending ----------------------------------------------------------- */
+
+/* PMIx reads it until it calls back. */
+struct letter {
+	struct pmix_proc to;
+	struct pmix_info info[4];
+	char bytes[];
+};
+
+static void sent(int status, void *letter)
+{
+	(void)status;
+	free(letter);
+}
+
+static struct pmix_info yes(const char *key)
+{
+	struct pmix_info info = {
+		.value = { .type = PMIX_ABI_BOOL, .data.flag = true },
+	};
+
+	text_copy(info.key, sizeof(info.key), key);
+	return info;
+}
+
+static void post(void *info, int process, const void *message, size_t bytes)
+{
+	const struct pmix_line *l = info;
+	struct letter *m = calloc(1, sizeof(*m) + KEY_BYTES + bytes);
+	int rc;
+
+	if (!m)
+		return;
+	memcpy(m->bytes, l->key, KEY_BYTES);
+	memcpy(m->bytes + KEY_BYTES, message, bytes);
+	m->info[0] = (struct pmix_info){
+		.key = MESSAGE,
+		.value = { .type = PMIX_ABI_BYTE_OBJECT,
+		           .data.bytes = { m->bytes, KEY_BYTES + bytes } },
+	};
+	m->info[1] = yes(PMIX_ABI_EVENT_NON_DEFAULT);
+	m->info[2] = yes(PMIX_ABI_EVENT_DO_NOT_CACHE);
+	m->to = l->client->own;
+	m->to.rank = (uint32_t)process;
+	m->info[3] = (struct pmix_info){
+		.key = PMIX_ABI_EVENT_CUSTOM_RANGE,
+		.value = { .type = PMIX_ABI_PROC, .data.proc = &m->to },
+	};
+	rc = l->client->PMIx_Notify_event(
+		MESSAGE_CODE, &l->client->own,
+		process < 0 ? PMIX_ABI_RANGE_NAMESPACE : PMIX_ABI_RANGE_CUSTOM,
+		m->info, process < 0 ? 3 : 4, sent, m);
+	if (rc != PMIX_ABI_SUCCESS)
+		free(m);
+}
+
+/* ---- lines ------------------------------------------------------------- */
+
+/* With the lock. */
+static void enlist(struct pmix_line *l)
+{
+	uint32_t i;
+
+	l->next = lines;
+	lines = l;
+	for (i = 0; i < l->client->processes; i++)
+		if (pmix_line_has_ended((int)i))
+			peers_hear_end(l->peers, (int)i);
+}
+
+/* With the lock. */
+static void delist(struct pmix_line *l)
+{
+	struct pmix_line **at = &lines;
+
+	while (*at && *at != l)
+		at = &(*at)->next;
+	if (*at)
+		*at = l->next;
+}
+
+static void listen(void *info, struct peers *peers)
+{
+	struct pmix_line *l = info;
+
+	pthread_mutex_lock(&lock);
+	l->peers = peers;
+	if (peers)
+		enlist(l);
+	else
+		delist(l);
+	pthread_mutex_unlock(&lock);
+}
+
+struct pmix_line *pmix_line_create(const struct pmix_client *client,
+                                   const char *key)
+{
+	struct pmix_line *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->client = client;
+	text_copy(l->key, sizeof(l->key), key);
+	l->line = (struct peer_line){
+		.send = post,
+		.listen = listen,
+		.info = l,
+	};
+	return l;
+}
+
+void pmix_line_free(struct pmix_line *l)
+{
+	free(l);
+}
+
+const struct peer_line *pmix_line_get(const struct pmix_line *l)
+{
+	return l->client->has_events ? &l->line : NULL;
+}

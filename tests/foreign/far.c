@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the processes of a group are told of one on another host; a launcher starts this
+ * several times, and each process has two ranks
+ *
+ *	far abort FILE    process 1 aborts the group
+ *	far exit FILE     process 1 exits; the others go on without it
+ *	far kill FILE     process 1 is killed; the others go on, and then without the last
+ *	far stall FILE    the ranks of the last process do not call
+ *
+ * FILE is for the time at which it happens.  Each process that is told prints a line, and
+ * ends with status 0 if all is right.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cohort/bootstrap.h>
+#include <cohort/cohort.h>
+
+#define MOST 16
+#define RANKS 2 /* of a process */
+
+#define CHECK(condition)                                                       \
+	do {                                                                   \
+		if (!(condition)) {                                            \
+			fprintf(stderr, "far.c:%d: %s; process %d: %s; %s\n",  \
+			        __LINE__, #condition, process, cause.text,     \
+			        cohort_last_error());                          \
+			_exit(1);                                              \
+		}                                                              \
+	} while (0)
+
+static const char *mode, *file;
+static struct cohort_group *group;
+static struct cohort_process all[MOST];
+static struct cohort_cause cause;
+static int process, count;
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Note that it happens now. */
+static void mark_time(void)
+{
+	const int64_t now = now_ns();
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, &now, sizeof(now)) != sizeof(now))
+		_exit(2);
+	close(fd);
+}
+
+/* The milliseconds since then. */
+static double elapsed_ms(void)
+{
+	const int64_t now = now_ns();
+	int64_t then = 0;
+	int fd = open(file, O_RDONLY);
+
+	CHECK(fd >= 0 && read(fd, &then, sizeof(then)) == sizeof(then));
+	close(fd);
+	return (double)(now - then) / 1e6;
+}
+
+static int sum(struct cohort_comm *comm)
+{
+	int32_t one = 1;
+	int rc = cohort_all_reduce_host(comm, &one, 1, COHORT_I32, COHORT_SUM,
+	                                COHORT_FOREVER);
+
+	CHECK(rc != COHORT_OK || one == cohort_comm_size(comm));
+	return rc;
+}
+
+static int is_mode(const char *what)
+{
+	return strcmp(mode, what) == 0;
+}
+
+/* Process 1 does what it is there for. */
+static void act(void)
+{
+	mark_time();
+	if (is_mode("abort"))
+		cohort_group_abort(group, "enough");
+	else if (is_mode("exit"))
+		exit(0);
+	else if (is_mode("kill"))
+		raise(SIGKILL);
+}
+
+static int first_generation(struct cohort_comm *comm)
+{
+	const int rank = cohort_comm_rank(comm);
+	struct cohort_cause end;
+
+	if (is_mode("stall") && process == count - 1) {
+		if (rank == cohort_comm_size(comm) - 1)
+			mark_time();
+		do {
+			usleep(1000);
+			cohort_comm_cause(comm, &end);
+		} while (end.status == COHORT_OK);
+		return end.status;
+	}
+	if (!is_mode("stall") && process == 1 && rank == RANKS)
+		act();
+	return sum(comm);
+}
+
+static int train(struct cohort_comm *comm, void *unused)
+{
+	const int rank = cohort_comm_rank(comm);
+	int rc = sum(comm);
+
+	(void)unused;
+	if (rc != COHORT_OK)
+		return rc;
+	if (cohort_comm_generation(comm) == 1)
+		return first_generation(comm);
+	if (cohort_comm_generation(comm) == 2 && is_mode("kill") &&
+	    rank == cohort_comm_size(comm) - 1) {
+		mark_time();
+		raise(SIGKILL);
+	}
+	return sum(comm);
+}
+
+static void open_group(void)
+{
+	const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_AUTO,
+	};
+	const int first = RANKS * atoi(getenv("COHORT_LOCAL_PROCESS"));
+	const int devices[RANKS] = { first, first + 1 };
+	struct cohort_group_options o;
+
+	cohort_group_options_init(&o);
+	o.bootstrap = &bootstrap;
+	o.deadlines.join_ns = o.deadlines.exec_ns =
+		is_mode("stall") ? UINT64_C(3000000000) : COHORT_FOREVER;
+	CHECK(cohort_group_open(devices, RANKS, &o, &group) == COHORT_OK);
+	process = cohort_group_process(group);
+	count = cohort_group_processes(group, all, MOST);
+}
+
+/* The cause says @what of process @i.  It may have come from a third process. */
+static void expect(int i, const char *what)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "process %d (host %s, pid %lld)%s", i,
+	         all[i].host, (long long)all[i].pid, what);
+	CHECK(strstr(cause.text, text));
+}
+
+/* Rank @rank of @where has not called.  That process is told which others wait. */
+static void expect_stall(int rank, const struct cohort_process *where)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "rank %d (host %s, pid %lld, ", rank,
+	         where->host, (long long)where->pid);
+	CHECK(cause.rank == rank);
+	CHECK(cause.missing[0] == UINT64_C(3) << rank);
+	CHECK(strstr(cause.text, name));
+}
+
+static void run_on(int status)
+{
+	CHECK(cohort_group_run(group, train, NULL, &cause) == status);
+	printf("process %d on %s: %s, after %.0f ms: %s\n", process,
+	       all[process].host, cohort_status_text(status), elapsed_ms(),
+	       cause.text);
+}
+
+static void respawn(int ranks)
+{
+	struct cohort_process now[MOST];
+	int i, there = 0;
+
+	cause.text[0] = '\0';
+	CHECK(cohort_group_respawn(group, NULL, 0) == COHORT_OK);
+	CHECK(cohort_group_processes(group, now, MOST) == count);
+	for (i = 0; i < count; i++)
+		there += now[i].ranks;
+	CHECK(there == ranks);
+}
+
+/* Go on without process @i: once, @is_last, or until the next one ends. */
+static void go_on(int ranks)
+{
+	respawn(ranks);
+	CHECK(cohort_group_run(group, train, NULL, &cause) == COHORT_OK);
+	printf("process %d: %d ranks go on, after %.0f ms\n", process, ranks,
+	       elapsed_ms());
+}
+
+static void be_told(void)
+{
+	const int ended = count - 1;
+	int i;
+
+	if (is_mode("abort")) {
+		run_on(COHORT_ABORTED);
+		if (process != 1)
+			expect(1, ": aborted: enough");
+	} else if (is_mode("stall")) {
+		run_on(COHORT_STALLED);
+		expect_stall((count - 1) * RANKS, &all[count - 1]);
+	} else {
+		for (i = 0; i < count; i++)
+			CHECK(all[i].watched);
+		run_on(COHORT_PROCESS_EXITED);
+		expect(1, " has exited with ranks 2-3");
+		if (is_mode("exit")) {
+			go_on((count - 1) * RANKS);
+			return;
+		}
+		respawn((count - 1) * RANKS);
+		run_on(COHORT_PROCESS_EXITED);
+		expect(ended, " has exited with rank");
+		go_on((count - 2) * RANKS);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3 || !getenv("COHORT_LOCAL_PROCESS")) {
+		fprintf(stderr, "usage: cohort launch ... far MODE FILE\n");
+		return 2;
+	}
+	mode = argv[1];
+	file = argv[2];
+	open_group();
+	be_told();
+	cause.text[0] = '\0';
+	CHECK(cohort_group_close(group) == COHORT_OK);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIT_PEER_CLIQUE_H
+#define UNIT_PEER_CLIQUE_H
+
+/*
+ * Cliques without a platform, as far as the watch of other processes looks at them
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clique.h"
+
+static inline struct clique *make_clique(uint64_t identity)
+{
+	const size_t bytes = sizeof(struct clique) + sizeof(struct cohort_comm);
+	struct clique *c = aligned_alloc(_Alignof(struct clique), bytes);
+
+	cr_assert(c);
+	memset(c, 0, bytes);
+	c->world = 5;
+	c->identity = identity;
+	c->end = cause_create();
+	return c;
+}
+
+#define SLOTS 4
+
+/* A child's clique has a rank that has called nothing. */
+static inline void give_rank(struct clique *of, int rank)
+{
+	static const struct platform platform;
+	struct cohort_comm *c = &of->comms[0];
+
+	of->platform = &platform;
+	of->slots = SLOTS;
+	c->clique = of;
+	c->rank = rank;
+	c->done = calloc(SLOTS, sizeof(*c->done));
+	c->started = calloc(SLOTS, sizeof(*c->started));
+	c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+	recorder_init(&c->recorder, SLOTS);
+	of->size = 1;
+}
+
+static inline void free_clique(struct clique *c)
+{
+	free(c->comms[0].done);
+	free(c->comms[0].started);
+	free(c->comms[0].agreed);
+	recorder_fini(&c->comms[0].recorder);
+	cause_put(c->end);
+	free(c);
+}
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes that share no memory: three parts of a group in one process, each of which
+ * takes itself to be on a machine of its own, and a line that delivers at once
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "unit/peer_clique.h"
+#include "watch/peers.h"
+
+#define PROCESSES 3
+#define IDENTITY 7
+#define SOON UINT64_C(20000000000)
+#define BYTES 64
+
+TestSuite(peers_far, .timeout = 60);
+
+/* What each process has: ranks 0 and 1, 2 and 3, 4. */
+static const struct cohort_process facts[PROCESSES] = {
+	{ .first_rank = 0, .ranks = 2, .pid = 4710, .host = "a" },
+	{ .first_rank = 2, .ranks = 2, .pid = 4711, .host = "b" },
+	{ .first_rank = 4, .ranks = 1, .pid = 4712, .host = "c" },
+};
+
+static struct part {
+	struct peers *peers;
+	struct clique *q;
+	struct peer_line line;
+
+	/* What listens, with the lock; and whether the line is cut. */
+	pthread_mutex_t lock;
+	struct peers *listener;
+	bool is_deaf;
+} parts[PROCESSES];
+
+static int process_of(const struct part *part)
+{
+	return (int)(part - parts);
+}
+
+static void deliver(struct part *to, const struct part *from,
+                    const void *message, size_t bytes)
+{
+	pthread_mutex_lock(&to->lock);
+	if (to->listener && !to->is_deaf)
+		peers_hear(to->listener, process_of(from), message, bytes);
+	pthread_mutex_unlock(&to->lock);
+}
+
+static void send_by_line(void *info, int process, const void *message,
+                         size_t bytes)
+{
+	struct part *from = info, *to;
+
+	for (to = parts; to < parts + PROCESSES; to++)
+		if (to != from && (process < 0 || process == process_of(to)))
+			deliver(to, from, message, bytes);
+}
+
+static void listen_by_line(void *info, struct peers *peers)
+{
+	struct part *part = info;
+
+	pthread_mutex_lock(&part->lock);
+	part->listener = peers;
+	pthread_mutex_unlock(&part->lock);
+}
+
+/* Tell all that a process has ended. */
+static void tell_end(int process)
+{
+	struct part *to;
+
+	for (to = parts; to < parts + PROCESSES; to++) {
+		pthread_mutex_lock(&to->lock);
+		if (to->listener)
+			peers_hear_end(to->listener, process);
+		pthread_mutex_unlock(&to->lock);
+	}
+}
+
+static void open_parts(void)
+{
+	struct peer_address all[PROCESSES];
+	struct part *part = parts;
+	int i;
+
+	for (i = 0; i < PROCESSES; i++, part++) {
+		pthread_mutex_init(&part->lock, NULL);
+		part->line = (struct peer_line){ send_by_line, listen_by_line,
+			                         part };
+		cr_assert_eq(peers_create(i, PROCESSES, "g", &all[i],
+		                          &part->peers),
+		             COHORT_OK);
+		all[i].machine += (uint64_t)i;
+		all[i].pid = facts[i].pid;
+	}
+	for (i = 0, part = parts; i < PROCESSES; i++, part++) {
+		peers_connect(part->peers, all, &part->line);
+		peers_set_ranks(part->peers, facts);
+		part->q = make_clique(IDENTITY);
+		give_rank(part->q, facts[i].first_rank);
+		cr_assert_eq(peers_attach(part->peers, part->q, NULL),
+		             COHORT_OK);
+	}
+}
+
+static void leave(struct part *part)
+{
+	peers_detach(part->peers, part->q);
+	peers_leave(part->peers);
+	free_clique(part->q);
+	part->peers = NULL;
+}
+
+static void close_parts(void)
+{
+	struct part *part;
+
+	for (part = parts; part < parts + PROCESSES; part++)
+		if (part->peers)
+			leave(part);
+}
+
+static void tell(const struct part *part)
+{
+	const struct cohort_cause cause = {
+		.status = COHORT_ABORTED,
+		.kind = COHORT_VERDICT_ABORTED,
+		.rank = 0,
+		.text = "the reason",
+	};
+
+	peers_tell(part->peers, part->q, &cause);
+}
+
+static const struct cohort_cause *await_cause(const struct part *part)
+{
+	const uint64_t deadline = clock_deadline(SOON);
+
+	while (!cause_look(part->q->end) && clock_now() < deadline)
+		sched_yield();
+	cr_assert(cause_look(part->q->end));
+	return cause_look(part->q->end);
+}
+
+Test(peers_far, are_watched)
+{
+	int i;
+
+	open_parts();
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert(peers_watches(parts[0].peers, i));
+	close_parts();
+}
+
+Test(peers_far, are_not_watched_without_a_line)
+{
+	struct peer_address all[2];
+	struct peers *two[2];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		cr_assert_eq(peers_create(i, 2, "g", &all[i], &two[i]),
+		             COHORT_OK);
+		all[i].machine += (uint64_t)i;
+	}
+	peers_connect(two[0], all, NULL);
+	cr_assert_not(peers_watches(two[0], 1));
+	for (i = 0; i < 2; i++)
+		peers_leave(two[i]);
+}
+
+Test(peers_far, a_cause_comes_with_process_and_host)
+{
+	const struct cohort_cause *cause;
+
+	open_parts();
+	tell(&parts[1]);
+	cause = await_cause(&parts[2]);
+	cr_assert_eq(cause->status, COHORT_ABORTED);
+	cr_assert_eq(cause->rank, 0);
+	cr_assert_str_eq(cause->text,
+	                 "process 1 (host b, pid 4711): the reason");
+	await_cause(&parts[0]);
+	close_parts();
+}
+
+Test(peers_far, an_end_is_named_with_its_ranks)
+{
+	const struct cohort_cause *cause;
+
+	open_parts();
+	tell_end(1);
+	cause = await_cause(&parts[0]);
+	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
+	cr_assert_eq(cause->rank, 2);
+	cr_assert_eq(cause->missing[0], 0xc);
+	cr_assert_str_eq(cause->text, "process 1 (host b, pid 4711) has exited "
+	                              "with ranks 2-3");
+	cr_assert(peers_has_ended(parts[0].peers, 1));
+	cr_assert(atomic_load(peers_is_vain(parts[0].peers)));
+	close_parts();
+}
+
+/* Its end comes later, as for each process.  Process 2 has been heard behind it. */
+Test(peers_far, a_process_that_has_left_has_not_ended)
+{
+	open_parts();
+	leave(&parts[1]);
+	tell_end(1);
+	tell(&parts[2]);
+	cr_assert_eq(await_cause(&parts[0])->status, COHORT_ABORTED);
+	cr_assert_not(peers_has_ended(parts[0].peers, 1));
+	close_parts();
+}
+
+/* ---- questions -------------------------------------------------------- */
+
+static struct remote_rank answers[8];
+
+static int ask(const struct part *part, uint64_t ns)
+{
+	return peers_ask(part->peers, part->q, 1, answers, 8,
+	                 clock_deadline(ns));
+}
+
+Test(peers_far, say_what_their_ranks_do_and_on_which_host)
+{
+	char host[64] = "", name[128];
+	int i, ranks = 0;
+
+	gethostname(host, sizeof(host) - 1);
+	open_parts();
+	cr_assert_eq(ask(&parts[0], SOON), 2);
+	for (i = 0; i < 2; i++) {
+		ranks |= 1 << answers[i].rank;
+		cr_assert_eq(answers[i].kind, COHORT_VERDICT_NEVER_CALLED);
+		snprintf(name, sizeof(name),
+		         "rank %d (host %s, pid %d, device 0) has ",
+		         answers[i].rank, host, getpid());
+		cr_assert_eq(strncmp(answers[i].text, name, strlen(name)), 0,
+		             "%s", answers[i].text);
+	}
+	cr_assert_eq(ranks, 1 << 2 | 1 << 4);
+	close_parts();
+}
+
+Test(peers_far, that_do_not_answer_are_left)
+{
+	open_parts();
+	parts[2].is_deaf = true;
+	cr_assert_eq(ask(&parts[0], SOON / 40), 1);
+	cr_assert_eq(answers[0].rank, 2);
+	close_parts();
+}
+
+/* ---- exchanges -------------------------------------------------------- */
+
+struct gathering {
+	struct part *part;
+	uint64_t came[COHORT_RANK_WORDS];
+	char all[PROCESSES * BYTES];
+	int rc;
+};
+
+static void *gather(void *user)
+{
+	struct gathering *g = user;
+	char mine[BYTES] = "";
+
+	mine[0] = (char)('a' + process_of(g->part));
+	g->rc = peers_gather(g->part->peers, mine, sizeof(mine), g->all,
+	                     g->came, clock_deadline(SOON));
+	return NULL;
+}
+
+/* All but one gather; @came is what all find. */
+static void gather_without(int process, uint64_t came)
+{
+	struct gathering g[PROCESSES] = { 0 };
+	pthread_t threads[PROCESSES];
+	int i, k;
+
+	for (i = 0; i < PROCESSES; i++) {
+		g[i].part = &parts[i];
+		if (i != process)
+			pthread_create(&threads[i], NULL, gather, &g[i]);
+	}
+	for (i = 0; i < PROCESSES; i++) {
+		if (i == process)
+			continue;
+		pthread_join(threads[i], NULL);
+		cr_assert_eq(g[i].rc, COHORT_OK);
+		cr_assert_eq(g[i].came[0], came);
+		for (k = 0; k < PROCESSES; k++)
+			cr_assert_eq(g[i].all[k * BYTES],
+			             came >> k & 1 ? 'a' + k : 0);
+	}
+}
+
+Test(peers_far, gather_time_and_again)
+{
+	int i;
+
+	open_parts();
+	for (i = 0; i < 20; i++)
+		gather_without(-1, 7);
+	close_parts();
+}
+
+Test(peers_far, that_have_ended_are_left_out_of_an_exchange)
+{
+	open_parts();
+	gather_without(-1, 7);
+	tell_end(2);
+	gather_without(2, 3);
+	close_parts();
+}
+
+/* What it brought before its end counts, for all alike. */
+Test(peers_far, bring_what_they_brought_before_their_end)
+{
+	struct gathering last = { .part = &parts[2] };
+	pthread_t thread;
+
+	open_parts();
+	pthread_create(&thread, NULL, gather, &last);
+	while (!peers_has_brought(parts[0].peers, 2, 1))
+		sched_yield();
+	tell_end(2);
+	gather_without(2, 7);
+	pthread_join(thread, NULL);
+	close_parts();
+}
+
+/* ---- messages that nobody would send ---------------------------------- */
+
+#define LONGEST (16 * 1024)
+
+/* Of any kind, place, number and length, with anything in them. */
+Test(peers_far, are_not_hurt_by_wrong_messages)
+{
+	static unsigned char message[1 + LONGEST]; /* not aligned */
+	const size_t lengths[] = { 0,  1,   8,    15,   16,   24,
+		                   32, 120, 1000, 4112, 4113, LONGEST };
+	uint32_t kind, place;
+	size_t i;
+
+	open_parts();
+	memset(message, 0xff, sizeof(message));
+	for (kind = 0; kind < 8; kind++) {
+		for (place = 0; place < 6; place++) {
+			memcpy(message + 1, &kind, sizeof(kind));
+			memcpy(message + 5, &place, sizeof(place));
+			for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
+				if (kind != 1) /* that is right in any length */
+					peers_hear(parts[0].peers, 1,
+					           message + 1, lengths[i]);
+		}
+	}
+	peers_hear(parts[0].peers, -1, message, 16);
+	peers_hear(parts[0].peers, PROCESSES, message, 16);
+	peers_hear(parts[0].peers, 0, message, 16); /* itself */
+	peers_hear_end(parts[0].peers, -1);
+	peers_hear_end(parts[0].peers, PROCESSES);
+	peers_hear_end(parts[0].peers, 0);
+	cr_assert_eq(ask(&parts[0], SOON), 2);
+	cr_assert_not(cause_look(parts[0].q->end));
+	gather_without(-1, 7);
+	close_parts();
+}
