@@ -89,6 +89,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 'tests/foreign/pmix.sh $(out)/cohort $(lib) $(whole)' \
                 'tests/foreign/launch.sh $(out)/cohort $(lib) $(whole)' \
+                'tests/foreign/hosts.sh $(out)/cohort $(lib)' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \

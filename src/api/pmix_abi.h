@@ -18,6 +18,7 @@
 #define PMIX_KEY_BYTES 512
 
 #define PMIX_ABI_SUCCESS 0
+#define PMIX_ABI_OPERATION_SUCCEEDED (-157)
 #define PMIX_ABI_ERR_UNREACH (-25)
 #define PMIX_ABI_ERR_LOST_CONNECTION (-61)
 
@@ -93,6 +94,14 @@ typedef void (*pmix_get_callback)(int status, struct pmix_value *value,
 
 typedef void (*pmix_op_callback)(int status, void *arg);
 
+/* What an event handler's number is. */
+typedef void (*pmix_handler_callback)(int status, size_t id, void *arg);
+
+/* The receiver of @info calls @release, if that is not NULL, with @release_arg. */
+typedef void (*pmix_info_callback)(int status, struct pmix_info *info, size_t n,
+                                   void *arg, void (*release)(void *),
+                                   void *release_arg);
+
 /* What an event handler calls at its end, with the handler's @arg as the last one. */
 typedef void (*pmix_event_done)(int status, struct pmix_info *results, size_t n,
                                 pmix_op_callback callback, void *callback_arg,
@@ -103,6 +112,16 @@ typedef void (*pmix_event_handler)(size_t id, int code,
                                    struct pmix_info *info, size_t n,
                                    struct pmix_info *results, size_t n_results,
                                    pmix_event_done done, void *arg);
+
+/*
+ * What the library and cohort launch agree on: the launcher's name; a job control request
+ * which says that the library uses this connection; and one with a message, which becomes
+ * an event of this code with the same message, for the processes that the request is for.
+ */
+#define PMIX_LINE_LAUNCHER "cohort"
+#define PMIX_LINE_MEMBER "cohort.member" /* a bool */
+#define PMIX_LINE_MESSAGE "cohort.message"
+#define PMIX_LINE_EVENT (PMIX_ABI_EXTERNAL_ERR_BASE - 0x6368)
 
 /* The functions, by name. */
 #define PMIX_ABI_FUNCTIONS(X)                                                  \
@@ -118,10 +137,10 @@ typedef void (*pmix_event_handler)(size_t id, int code,
 	   size_t, pmix_get_callback, void *))                                 \
 	X(PMIx_Register_event_handler, int,                                    \
 	  (int *, size_t, struct pmix_info *, size_t, pmix_event_handler,      \
-	   void *, void *))                                                    \
-	X(PMIx_Notify_event, int,                                              \
-	  (int, const struct pmix_proc *, uint8_t, const struct pmix_info *,   \
-	   size_t, pmix_op_callback, void *))                                  \
+	   pmix_handler_callback, void *))                                     \
+	X(PMIx_Job_control_nb, int,                                            \
+	  (const struct pmix_proc *, size_t, const struct pmix_info *, size_t, \
+	   pmix_info_callback, void *))                                        \
 	X(PMIx_Error_string, const char *, (int))                              \
 	X(PMIx_Get_version, const char *, (void))
 

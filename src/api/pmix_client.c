@@ -2,12 +2,18 @@
 
 #include "api/pmix_client.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "api/pmix_line.h"
@@ -67,6 +73,64 @@ static int load(void)
 atomic_int pmix_client_threads;
 atomic_bool pmix_client_ends;
 
+/* A child keeps no connection, which would hide the end of its parent. */
+static int connection = -1; /* constant, once started */
+static struct sockaddr_in server;
+
+static bool is_connection(int fd)
+{
+	struct sockaddr_in peer;
+	socklen_t size = sizeof(peer);
+
+	return getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+	       peer.sin_family == AF_INET && peer.sin_port == server.sin_port &&
+	       peer.sin_addr.s_addr == server.sin_addr.s_addr;
+}
+
+/* In the child.  libpmix may have closed it, and something else may have its number. */
+static void drop_connection(void)
+{
+	if (is_connection(connection))
+		close(connection);
+}
+
+/* Where @uri, "job.rank;tcp4://1.2.3.4:5", says that the server listens. */
+static bool read_uri(const char *uri)
+{
+	const char *host = uri ? strstr(uri, "tcp4://") : NULL;
+	char text[INET_ADDRSTRLEN];
+	unsigned short port;
+
+	if (!host || sscanf(host, "tcp4://%15[0-9.]:%hu", text, &port) != 2)
+		return false;
+	server.sin_port = htons(port);
+	return inet_pton(AF_INET, text, &server.sin_addr) == 1;
+}
+
+/* Find the connection, of which libpmix says nothing. */
+static void keep_from_children(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	struct dirent *e;
+	int fd;
+
+	if (!all || !read_uri(getenv("PMIX_SERVER_URI41"))) {
+		if (all)
+			closedir(all);
+		return;
+	}
+	while (connection < 0 && (e = readdir(all))) {
+		fd = atoi(e->d_name);
+		if (e->d_name[0] != '.' && is_connection(fd))
+			connection = fd;
+	}
+	closedir(all);
+	if (connection < 0)
+		return;
+	fcntl(connection, F_SETFD, FD_CLOEXEC);
+	pthread_atfork(NULL, NULL, drop_connection);
+}
+
 static void finish(void)
 {
 	const uint64_t deadline = clock_deadline(NS_PER_S);
@@ -77,6 +141,8 @@ static void finish(void)
 	atomic_store(&pmix_client_ends, true);
 	while (atomic_load(&pmix_client_threads) && clock_now() < deadline)
 		backoff_wait(&b, deadline);
+	if (client.has_events)
+		pmix_line_stop();
 	client.PMIx_Finalize(NULL, 0);
 }
 
@@ -89,8 +155,8 @@ static struct pmix_proc all_of_job(void)
 	return job;
 }
 
-/* Whether that is cohort launch.  Open MPI 4.1's mpirun hangs if a process sends an event
- * to the others, and no other launcher is known to tell ends. */
+/* Whether that is cohort launch: no other one passes messages on, and none is known to
+ * tell ends. */
 static bool launcher_has_events(void)
 {
 	const struct pmix_info here = {
@@ -105,7 +171,7 @@ static bool launcher_has_events(void)
 	    PMIX_ABI_SUCCESS)
 		return false;
 	is_ours = value->type == PMIX_ABI_STRING &&
-	          strcmp(value->data.string, "cohort") == 0;
+	          strcmp(value->data.string, PMIX_LINE_LAUNCHER) == 0;
 	if (value->type == PMIX_ABI_STRING)
 		free(value->data.string);
 	free(value);
@@ -145,6 +211,7 @@ static void *start(void *unused)
 	failed = "PMIx_Init";
 	status = client.PMIx_Init(&client.own, NULL, 0);
 	if (status == PMIX_ABI_SUCCESS) {
+		keep_from_children();
 		atexit(finish);
 		client.gives_values = gives_values();
 		client.has_events =

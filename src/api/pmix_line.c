@@ -3,6 +3,7 @@
 #include "api/pmix_line.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,7 @@
 #include "base/thread.h"
 #include "core/cause.h"
 
-/* The event's code, and the info that has a line's key and then the message. */
-#define MESSAGE_CODE (PMIX_ABI_EXTERNAL_ERR_BASE - 0x6368)
-#define MESSAGE "cohort.message"
-
+/* A message begins with the line's key. */
 #define KEY_BYTES 96
 
 struct pmix_line {
@@ -62,7 +60,6 @@ static void hear_message(const struct pmix_proc *source,
 {
 	const struct pmix_line *l;
 
-	/* One's own messages come back. */
 	if (message->size < KEY_BYTES ||
 	    strcmp(source->nspace, client_of_events->own.nspace) != 0 ||
 	    source->rank >= COHORT_MAX_RANKS ||
@@ -85,11 +82,11 @@ static void handle(size_t id, int code, const struct pmix_proc *source,
 	(void)id, (void)results, (void)n_results;
 	pthread_mutex_lock(&lock);
 	for (i = info; i < info + n; i++) {
-		if (code == MESSAGE_CODE && source &&
+		if (code == PMIX_LINE_EVENT && source &&
 		    i->value.type == PMIX_ABI_BYTE_OBJECT &&
-		    strcmp(i->key, MESSAGE) == 0)
+		    strcmp(i->key, PMIX_LINE_MESSAGE) == 0)
 			hear_message(source, &i->value.data.bytes);
-		if (code != MESSAGE_CODE && i->value.type == PMIX_ABI_PROC &&
+		if (code != PMIX_LINE_EVENT && i->value.type == PMIX_ABI_PROC &&
 		    strcmp(i->key, PMIX_ABI_EVENT_AFFECTED_PROC) == 0)
 			hear_end(i->value.data.proc);
 	}
@@ -97,21 +94,85 @@ static void handle(size_t id, int code, const struct pmix_proc *source,
 	done(PMIX_ABI_SUCCESS, NULL, 0, NULL, NULL, arg);
 }
 
+struct registration {
+	sem_t done;
+	int status;
+};
+
+static void registered(int status, size_t id, void *arg)
+{
+	struct registration *r = arg;
+
+	(void)id;
+	r->status = status;
+	sem_post(&r->done);
+}
+
+static void joined(int status, struct pmix_info *info, size_t n, void *arg,
+                   void (*release)(void *), void *release_arg)
+{
+	struct registration *r = arg;
+
+	(void)info, (void)n;
+	r->status = status;
+	if (release)
+		release(release_arg);
+	sem_post(&r->done);
+}
+
+/* Have the launcher take the end of this connection for that of the process, or not. */
+static bool set_member(const struct pmix_client *client, bool is_member)
+{
+	const struct pmix_info member = {
+		.key = PMIX_LINE_MEMBER,
+		.value = { .type = PMIX_ABI_BOOL, .data.flag = is_member },
+	};
+	struct registration r;
+	int status;
+
+	sem_init(&r.done, 0, 0);
+	status = client->PMIx_Job_control_nb(NULL, 0, &member, 1, joined, &r);
+	while (status == PMIX_ABI_SUCCESS && sem_wait(&r.done))
+		;
+	sem_destroy(&r.done);
+	return status == PMIX_ABI_SUCCESS &&
+	       (r.status == PMIX_ABI_SUCCESS ||
+	        r.status == PMIX_ABI_OPERATION_SUCCEEDED);
+}
+
 bool pmix_line_start(const struct pmix_client *client)
 {
 	static int codes[] = {
-		MESSAGE_CODE,
+		PMIX_LINE_EVENT,
 		PMIX_ABI_ERR_PROC_ABORTED,
 		PMIX_ABI_ERR_PROC_TERM_WO_SYNC,
 		PMIX_ABI_EVENT_PROC_TERMINATED,
 		PMIX_ABI_ERR_PROC_ABORTED_BY_SIG,
 	};
 
+	struct registration r;
+
 	client_of_events = client;
-	/* Without a callback it waits, and answers the handler's number. */
-	return client->PMIx_Register_event_handler(
-		       codes, sizeof(codes) / sizeof(codes[0]), NULL, 0, handle,
-		       NULL, NULL) >= 0;
+	/* Without a callback the caller's thread would change lists of libpmix's. */
+	sem_init(&r.done, 0, 0);
+	client->PMIx_Register_event_handler(codes,
+	                                    sizeof(codes) / sizeof(codes[0]),
+	                                    NULL, 0, handle, registered, &r);
+	while (sem_wait(&r.done))
+		;
+	sem_destroy(&r.done);
+	return r.status == PMIX_ABI_SUCCESS && set_member(client, true);
+}
+
+void pmix_line_stop(void)
+{
+	bool has_lines;
+
+	pthread_mutex_lock(&lock);
+	has_lines = lines != NULL;
+	pthread_mutex_unlock(&lock);
+	if (!has_lines)
+		set_member(client_of_events, false);
 }
 
 /* ---- sending ----------------------------------------------------------- */
@@ -119,55 +180,53 @@ bool pmix_line_start(const struct pmix_client *client)
 /* PMIx reads it until it calls back. */
 struct letter {
 	struct pmix_proc to;
-	struct pmix_info info[4];
+	struct pmix_info info;
 	char bytes[];
 };
 
-static void sent(int status, void *letter)
+static void sent(int status, struct pmix_info *info, size_t n, void *letter,
+                 void (*release)(void *), void *release_arg)
 {
-	(void)status;
+	(void)status, (void)info, (void)n;
 	free(letter);
+	if (release)
+		release(release_arg);
 }
 
-static struct pmix_info yes(const char *key)
+/* Not PMIx_Notify_event(), which in a client of OpenPMIx 4.2 changes lists that libpmix's
+ * own thread changes, too. */
+static void send_letter(const struct pmix_client *client, int process,
+                        struct letter *m)
 {
-	struct pmix_info info = {
-		.value = { .type = PMIX_ABI_BOOL, .data.flag = true },
-	};
+	const bool is_for_all = process < 0;
 
-	text_copy(info.key, sizeof(info.key), key);
-	return info;
+	/* exit() waits for this before it finalizes the client. */
+	atomic_fetch_add(&pmix_client_threads, 1);
+	if (atomic_load(&pmix_client_ends) ||
+	    client->PMIx_Job_control_nb(is_for_all ? NULL : &m->to,
+	                                is_for_all ? 0 : 1, &m->info, 1, sent,
+	                                m) != PMIX_ABI_SUCCESS)
+		free(m);
+	atomic_fetch_sub(&pmix_client_threads, 1);
 }
 
 static void post(void *info, int process, const void *message, size_t bytes)
 {
 	const struct pmix_line *l = info;
 	struct letter *m = calloc(1, sizeof(*m) + KEY_BYTES + bytes);
-	int rc;
 
 	if (!m)
 		return;
 	memcpy(m->bytes, l->key, KEY_BYTES);
 	memcpy(m->bytes + KEY_BYTES, message, bytes);
-	m->info[0] = (struct pmix_info){
-		.key = MESSAGE,
+	m->info = (struct pmix_info){
+		.key = PMIX_LINE_MESSAGE,
 		.value = { .type = PMIX_ABI_BYTE_OBJECT,
 		           .data.bytes = { m->bytes, KEY_BYTES + bytes } },
 	};
-	m->info[1] = yes(PMIX_ABI_EVENT_NON_DEFAULT);
-	m->info[2] = yes(PMIX_ABI_EVENT_DO_NOT_CACHE);
 	m->to = l->client->own;
 	m->to.rank = (uint32_t)process;
-	m->info[3] = (struct pmix_info){
-		.key = PMIX_ABI_EVENT_CUSTOM_RANGE,
-		.value = { .type = PMIX_ABI_PROC, .data.proc = &m->to },
-	};
-	rc = l->client->PMIx_Notify_event(
-		MESSAGE_CODE, &l->client->own,
-		process < 0 ? PMIX_ABI_RANGE_NAMESPACE : PMIX_ABI_RANGE_CUSTOM,
-		m->info, process < 0 ? 3 : 4, sent, m);
-	if (rc != PMIX_ABI_SUCCESS)
-		free(m);
+	send_letter(l->client, process, m);
 }
 
 /* ---- lines ------------------------------------------------------------- */
@@ -195,7 +254,7 @@ static void delist(struct pmix_line *l)
 		*at = l->next;
 }
 
-static void listen(void *info, struct peers *peers)
+static void set_listener(void *info, struct peers *peers)
 {
 	struct pmix_line *l = info;
 
@@ -219,7 +278,7 @@ struct pmix_line *pmix_line_create(const struct pmix_client *client,
 	text_copy(l->key, sizeof(l->key), key);
 	l->line = (struct peer_line){
 		.send = post,
-		.listen = listen,
+		.listen = set_listener,
 		.info = l,
 	};
 	return l;

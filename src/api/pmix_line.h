@@ -3,10 +3,10 @@
 #define API_PMIX_LINE_H
 
 /*
- * PMIx events as a line between the processes of a group (watch/peers.h)
+ * PMIx as a line between the processes of a group (watch/peers.h)
  *
- * A message is an event of a code of Cohort's own, for the whole job or for one process.
- * All processes are told the end of one as an event.
+ * A message goes to the launcher as a job control request, and from there to all others,
+ * or to one of them, as an event.  The launcher sends an event to all when a process ends.
  */
 
 #include <stdbool.h>
@@ -19,10 +19,14 @@ struct pmix_line;
 /* Hear the job's events from now on, for all lines.  Once; false: the server has none. */
 bool pmix_line_start(const struct pmix_client *client);
 
+/* At exit(): if no line is open, the end of the connection is not yet that of the process,
+ * which a shell may have started, and that goes on. */
+void pmix_line_stop(void);
+
 /* Whether the launcher has told that process @process of the job has ended. */
 bool pmix_line_has_ended(int process);
 
-/* A line among the processes that have given the same @key.  NULL: no memory. */
+/* A line that joins the processes that pass the same @key.  NULL: no memory. */
 struct pmix_line *pmix_line_create(const struct pmix_client *client,
                                    const char *key);
 void pmix_line_free(struct pmix_line *line);

@@ -36,7 +36,7 @@ struct processes {
 	struct cohort_bootstrap table;
 	const struct own_bootstrap *own; /* NULL: the program's table */
 
-	/* The processes of this machine. */
+	/* The others, as far as they are watched. */
 	struct peers *peers;
 	struct peer_address address;
 
@@ -584,7 +584,7 @@ static int read_version(const struct platform *platform,
 	return rc;
 }
 
-/* Watch the processes of this machine from now on. */
+/* Watch the others from now on. */
 static void connect_peers(struct processes *p, const struct exchange *e)
 {
 	struct peer_address all[COHORT_MAX_RANKS];

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/call.h"
@@ -194,6 +196,18 @@ EACH void launch_by_plan(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- after ------------------------------------------------------------ */
 
+/* Wait for a cause that says more than ncclRemoteError. */
+static void await_reason(const struct clique *q, ncclResult_t result)
+{
+	const uint64_t deadline = clock_deadline(NATIVE_REASON_NS);
+	struct backoff b = BACKOFF;
+
+	if (result != ncclRemoteError || q->world == q->size)
+		return;
+	while (!cause_any(q->end) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+}
+
 /* Make the failure this thread's error, and the clique's cause unless nothing
  * was queued and no other rank waits. */
 static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
@@ -216,6 +230,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 		return cause.status;
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
+	await_reason(c->clique, s->r.nccl);
 	clique_fire(c->clique, &cause, "rank %d%s, %s, ticket %llu: %s",
 	            s->r.rank,
 	            cause.kind == COHORT_VERDICT_DEVICE_LOST

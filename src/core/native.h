@@ -31,6 +31,10 @@ static inline bool native_is_exit(cudaError_t error)
 	return error == cudaErrorCudartUnloading;
 }
 
+/* ncclRemoteError tells of a rank in another process, which may have ended: how long to
+ * wait for whoever sees that and says which. */
+#define NATIVE_REASON_NS UINT64_C(500000000)
+
 /* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was a
  * call of NCCL's. */
 int native_kind(cudaError_t error);

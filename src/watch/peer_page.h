@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "watch/peers.h"
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656572)
@@ -106,8 +107,9 @@ struct peer {
 
 	/* The page is a copy: what messages have brought, on the line's thread.  Of the
 	 * answers it has those to this process. */
-	bool is_far;
-	atomic_bool has_ended; /* the line says so */
+	bool is_far; /* constant, once connected */
+	atomic_bool
+		has_ended; /* the line says so; no message counts any more */
 
 	int64_t pid;
 	uint64_t seen;                /* causes; guarded by lock */
@@ -128,6 +130,7 @@ struct peers {
 	atomic_int references;
 	int process, processes;
 	char group[16];
+	char host[64];     /* this process's */
 	struct page *page; /* its own; NULL: there is none */
 	int page_fd, bell[2];
 	uint64_t exchange; /* the last one */
@@ -148,7 +151,7 @@ struct peers {
 	/* Atomic; written under lock: a process with ranks in @facts has ended. */
 	atomic_bool is_vain;
 
-	/* Held while a message is sent. */
+	/* Held while a message is sent; acquired after lock, and before the line's. */
 	pthread_mutex_t line_lock;
 	const struct peer_line *line; /* NULL: there is none, or not any more */
 
@@ -240,6 +243,9 @@ static inline void put_told(struct page *page, const struct told *told)
 	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
 }
 
+/* Add "process 1 (pid 4711)", or with its host if it is far.  Under lock. */
+void peers_name(const struct peers *peers, int process, struct text *t);
+
 /* Start the thread; false: that was not possible. */
 bool peers_start(struct peers *peers);
 
@@ -259,7 +265,7 @@ enum message_kind {
 bool peer_make_far(struct peer *x);
 void peer_free_far(struct peer *x);
 
-/* Send what @kind says to process @process, -1: all, if there is a line.
+/* Send a message of @kind to @process, -1: to all.  Does nothing without a line.
  * @place, @number: of a question or its answer; @number also of an exchange */
 void peers_send(struct peers *peers, int process, enum message_kind kind,
                 int place, uint64_t number, const void *what, size_t bytes);

@@ -92,12 +92,10 @@ static struct page *make_page(const struct peers *p, int *fd_out)
 	return NULL;
 }
 
-/* Make the page and the bell; without both there is none, and no machine. */
+/* Make the page and the bell; without both there is neither, and no machine. */
 static void make_own(struct peers *p, struct peer_address *out)
 {
-	const uint64_t machine = machine_number();
-
-	p->page = machine ? make_page(p, &p->page_fd) : NULL;
+	p->page = make_page(p, &p->page_fd);
 	if (!p->page)
 		return;
 	if (getrandom(&out->token, sizeof(out->token), 0) !=
@@ -110,7 +108,7 @@ static void make_own(struct peers *p, struct peer_address *out)
 	}
 	p->page->magic = PAGE_MAGIC;
 	p->page->token = out->token;
-	out->machine = machine;
+	out->machine = machine_number();
 	out->page = p->page_fd;
 	out->bell = p->bell[1];
 }
@@ -129,6 +127,7 @@ int peers_create(int process, int processes, const char *group,
 	p->process = process;
 	p->processes = processes;
 	text_copy(p->group, sizeof(p->group), group);
+	gethostname(p->host, sizeof(p->host) - 1);
 	lock_init(&p->lock);
 	lock_init(&p->line_lock);
 	/* Alone it is watched by nobody. */
@@ -223,27 +222,36 @@ static void disconnect(const struct peers *p, struct peer *x)
 /* Two descriptors for each process must leave room for the program's. */
 static bool has_room_for(const struct peers *p)
 {
-	return p->page && 4 * (uint64_t)p->processes <= limit_of(RLIMIT_NOFILE);
+	return 4 * (uint64_t)p->processes <= limit_of(RLIMIT_NOFILE);
 }
 
-/* Both sides must find the same, so a process of this machine is never far. */
+static bool is_on_one_machine(const struct peers *p,
+                              const struct peer_address *all)
+{
+	int i;
+
+	for (i = 0; i < p->processes; i++)
+		if (!all[i].machine || all[i].machine != all[0].machine)
+			return false;
+	return true;
+}
+
+/* If one is far, all are, so that what reaches the others is the same for all. */
 static void connect_all(struct peers *p, const struct peer_address *all,
                         bool has_line)
 {
+	const bool are_far = has_line && !is_on_one_machine(p, all);
 	const uint64_t machine = all[p->process].machine;
-	const bool has_room = has_room_for(p);
-	struct peer *x;
 	int i;
 
 	for (i = 0; i < p->processes; i++) {
-		x = &p->peers[i];
-		if (i == p->process || !p->page)
+		if (i == p->process)
 			continue;
-		if (has_room && all[i].machine == machine)
-			connect_one(p, x, &all[i]);
-		else if (has_line && all[i].machine != machine &&
-		         peer_make_far(x))
-			x->pid = all[i].pid;
+		if (are_far && peer_make_far(&p->peers[i]))
+			p->peers[i].pid = all[i].pid;
+		if (!are_far && machine && all[i].machine == machine &&
+		    has_room_for(p))
+			connect_one(p, &p->peers[i], &all[i]);
 	}
 }
 
@@ -253,7 +261,8 @@ void peers_connect(struct peers *p, const struct peer_address *all,
 	bool has_any = false, has_far = false;
 	int i;
 
-	connect_all(p, all, line != NULL);
+	if (p->page)
+		connect_all(p, all, line != NULL);
 	for (i = 0; i < p->processes; i++) {
 		has_any |= p->peers[i].page != NULL;
 		has_far |= p->peers[i].is_far;

@@ -25,7 +25,8 @@
  *
  *
  * Processes on other machines, in other pid namespaces, or where /proc is not mounted,
- * share no memory.  Where the launcher passes messages, there is a line to them:
+ * share no memory.  Where the launcher passes messages, there is a line to them.  All
+ * processes of such a group use it, those of one machine, too:
  *
  *  E. A far process has a page, too: a copy here, which its messages fill in.
  *  F. A line keeps the order of what a process sends, and tells its end after all that
@@ -86,8 +87,9 @@ void peers_put(struct peers *peers);
 void peers_connect(struct peers *peers, const struct peer_address *all,
                    const struct peer_line *line);
 
-/* For a line, which calls one of these at a time: process @process has sent @message,
- * which may be anything; it has ended.  Neither waits. */
+/* Called by a line, never two at once; neither waits.  peers_hear(): @process has sent
+ * @message, which is not trusted.  peers_hear_end(): @process has ended, and what it sends
+ * is not heard any more. */
 void peers_hear(struct peers *peers, int process, const void *message,
                 size_t bytes);
 void peers_hear_end(struct peers *peers, int process);
@@ -128,10 +130,12 @@ void peers_tell(struct peers *peers, const struct clique *clique,
  * which has room for @room ranks.  A process answers for its first 32 ranks, and for none
  * if it has no such clique.  On a thread of the library, which waits.  Returns how many
  * ranks there are; 0 also while four other cliques ask.
+ * @silent: begun, and gets the processes that have not answered:
+ *          "process 1 (pid 4711), process 2 (host b, pid 4712)"
  */
 int peers_ask(struct peers *peers, const struct clique *clique,
               uint64_t collective, struct remote_rank *out, int room,
-              uint64_t deadline_ns);
+              uint64_t deadline_ns, struct text *silent);
 
 /*
  * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has

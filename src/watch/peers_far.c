@@ -140,8 +140,9 @@ void peers_hear(struct peers *p, int process, const void *message, size_t bytes)
 	struct message_memory m;
 
 	if (process < 0 || process >= p->processes ||
-	    !p->peers[process].is_far || bytes < sizeof(m.head) ||
-	    bytes > sizeof(m))
+	    !p->peers[process].is_far ||
+	    atomic_load(&p->peers[process].has_ended) ||
+	    bytes < sizeof(m.head) || bytes > sizeof(m))
 		return;
 	/* It may not be aligned. */
 	memcpy(&m, message, bytes);

@@ -52,16 +52,14 @@ static void answer_one(struct peers *p, int i, int k, uint64_t number)
 	struct question asked;
 	struct clique *q;
 	struct place *place = &p->page->answers[i][k];
-	char host[64] = "";
 	int r;
 
 	*a = (struct answer){ .ranks = 0 };
 	get_words(&asked, x->page->asks[k].question, WORDS(struct question));
 	q = find_clique(p, asked.identity);
-	if (x->is_far)
-		gethostname(host, sizeof(host) - 1);
 	for (r = 0; q && r < q->size && r < ANSWERED_RANKS; r++, a->ranks++)
-		report(&q->comms[r], asked.collective, host, &a->of[r]);
+		report(&q->comms[r], asked.collective, x->is_far ? p->host : "",
+		       &a->of[r]);
 	if (x->is_far)
 		peers_send(p, i, MESSAGE_ANSWER, k, number, a,
 		           offsetof(struct answer, of[a->ranks]));
@@ -152,8 +150,26 @@ static uint64_t put_question(struct peers *p, int k,
 	return number;
 }
 
+/* Name the processes that are here and not in @has. */
+static void name_silent(struct peers *p, const uint64_t *has, struct text *t)
+{
+	const char *comma = "";
+	int i;
+
+	pthread_mutex_lock(&p->lock);
+	for (i = 0; i < p->processes; i++) {
+		if (rank_set_has(has, i) || !peer_is_here(&p->peers[i]))
+			continue;
+		text_add(t, "%s", comma);
+		peers_name(p, i, t);
+		comma = ", ";
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
 int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
-              struct remote_rank *out, int room, uint64_t deadline_ns)
+              struct remote_rank *out, int room, uint64_t deadline_ns,
+              struct text *silent)
 {
 	const struct question question = { q->identity, collective };
 	const int k = p->page ? take_place(p) : -1;
@@ -182,5 +198,7 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 		}
 	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));
 	atomic_store(&p->is_asking[k], false);
+	if (awaited)
+		name_silent(p, has, silent);
 	return n;
 }

@@ -84,18 +84,25 @@ static void end_member(struct member *m, const struct cohort_cause *cause)
 		m->was_told = true;
 }
 
+void peers_name(const struct peers *p, int i, struct text *t)
+{
+	const struct peer *x = &p->peers[i];
+
+	text_add(t, "process %d (", i);
+	if (x->is_far && p->facts)
+		text_add(t, "host %s, ", p->facts[i].host);
+	text_add(t, "pid %lld)", (long long)x->pid);
+}
+
 /* The cause of process @i, as it is told here. */
 static struct cohort_cause relayed(const struct peers *p, int i,
                                    const struct cohort_cause *from)
 {
-	const struct peer *x = &p->peers[i];
 	struct cohort_cause cause = *from;
 	struct text t = { cause.text, sizeof(cause.text) };
 
-	text_add(&t, "process %d (", i);
-	if (x->is_far && p->facts)
-		text_add(&t, "host %s, ", p->facts[i].host);
-	text_add(&t, "pid %lld): %s", (long long)x->pid, from->text);
+	peers_name(p, i, &t);
+	text_add(&t, ": %s", from->text);
 	return cause;
 }
 
@@ -224,6 +231,9 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		ask_each(p, over);
 		return;
 	}
+	/* Before the looks: whatever is not seen by them rings again. */
+	while (read(p->bell[0], rung, sizeof(rung)) == (ssize_t)sizeof(rung))
+		;
 	for (i = 0, n = 1; i < p->processes; i++) {
 		x = &p->peers[i];
 		if (!peer_is_here(x))
@@ -233,8 +243,6 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		if (x->pidfd >= 0)
 			over[i] |= polled[n++].revents & POLLIN;
 	}
-	while (read(p->bell[0], rung, sizeof(rung)) == (ssize_t)sizeof(rung))
-		;
 }
 
 struct peers_thread {

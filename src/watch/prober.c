@@ -57,13 +57,26 @@ static void ask_device(struct cohort_comm *c)
 	            (int)error);
 }
 
-static void ask_nccl(struct cohort_comm *c)
+/* NCCL may find that a process has ended before this one is told, which says more. */
+static bool is_awaited(struct prober *p, ncclResult_t result)
+{
+	const uint64_t now = clock_now();
+
+	if (result != ncclRemoteError || p->clique->world == p->clique->size)
+		return false;
+	if (!p->remote_ns)
+		p->remote_ns = now;
+	return now - p->remote_ns < NATIVE_REASON_NS;
+}
+
+static void ask_nccl(struct prober *p, struct cohort_comm *c)
 {
 	ncclResult_t result = ncclSuccess;
 
 	if (c->clique->platform->ncclCommGetAsyncError(c->native, &result) ==
 	            ncclSuccess &&
-	    result != ncclSuccess && result != ncclInProgress)
+	    result != ncclSuccess && result != ncclInProgress &&
+	    !is_awaited(p, result))
 		fire(c, result);
 }
 
@@ -98,7 +111,7 @@ static void probe_rank(struct prober *p, struct cohort_comm *c)
 	if (!cause_any(q->end)) {
 		go_to(p, c);
 		ask(p, "ncclCommGetAsyncError");
-		ask_nccl(c);
+		ask_nccl(p, c);
 		ask(p, "cudaEventQuery");
 		ask_device(c);
 	}

@@ -22,7 +22,10 @@ struct prober {
 
 	sem_t wake;
 	atomic_bool stop;
-	bool has_begun; /* owned by the thread: it has made a native call */
+
+	/* Owned by the thread. */
+	bool has_begun;     /* it has made a native call */
+	uint64_t remote_ns; /* when ncclRemoteError came; 0: it has not */
 
 	/* Atomic; when the open question was asked, 0: none is open; and the native
 	 * function that was called last.  Written in this order: function, time

@@ -194,6 +194,7 @@ struct snapshot {
 	 * asked.  Set by the watchdog. */
 	const struct remote_rank *remote;
 	int remote_count;
+	const char *silent; /* the processes that have not answered, or NULL */
 
 	struct transfer_snapshot transfer;
 	struct crossing crossing; /* set by crossing_take() */

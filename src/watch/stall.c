@@ -359,10 +359,12 @@ static void add_others(struct text *t, const struct snapshot *s,
 		         s->world - s->size, s->world);
 	if (x)
 		text_add(t, "; %s", x->text);
-	if (!s->remote_count || !find_unknown(s, unknown))
-		return;
-	text_add(t, "; nothing is known of ranks ");
-	rank_set_spell(t, unknown);
+	if (s->remote_count && find_unknown(s, unknown)) {
+		text_add(t, "; nothing is known of ranks ");
+		rank_set_spell(t, unknown);
+	}
+	if (s->silent)
+		text_add(t, "; no answer from %s", s->silent);
 }
 
 void stall_front(const struct snapshot *s, const struct expiry *due,

@@ -313,13 +313,16 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 static bool ask_others(struct watch *g, const struct expiry *due)
 {
 	struct snapshot *s = &g->now;
+	struct text silent = { g->silent, sizeof(g->silent) };
 
 	if (!g->remote || due->is_transfer || !stall_is_remote(s))
 		return false;
-	s->remote_count =
-		peers_ask(g->options.peers, g->clique, s->front, g->remote,
-	                  s->world - s->size, clock_deadline(ANSWERING_NS));
+	g->silent[0] = '\0';
+	s->remote_count = peers_ask(g->options.peers, g->clique, s->front,
+	                            g->remote, s->world - s->size,
+	                            clock_deadline(ANSWERING_NS), &silent);
 	s->remote = g->remote;
+	s->silent = g->silent[0] ? g->silent : NULL;
 	return true;
 }
 
@@ -363,6 +366,7 @@ static uint64_t judge(struct watch *g)
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
 	g->now.remote_count = 0; /* of an earlier verdict */
+	g->now.silent = NULL;
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what == EXPIRY_VERDICT) {
 		if (!add_evidence(g, &due))

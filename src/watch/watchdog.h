@@ -51,6 +51,7 @@ struct watch {
 	/* Owned by the watchdog: room for the answers of other processes; NULL: there
 	 * are none. */
 	struct remote_rank *remote;
+	char silent[160]; /* those that have not given any */
 
 	/* Owned by the thread that closes the clique. */
 	struct snapshot closing;

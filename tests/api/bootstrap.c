@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -386,6 +387,44 @@ Test(bootstrap, an_abort_in_one_process_ends_the_group_in_all)
 	/* And it does not come back. */
 	expect_cause(0, "aborted: because");
 	close_all();
+}
+
+/* NCCL tells process 1 of a rank elsewhere that has failed.  Process 0 says why, once the
+ * prober has been told twice, if @has_reason. */
+static void fail_elsewhere(bool has_reason, int status, const char *begin)
+{
+	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	pthread_t thread;
+
+	stuck_install();
+	open_all();
+	stuck_async_error(4, ncclRemoteError);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_for_other,
+	                            &processes[1]),
+	             0);
+	while (has_reason && stuck_async_told() < 2 && clock_now() < deadline)
+		sched_yield();
+	if (has_reason)
+		wait_for_other(&processes[0]);
+	pthread_join(thread, NULL);
+	cr_assert_eq(processes[1].rc, status);
+	expect_cause(1, begin);
+	close_all();
+}
+
+Test(bootstrap, why_a_rank_elsewhere_has_failed_says_more_than_nccl)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "process 0 (pid %d): aborted: because",
+	         (int)getpid());
+	fail_elsewhere(true, COHORT_ABORTED, text);
+}
+
+Test(bootstrap, that_a_rank_elsewhere_has_failed_is_told_if_nobody_says_why)
+{
+	fail_elsewhere(false, COHORT_NCCL,
+	               "rank 4: the native communicator has failed: remote");
 }
 
 static int await_cause(struct cohort_comm *comm)

@@ -8,6 +8,9 @@
  *	far exit FILE     process 1 exits; the others go on without it
  *	far kill FILE     process 1 is killed; the others go on, and then without the last
  *	far stall FILE    the ranks of the last process do not call
+ *	far agent FILE    somebody kills process 1 from outside; the others go on
+ *	far link FILE     somebody cuts the network of the last process, and makes
+ *	                  FILE.cut; nobody can go on
  *
  * FILE is for the time at which it happens.  Each process that is told prints a line, and
  * ends with status 0 if all is right.
@@ -91,6 +94,18 @@ static int is_mode(const char *what)
 	return strcmp(mode, what) == 0;
 }
 
+/* Wait until the network is cut; that is when it happens. */
+static void await_cut(void)
+{
+	char name[4096];
+
+	mark_time(); /* somebody waits for this */
+	snprintf(name, sizeof(name), "%s.cut", file);
+	while (access(name, F_OK))
+		usleep(1000);
+	mark_time();
+}
+
 /* Process 1 does what it is there for. */
 static void act(void)
 {
@@ -101,6 +116,10 @@ static void act(void)
 		exit(0);
 	else if (is_mode("kill"))
 		raise(SIGKILL);
+	else if (is_mode("agent"))
+		pause();
+	else if (is_mode("link"))
+		await_cut();
 }
 
 static int first_generation(struct cohort_comm *comm)
@@ -153,7 +172,8 @@ static void open_group(void)
 	cohort_group_options_init(&o);
 	o.bootstrap = &bootstrap;
 	o.deadlines.join_ns = o.deadlines.exec_ns =
-		is_mode("stall") ? UINT64_C(3000000000) : COHORT_FOREVER;
+		is_mode("stall") || is_mode("link") ? UINT64_C(3000000000)
+						    : COHORT_FOREVER;
 	CHECK(cohort_group_open(devices, RANKS, &o, &group) == COHORT_OK);
 	process = cohort_group_process(group);
 	count = cohort_group_processes(group, all, MOST);
@@ -178,6 +198,16 @@ static void expect_stall(int rank, const struct cohort_process *where)
 	         where->host, (long long)where->pid);
 	CHECK(cause.rank == rank);
 	CHECK(cause.missing[0] == UINT64_C(3) << rank);
+	CHECK(strstr(cause.text, name));
+}
+
+static void expect_no_answer(int i)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "process %d (host %s, pid %lld)", i,
+	         all[i].host, (long long)all[i].pid);
+	CHECK(strstr(cause.text, "; no answer from process "));
 	CHECK(strstr(cause.text, name));
 }
 
@@ -223,12 +253,16 @@ static void be_told(void)
 	} else if (is_mode("stall")) {
 		run_on(COHORT_STALLED);
 		expect_stall((count - 1) * RANKS, &all[count - 1]);
+	} else if (is_mode("link")) {
+		run_on(COHORT_STALLED);
+		/* The launcher is on the side of the first host. */
+		expect_no_answer(process < count / 2 ? count - 1 : 0);
 	} else {
 		for (i = 0; i < count; i++)
 			CHECK(all[i].watched);
 		run_on(COHORT_PROCESS_EXITED);
 		expect(1, " has exited with ranks 2-3");
-		if (is_mode("exit")) {
+		if (!is_mode("kill")) {
 			go_on((count - 1) * RANKS);
 			return;
 		}

@@ -7,6 +7,9 @@
  *	               client, the third finalizes, and the fourth exits and is none; the
  *	               others, one or more, are told of each
  *	launch abort   the last process ends process 1 with PMIx_Abort(), and lives on
+ *	launch lives F two are not told of before they end: the first, two children of
+ *	               which are clients that end, and the second, which finalizes; F:
+ *	               where they make files
  *
  * Prints one line for each event.  It knows nothing of the library but its table of
  * libpmix's functions.
@@ -19,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,6 +64,8 @@ static void *find(const char *name)
 
 static struct pmix_proc own;
 
+static bool lives; /* the code does not matter */
+
 /* The code that the end of process @i has. */
 static int code_of(int i)
 {
@@ -82,11 +88,11 @@ static void on_event(size_t id, int code, const struct pmix_proc *source,
 			affected = info[i].value.data.proc;
 	if (affected && affected->rank < (uint32_t)count &&
 	    strcmp(affected->nspace, own.nspace) == 0 &&
-	    code == code_of((int)affected->rank)) {
-		printf("process %d: %u, event %d\n", number, affected->rank,
-		       code);
+	    (lives || code == code_of((int)affected->rank))) {
+		if (atomic_fetch_add(&events[affected->rank], 1) == 0)
+			printf("process %d: %u, event %d\n", number,
+			       affected->rank, code);
 		fflush(stdout);
-		atomic_fetch_add(&events[affected->rank], 1);
 	} else {
 		fprintf(stderr, "process %d: event %d\n", number, code);
 		atomic_fetch_add(&wrong, 1);
@@ -128,14 +134,19 @@ static void finalize(void)
 	           int (*)(const struct pmix_info *, size_t))(NULL, 0) == 0);
 }
 
+static void init(void)
+{
+	CHECK(CALL(PMIx_Init, int (*)(struct pmix_proc *, struct pmix_info *,
+	                              size_t))(&own, NULL, 0) == 0);
+}
+
 static void begin(void)
 {
 	const time_t until = time(NULL) + SECONDS;
 	int codes[] = { PMIX_ABI_ERR_PROC_TERM_WO_SYNC,
 		        PMIX_ABI_EVENT_PROC_TERMINATED };
 
-	CHECK(CALL(PMIx_Init, int (*)(struct pmix_proc *, struct pmix_info *,
-	                              size_t))(&own, NULL, 0) == 0);
+	init();
 	CHECK(own.rank == (uint32_t)number);
 	CHECK(strcmp(own.nspace, getenv("COHORT_JOB")) == 0);
 	CALL(PMIx_Register_event_handler,
@@ -175,7 +186,6 @@ static void test_ends(void)
 	if (number == 3)
 		exit(0);
 	begin();
-	/* libpmix may tell a process twice that asks for an event when it comes. */
 	meet(0);
 	for (i = 0; i < 3; i++) {
 		if (number == i && i == 0)
@@ -191,7 +201,9 @@ static void test_ends(void)
 	await(&events[3], 1);
 	/* What would come twice has come when a fence that begins now ends. */
 	meet(4);
-	for (i = 0; i < 4; i++)
+	/* libpmix may tell a process twice that asks for an event when it comes, as it
+	 * may that of process 3. */
+	for (i = 0; i < 3; i++)
 		CHECK(atomic_load(&events[i]) == 1);
 	CHECK(atomic_load(&wrong) == 0);
 	printf("process %d of %d: ends\n", number, count);
@@ -219,6 +231,100 @@ static void test_abort(void)
 	exit(0);
 }
 
+/* ---- lives ------------------------------------------------------------- */
+
+static const char *folder;
+
+static void name_file(const char *name, char path[4096])
+{
+	snprintf(path, 4096, "%s/%s", folder, name);
+}
+
+static void make_file(const char *name)
+{
+	char path[4096];
+	FILE *f;
+
+	name_file(name, path);
+	f = fopen(path, "w");
+	CHECK(f);
+	fclose(f);
+}
+
+static void await_file(const char *name)
+{
+	const time_t until = time(NULL) + SECONDS;
+	char path[4096];
+
+	name_file(name, path);
+	while (access(path, F_OK) && time(NULL) < until)
+		nap();
+	CHECK(access(path, F_OK) == 0);
+}
+
+/* A child is the same client for a while. */
+static void be_client(bool finalizes)
+{
+	int status;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		init();
+		if (!finalizes)
+			raise(SIGKILL);
+		finalize();
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(finalizes ? status == 0 : WIFSIGNALED(status));
+}
+
+/* libpmix's fences do not wait for a process whose child has been a client. */
+static void meet_by_files(void)
+{
+	char name[32];
+	int i;
+
+	snprintf(name, sizeof(name), "begun.%d", number);
+	make_file(name);
+	for (i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "begun.%d", i);
+		await_file(name);
+	}
+}
+
+static void test_lives(void)
+{
+	CHECK(count > 2);
+	lives = true;
+	if (number == 0) {
+		be_client(true);
+		be_client(false);
+	}
+	begin();
+	meet_by_files();
+	if (number == 1) {
+		finalize();
+		make_file("finalized");
+	}
+	if (number < 2) {
+		await_file("seen");
+		exit(0);
+	}
+	await_file("finalized");
+	/* What was sent before has come when the server answers. */
+	fence(&own, 1);
+	CHECK(atomic_load(&events[0]) == 0);
+	CHECK(atomic_load(&events[1]) == 0);
+	if (number == 2)
+		make_file("seen");
+	await(&events[0], 1);
+	await(&events[1], 1);
+	printf("process %d of %d: lives\n", number, count);
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(getenv("COHORT_PROCESS") && getenv("COHORT_PROCESSES"));
@@ -231,6 +337,9 @@ int main(int argc, char **argv)
 		test_ends();
 	if (argc > 1 && strcmp(argv[1], "abort") == 0)
 		test_abort();
-	fprintf(stderr, "usage: launch ends|abort\n");
+	folder = argv[argc - 1];
+	if (argc > 2 && strcmp(argv[1], "lives") == 0)
+		test_lives();
+	fprintf(stderr, "usage: launch ends|abort|lives FOLDER\n");
 	return 2;
 }

@@ -115,6 +115,9 @@ echo line >"$scratch/in"
 says 1 '^0:line$'
 says 1 '^1:$'
 
+# The system would reap what is started, and tell nothing.
+(trap '' CHLD; launch 3 -n 2 -- sh -c 'exit 3')
+
 # The others go on.
 # shellcheck disable=SC2016
 launch 3 -n 3 -- sh -c '[ $COHORT_PROCESS != 1 ] || exit 3; sleep 0.1; echo went on'
@@ -142,6 +145,12 @@ ends() {
 	complains 1 'process 0 .* was ended by signal 9'
 }
 ends
+lives() {
+	rm -f "$scratch"/begun.* "$scratch"/finalized "$scratch"/seen
+	launch 0 "$@" -n 4 -- "$scratch/launch" lives "$scratch"
+	says 2 ' of 4: lives'
+}
+lives
 launch 143 -n 3 -- "$scratch/launch" abort
 says 2 ' of 3: abort'
 complains 1 'process 2 has called PMIx_Abort\(\) with status 7: why'
@@ -214,6 +223,7 @@ complains 2 'has exited with status 127$'
 
 launch 0 "${hosts[@]}" -n 4 -- "$scratch/pmix" gather
 says 4 ' of 4: gather'
+lives "${hosts[@]}"
 ends "${hosts[@]}"
 complains 1 'process 0 \(host east\) was ended by signal 9 \(Killed\)$'
 [ "$(wc -l <"$scratch/err")" -eq 1 ] || fail 'not one line'

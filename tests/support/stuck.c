@@ -22,7 +22,7 @@ static const char *_Atomic chosen;
 static atomic_int chosen_rank;
 
 static atomic_int async_rank = -1;
-static atomic_int async_code;
+static atomic_int async_code, async_told;
 
 static atomic_int opened, aborted, held;
 
@@ -111,8 +111,10 @@ static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *code)
 	bool stayed = stay("ncclCommGetAsyncError", comm);
 	ncclResult_t result = real->ncclCommGetAsyncError(comm, code);
 
-	if (async_rank >= 0 && async_rank == rank_of(comm))
+	if (async_rank >= 0 && async_rank == rank_of(comm)) {
 		*code = (ncclResult_t)async_code;
+		async_told++;
+	}
 	return leave(stayed, result);
 }
 
@@ -247,6 +249,11 @@ void stuck_async_error(int rank, ncclResult_t code)
 {
 	async_code = (int)code;
 	async_rank = rank;
+}
+
+int stuck_async_told(void)
+{
+	return async_told;
 }
 
 int stuck_opened(void)

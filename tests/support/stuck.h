@@ -31,8 +31,9 @@ void stuck_await(void);
 /* Let the stuck call go, and wait until it is about to return. */
 void stuck_let_go(void);
 
-/* From now on ncclCommGetAsyncError() reports @code for @rank. */
+/* From now on ncclCommGetAsyncError() reports @code for @rank; and how often it has. */
 void stuck_async_error(int rank, ncclResult_t code);
+int stuck_async_told(void);
 
 /*
  * How many streams, events and pieces of memory were made and not yet given

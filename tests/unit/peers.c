@@ -379,14 +379,26 @@ Test(peers, are_watched_where_poll_cannot_wait_for_all)
 
 static struct remote_rank answers[PROCESSES];
 
-static int ask(const struct clique *c, uint64_t within_ns)
+/* Which processes have not answered. */
+static char silent[128];
+
+/* There is room for @room answers. */
+static int ask_for(const struct clique *c, int room, uint64_t within_ns)
 {
 	const uint64_t deadline = clock_deadline(within_ns);
-	int n = peers_ask(peers, c, 1, answers, PROCESSES, deadline);
+	struct text t = { silent, sizeof(silent) };
+	int n;
 
+	silent[0] = '\0';
+	n = peers_ask(peers, c, 1, answers, room, deadline, &t);
 	cr_assert(within_ns < SOON || clock_now() < deadline,
 	          "it need not wait so long");
 	return n;
+}
+
+static int ask(const struct clique *c, uint64_t within_ns)
+{
+	return ask_for(c, PROCESSES, within_ns);
 }
 
 Test(peers, say_what_their_ranks_are_doing)
@@ -395,6 +407,7 @@ Test(peers, say_what_their_ranks_are_doing)
 	int i, r;
 
 	cr_assert_eq(ask(q, SOON), 2);
+	cr_assert_str_eq(silent, "");
 	for (i = 0; i < 2; i++) {
 		r = answers[i].rank;
 		cr_assert(r == 2 || r == 3);
@@ -417,12 +430,15 @@ Test(peers, answer_for_no_clique_that_they_do_not_have)
 
 Test(peers, that_are_stopped_do_not_keep_the_others_from_answering)
 {
+	char name[64];
 	int status;
 
 	kill(children[1], SIGSTOP);
 	waitpid(children[1], &status, WUNTRACED);
 	cr_assert_eq(ask(q, SOON / 40), 1);
 	cr_assert_eq(answers[0].rank, 3);
+	snprintf(name, sizeof(name), "process 1 (pid %d)", children[1]);
+	cr_assert_str_eq(silent, name);
 	end_child(1);
 	while (!peers_has_ended(peers, 1))
 		sched_yield();
@@ -445,8 +461,7 @@ Test(peers, answer_for_ranks_of_their_own_once)
 	give_rank(q, 2);
 	cr_assert_eq(ask(q, SOON), 1);
 	cr_assert_eq(answers[0].rank, 3);
-	cr_assert_eq(peers_ask(peers, q, 1, answers, 0, clock_deadline(SOON)),
-	             0, "there is no room");
+	cr_assert_eq(ask_for(q, 0, SOON), 0, "there is no room");
 }
 
 /* ---- exchanges -------------------------------------------------------- */

@@ -87,7 +87,8 @@ static void tell_end(int process)
 	}
 }
 
-static void open_parts(void)
+/* On machines of these numbers, 0: of its own number; -1: it is not known. */
+static void open_on(const int machines[PROCESSES])
 {
 	struct peer_address all[PROCESSES];
 	struct part *part = parts;
@@ -100,7 +101,10 @@ static void open_parts(void)
 		cr_assert_eq(peers_create(i, PROCESSES, "g", &all[i],
 		                          &part->peers),
 		             COHORT_OK);
-		all[i].machine += (uint64_t)i;
+		all[i].machine =
+			machines[i] < 0
+				? 0
+				: all[i].machine + (uint64_t)machines[i];
 		all[i].pid = facts[i].pid;
 	}
 	for (i = 0, part = parts; i < PROCESSES; i++, part++) {
@@ -111,6 +115,11 @@ static void open_parts(void)
 		cr_assert_eq(peers_attach(part->peers, part->q, NULL),
 		             COHORT_OK);
 	}
+}
+
+static void open_parts(void)
+{
+	open_on((const int[PROCESSES]){ 0, 1, 2 });
 }
 
 static void leave(struct part *part)
@@ -223,14 +232,75 @@ Test(peers_far, a_process_that_has_left_has_not_ended)
 	close_parts();
 }
 
+/* So that what reaches the others is the same for all. */
+Test(peers_far, are_all_far_if_one_is)
+{
+	open_on((const int[PROCESSES]){ 0, 0, 1 });
+	tell(&parts[1]);
+	cr_assert_str_eq(await_cause(&parts[0])->text,
+	                 "process 1 (host b, pid 4711): the reason");
+	close_parts();
+}
+
+Test(peers_far, are_all_far_if_no_machine_is_known)
+{
+	open_on((const int[PROCESSES]){ -1, -1, -1 });
+	tell(&parts[1]);
+	cr_assert_str_eq(await_cause(&parts[2])->text,
+	                 "process 1 (host b, pid 4711): the reason");
+	close_parts();
+}
+
+static void await_end(const struct part *part, int process)
+{
+	const uint64_t deadline = clock_deadline(SOON);
+
+	while (!peers_has_ended(part->peers, process) && clock_now() < deadline)
+		sched_yield();
+	cr_assert(peers_has_ended(part->peers, process));
+}
+
+/* The second end must not go with the bell of the first. */
+Test(peers_far, ends_that_come_together_are_all_seen)
+{
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		open_parts();
+		tell_end(1);
+		tell_end(2);
+		await_end(&parts[0], 1);
+		await_end(&parts[0], 2);
+		close_parts();
+	}
+}
+
+/* Another process may have gone on without it. */
+Test(peers_far, are_not_heard_after_their_end)
+{
+	open_parts();
+	tell_end(1);
+	await_end(&parts[0], 1);
+	leave(&parts[1]); /* says so */
+	tell_end(1);
+	cr_assert(peers_has_ended(parts[0].peers, 1));
+	close_parts();
+}
+
 /* ---- questions -------------------------------------------------------- */
 
 static struct remote_rank answers[8];
 
+/* Which processes have not answered. */
+static char silent[128];
+
 static int ask(const struct part *part, uint64_t ns)
 {
+	struct text t = { silent, sizeof(silent) };
+
+	silent[0] = '\0';
 	return peers_ask(part->peers, part->q, 1, answers, 8,
-	                 clock_deadline(ns));
+	                 clock_deadline(ns), &t);
 }
 
 Test(peers_far, say_what_their_ranks_do_and_on_which_host)
@@ -259,6 +329,7 @@ Test(peers_far, that_do_not_answer_are_left)
 	open_parts();
 	parts[2].is_deaf = true;
 	cr_assert_eq(ask(&parts[0], SOON / 40), 1);
+	cr_assert_str_eq(silent, "process 2 (host c, pid 4712)");
 	cr_assert_eq(answers[0].rank, 2);
 	close_parts();
 }
@@ -339,6 +410,21 @@ Test(peers_far, bring_what_they_brought_before_their_end)
 	tell_end(2);
 	gather_without(2, 7);
 	pthread_join(thread, NULL);
+	close_parts();
+}
+
+/* What it brings after its end does not, for nobody. */
+Test(peers_far, bring_nothing_after_their_end)
+{
+	struct gathering last = { .part = &parts[2] };
+	pthread_t thread;
+
+	open_parts();
+	tell_end(2);
+	pthread_create(&thread, NULL, gather, &last);
+	gather_without(2, 3);
+	pthread_join(thread, NULL);
+	cr_assert_not(peers_has_brought(parts[0].peers, 2, 1));
 	close_parts();
 }
 

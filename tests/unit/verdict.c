@@ -1433,11 +1433,13 @@ Test(verdict, of_a_rank_of_another_process_that_has_not_started_blames_it)
 Test(verdict, of_other_processes_names_the_ranks_without_an_answer)
 {
 	given_remote(2);
+	s.silent = "process 2 (pid 7)";
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 0x10);
-	cr_assert_not_null(strstr(out.text, "; nothing is known of ranks 4"),
+	cr_assert_not_null(strstr(out.text, "; nothing is known of ranks 4; no "
+	                                    "answer from process 2 (pid 7)"),
 	                   "%s", out.text);
 }
 

@@ -33,15 +33,16 @@ static void print_help(void)
 	/* clang-format off */
 	puts("usage: cohort launch -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
 	     "\n"
-	     "Starts N processes of a program, on this machine or on several hosts, and is\n"
-	     "their PMIx server.  When a process ends, the others live on and are told of it.\n"
+	     "Starts N processes of a program, here or on several hosts, and acts as their\n"
+	     "PMIx server.  When a process ends, the others live on and are told of it.\n"
 	     "\n"
 	     "  -n, --processes N  number of processes\n"
 	     "  --hosts A,B,...    spread them over these hosts, in blocks; localhost and the\n"
 	     "                     own name of this machine need no agent\n"
 	     "  --agent COMMAND    what starts a process on a host: COMMAND HOST LINE runs\n"
-	     "                     LINE there in a shell, passes on its standard input, and\n"
-	     "                     ends with the status of LINE (default ssh, with options)\n"
+	     "                     LINE there in a POSIX shell, passes on its standard\n"
+	     "                     input, and ends with LINE's status (default: ssh, which\n"
+	     "                     gives up a host that does not answer for 5 s)\n"
 	     "  --interface NAME   the network interface at which other hosts reach this one\n"
 	     "                     (default: the first that is not the loopback)\n"
 	     "  -h, --help         this text\n"
@@ -49,8 +50,8 @@ static void print_help(void)
 	     "Each process finds its number in COHORT_PROCESS, and how many there are in\n"
 	     "COHORT_PROCESSES; COHORT_LOCAL_PROCESS and COHORT_LOCAL_PROCESSES count those\n"
 	     "of its host.  On another host it gets the launcher's current folder, and from\n"
-	     "its environment COHORT_..., NCCL_... and LD_LIBRARY_PATH.  The user and the\n"
-	     "group must have the same numbers there.\n"
+	     "its environment COHORT_..., NCCL_... and LD_LIBRARY_PATH.  You must have the\n"
+	     "same user and group IDs there.\n"
 	     "\n"
 	     "Process 0 reads the standard input, if it is on this machine; the others read\n"
 	     "nothing.  SIGINT, SIGTERM and SIGHUP are passed to all processes.  What is left\n"
@@ -147,6 +148,8 @@ static int open_signals(struct launch *l)
 	sigset_t read, blocked;
 	size_t i;
 
+	/* If it were ignored, the system would reap the processes. */
+	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&read);
 	sigaddset(&read, SIGCHLD);
 	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
@@ -158,6 +161,17 @@ static int open_signals(struct launch *l)
 	sigaddset(&blocked, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &blocked, &l->mask);
 	return signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* The server has a connection to each process. */
+static void allow_files(struct launch *l)
+{
+	struct rlimit most;
+
+	getrlimit(RLIMIT_NOFILE, &l->files);
+	most = l->files;
+	most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
 }
 
 static int start_and_wait(struct launch *l, int signals, int wake)
@@ -184,6 +198,7 @@ static int run(struct launch *l)
 	};
 	int rc;
 
+	allow_files(l);
 	if (signals < 0 || wake < 0) {
 		cli_complain("launch", "%s: %s",
 		             signals < 0 ? "signalfd" : "eventfd",

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 /* How far a process has been brought to its end. */
@@ -26,7 +27,7 @@ enum ending {
 	ENDING_NOT,
 	ENDING_ASKED,    /* by a signal */
 	ENDING_KILLED,   /* with SIGKILL */
-	ENDING_GIVEN_UP, /* as is its agent, since it does not end */
+	ENDING_GIVEN_UP, /* its agent was killed, too */
 };
 
 struct process {
@@ -42,8 +43,9 @@ struct process {
 	enum ending ending;
 	uint64_t ending_ns; /* when to go on with that */
 	bool has_failed;
-	uint64_t
-		tell_ns; /* when the others are told of its end; 0: not again */
+	/* When the others are told of its end, at the latest; 0: it runs. */
+	uint64_t tell_ns;
+	bool is_told;
 };
 
 struct launch {
@@ -55,6 +57,8 @@ struct launch {
 	char *path;     /* of the program, for processes that have no agent */
 	char *folder;   /* the current one */
 	sigset_t mask;  /* of the processes */
+	struct rlimit files; /* that they may have open */
+	bool was_signalled;
 };
 
 /* The exit statuses of a shell that cannot run a program. */
@@ -63,8 +67,8 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 /* True if there are processes on other hosts, or here. */
 bool launch_has(const struct launch *l, bool is_remote);
 
-/* Look for the program, if processes are here, and for the agent, if some are not.  CLI_OK,
- * or after a complaint CLI_USAGE or one of these exit statuses. */
+/* Find the program if any process is local, and the agent if any is remote.  CLI_OK, or
+ * after a complaint CLI_USAGE or one of these exit statuses. */
 int launch_find_programs(struct launch *l);
 
 /* Start @p.  CLI_OK, or CLI_FAILED after a complaint. */
@@ -75,11 +79,11 @@ int launch_start(const struct launch *l, struct process *p);
 char **launch_environment(const struct launch *l, const struct process *p);
 void launch_free_list(char **list);
 
-/* Wait for all processes, of which those that have a pid run.  @signals: a signalfd;
+/* Wait until every process that has a pid has ended.  @signals: a signalfd;
  * @wake: the server's.  Returns the exit status of the first that has failed, or 0. */
 int launch_wait(struct launch *l, int signals, int wake);
 
-/* Ask all processes to end, as the signal would that is passed on. */
+/* Ask all processes to end, with @signal. */
 void launch_end_all(struct launch *l, int signal);
 
 /* The command: @argv[0] is its name.  Returns an enum cli_exit or what launch_wait()

@@ -115,7 +115,7 @@ static int register_namespace(const char *job, int n, struct pmix_info *info,
 	library_set_number(&info[n], PMIX_ABI_JOB_SIZE, n);
 	library_set_number(&info[n + 1], PMIX_ABI_UNIV_SIZE, n);
 	library_set_number(&info[n + 2], PMIX_ABI_MAX_PROCS, n);
-	library_set_text(&info[n + 3], PMIX_ABI_RM_NAME, "cohort");
+	library_set_text(&info[n + 3], PMIX_ABI_RM_NAME, PMIX_LINE_LAUNCHER);
 	return library_check("PMIx_server_register_nspace",
 	                     library.PMIx_server_register_nspace(
 				     job, n, info, (size_t)n + 4, NULL, NULL));

@@ -10,7 +10,7 @@
 
 #include "api/pmix_abi.h"
 
-#define PMIX_ABI_OPERATION_SUCCEEDED (-157)
+#define PMIX_ABI_ERR_NOT_SUPPORTED (-47)
 #define PMIX_ABI_EVENT_ACTION_COMPLETE (-334)
 
 #define PMIX_ABI_INFO 24
@@ -57,6 +57,12 @@ struct pmix_server_module {
 	int (*notify_event)(int code, const struct pmix_proc *source,
 	                    uint8_t range, struct pmix_info *info, size_t n,
 	                    pmix_op_callback callback, void *arg);
+	void *absent_2[4]; /* query to allocate */
+	int (*job_control)(const struct pmix_proc *requestor,
+	                   const struct pmix_proc *targets, size_t n,
+	                   const struct pmix_info *directives,
+	                   size_t n_directives, pmix_info_callback callback,
+	                   void *arg);
 	/* Versions differ in how many follow: there is room for more. */
 	void *rest[64];
 };
@@ -76,7 +82,7 @@ struct pmix_server_module {
 	X(PMIx_server_setup_fork, int, (const struct pmix_proc *, char ***))   \
 	X(PMIx_Register_event_handler, int,                                    \
 	  (int *, size_t, struct pmix_info *, size_t, pmix_event_handler,      \
-	   void (*)(int, size_t, void *), void *))                             \
+	   pmix_handler_callback, void *))                                     \
 	X(PMIx_Notify_event, int,                                              \
 	  (int, const struct pmix_proc *, uint8_t, const struct pmix_info *,   \
 	   size_t, pmix_op_callback, void *))                                  \

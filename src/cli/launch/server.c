@@ -4,8 +4,11 @@
  * All clients are local to this one server, on whatever host they are, so that libpmix
  * itself has what they put, and carries out their fences.
  *
- * The others learn of a process's end when its connection is lost, and not when its
- * parent has reaped it: libpmix has handled all that it had sent then.
+ * A process has ended when it was reaped and has lost its last connection: libpmix has
+ * handled all that it had sent then.  One that has only finalized PMIx may live on, and a
+ * child of it may have been a client as well.  The library says which connection it uses:
+ * once that is lost the process is of no use to its groups, and ends, which takes a while
+ * if it has much memory.
  */
 
 #include "cli/launch/server.h"
@@ -27,14 +30,14 @@
 #include "cli/common/cli.h"
 #include "cli/launch/library.h"
 
+/* Atomic. */
 struct client {
-	/* Atomic; the others have been told of its end. */
-	atomic_bool is_told;
+	atomic_int connections;
+	atomic_bool was_lost;  /* a connection, without having been finalized */
+	atomic_bool is_member; /* the library uses one */
+	atomic_bool is_told;   /* the others know of its end */
 
-	/* Atomic; it has connected. */
-	atomic_bool is_known;
-
-	/* Atomic; a process has asked to end it. */
+	/* A process has asked to end it. */
 	atomic_bool is_aborted;
 };
 
@@ -71,39 +74,63 @@ static struct client *find_client(const struct pmix_proc *p)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_stopping; /* guarded by lock */
 
-static void tell(int process, int code)
+/* The info is copied. */
+static int send_event(int code, const struct pmix_proc *source, uint8_t range,
+                      const struct pmix_info *info, size_t n)
+{
+	int status = PMIX_ABI_ERR_UNREACH;
+
+	pthread_mutex_lock(&lock);
+	if (!is_stopping)
+		status = library.PMIx_Notify_event(code, source, range, info, n,
+		                                   NULL, NULL);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+bool server_has_lost(int process)
+{
+	return atomic_load(&server.clients[process].connections) <= 0;
+}
+
+bool server_has_left(int process)
+{
+	return atomic_load(&server.clients[process].is_member) &&
+	       server_has_lost(process);
+}
+
+void server_tell_end(int process, bool has_failed)
 {
 	struct pmix_proc p = name_process(process);
 	struct pmix_info info[2];
 
-	if (atomic_exchange(&server.clients[process].is_told, true))
-		return;
+	atomic_store(&server.clients[process].is_told, true);
 	library_set_key(&info[0], PMIX_ABI_EVENT_AFFECTED_PROC);
 	info[0].value.type = PMIX_ABI_PROC;
 	info[0].value.data.proc = &p;
 	/* A process that has not asked for it is to live on. */
 	library_set_flag(&info[1], PMIX_ABI_EVENT_NON_DEFAULT);
-	/* For those that ask later, the range is that of the source's job.  The info is
-	 * copied. */
-	pthread_mutex_lock(&lock);
-	if (!is_stopping)
-		library.PMIx_Notify_event(code, &p, PMIX_ABI_RANGE_NAMESPACE,
-		                          info, 2, NULL, NULL);
-	pthread_mutex_unlock(&lock);
+	/* The range is the source's job, so that processes that register later are told,
+	 * too. */
+	send_event(
+		has_failed || !server_has_lost(process) ||
+				atomic_load(&server.clients[process].was_lost)
+			? PMIX_ABI_ERR_PROC_TERM_WO_SYNC
+			: PMIX_ABI_EVENT_PROC_TERMINATED,
+		&p, PMIX_ABI_RANGE_NAMESPACE, info, 2);
 }
 
-void server_tell_end(int process, bool has_failed)
+/* One connection less. */
+static void lose(const struct pmix_proc *p, bool was_lost)
 {
-	tell(process,
-	     has_failed || atomic_load(&server.clients[process].is_known)
-	             ? PMIX_ABI_ERR_PROC_TERM_WO_SYNC
-	             : PMIX_ABI_EVENT_PROC_TERMINATED);
-}
+	struct client *c = find_client(p);
 
-static void tell_lost(const struct pmix_proc *p)
-{
-	if (find_client(p))
-		tell((int)p->rank, PMIX_ABI_ERR_PROC_TERM_WO_SYNC);
+	if (!c)
+		return;
+	if (was_lost)
+		atomic_store(&c->was_lost, true);
+	atomic_fetch_sub(&c->connections, 1);
+	eventfd_write(server.wake, 1);
 }
 
 /* libpmix makes one event of connections that it loses together: the source is the
@@ -115,11 +142,11 @@ static void on_lost(size_t id, int code, const struct pmix_proc *source,
 	size_t i;
 
 	(void)id, (void)code, (void)results, (void)n_results;
-	tell_lost(source);
+	lose(source, true);
 	for (i = 0; i < n; i++)
 		if (strcmp(info[i].key, PMIX_ABI_PROCID) == 0 &&
 		    info[i].value.type == PMIX_ABI_PROC)
-			tell_lost(info[i].value.data.proc);
+			lose(info[i].value.data.proc, true);
 	if (done)
 		done(PMIX_ABI_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
 }
@@ -133,7 +160,12 @@ static int connected(const struct pmix_proc *p, void *object,
 
 	(void)object, (void)callback, (void)arg;
 	if (c)
-		atomic_store(&c->is_known, true);
+		atomic_fetch_add(&c->connections, 1);
+	if (c && atomic_load(&c->is_told))
+		cli_complain("launch",
+		             "process %u is there again: the others take it "
+		             "for one that has ended",
+		             (unsigned)p->rank);
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
@@ -141,8 +173,7 @@ static int finalized(const struct pmix_proc *p, void *object,
                      pmix_op_callback callback, void *arg)
 {
 	(void)object, (void)callback, (void)arg;
-	if (find_client(p))
-		tell((int)p->rank, PMIX_ABI_EVENT_PROC_TERMINATED);
+	lose(p, false);
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
@@ -187,6 +218,50 @@ static int fence(const struct pmix_proc *procs, size_t n,
 	(void)procs, (void)n, (void)info, (void)n_info;
 	callback(PMIX_ABI_SUCCESS, data, bytes, arg, free, data);
 	return PMIX_ABI_SUCCESS;
+}
+
+/* Pass a message on, to all if there are no targets. */
+static int pass_on(const struct pmix_proc *source,
+                   const struct pmix_proc *target,
+                   const struct pmix_info *message)
+{
+	struct pmix_info info[4] = { *message };
+	struct pmix_proc to;
+	int status;
+
+	library_set_flag(&info[1], PMIX_ABI_EVENT_NON_DEFAULT);
+	library_set_flag(&info[2], PMIX_ABI_EVENT_DO_NOT_CACHE);
+	if (target) {
+		to = *target;
+		library_set_key(&info[3], PMIX_ABI_EVENT_CUSTOM_RANGE);
+		info[3].value.type = PMIX_ABI_PROC;
+		info[3].value.data.proc = &to;
+	}
+	status = send_event(PMIX_LINE_EVENT, source,
+	                    target ? PMIX_ABI_RANGE_CUSTOM
+	                           : PMIX_ABI_RANGE_NAMESPACE,
+	                    info, target ? 4 : 3);
+	return status == PMIX_ABI_SUCCESS ? PMIX_ABI_OPERATION_SUCCEEDED
+	                                  : status;
+}
+
+static int control(const struct pmix_proc *requestor,
+                   const struct pmix_proc *targets, size_t n,
+                   const struct pmix_info *directives, size_t n_directives,
+                   pmix_info_callback callback, void *arg)
+{
+	struct client *c = find_client(requestor);
+
+	(void)callback, (void)arg;
+	if (c && n_directives == 1 &&
+	    strcmp(directives->key, PMIX_LINE_MEMBER) == 0) {
+		atomic_store(&c->is_member, directives->value.data.flag);
+		return PMIX_ABI_OPERATION_SUCCEEDED;
+	}
+	if (n_directives != 1 || n > 1 ||
+	    strcmp(directives->key, PMIX_LINE_MESSAGE) != 0)
+		return PMIX_ABI_ERR_NOT_SUPPORTED;
+	return pass_on(requestor, n ? targets : NULL, directives);
 }
 
 /* libpmix has given the event of a client to the others: there is no other server to
@@ -273,6 +348,7 @@ static int init(const struct server_options *o)
 		.abort = abort_processes,
 		.fence_nb = fence,
 		.notify_event = notify,
+		.job_control = control,
 	};
 	struct pmix_info info[4];
 	size_t n = 0;
@@ -290,7 +366,12 @@ static int init(const struct server_options *o)
 	/* A lost connection is reported at once, and not after a second in which no
 	 * other was lost. */
 	setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
+	/* Ends are kept for processes that register later: all, and for ever. */
+	setenv("PMIX_MCA_pmix_max_events", "2048", 1);
+	setenv("PMIX_MCA_pmix_event_eviction_time", "1000000000", 1);
 	status = library.PMIx_server_init(&module, info, n);
+	unsetenv("PMIX_MCA_pmix_event_eviction_time");
+	unsetenv("PMIX_MCA_pmix_max_events");
 	unsetenv("PMIX_MCA_pmix_event_caching_window");
 	unsetenv("PMIX_MCA_gds");
 	return library_check("PMIx_server_init", status);

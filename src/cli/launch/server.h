@@ -15,20 +15,26 @@ struct server_options {
 	int processes;
 	const char *interface; /* to listen at, NULL: the first that suits */
 	bool is_remote;        /* some processes are on other hosts */
-	int wake;              /* an eventfd, which an abort is written to */
+	int wake; /* an eventfd; written to for an abort, and a lost connection */
 };
 
 /* Returns CLI_OK, or CLI_FAILED after a complaint: nothing is left then. */
 int server_start(const struct server_options *options);
 
-/* The name of the job, which nobody can guess. */
+/* The job's name, with 128 random bits. */
 const char *server_job(void);
 
 /* What libpmix sets in the environment of @process, NAME=value...: the array and its
  * strings are the caller's to free.  NULL after a complaint. */
 char **server_environment(int process);
 
-/* Tell the others that @process has ended, unless they know. */
+/* True if @process has no connection: it has lost the last one, or had none. */
+bool server_has_lost(int process);
+
+/* True if it has, and the library has used one: the process is ending. */
+bool server_has_left(int process);
+
+/* Tell the others that @process has ended.  Once. */
 void server_tell_end(int process, bool has_failed);
 
 /* True once after a process has asked to end @process. */

@@ -2,31 +2,47 @@
 
 #include "cli/launch/launch.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli/common/cli.h"
 
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4
+#endif
+
+/* The most that an unprivileged process may give a pipe room for. */
+#define ENVIRONMENT_MOST (1024 * 1024)
+
 /*
- * What an agent's shell does: "$1" is the folder, and what follows is for env.
+ * What an agent's shell does.  "$1" is the folder; the rest is the program.
  *
- * An agent that ends leaves what it has started.  So a shell reads the names of signals
- * from it, and ends the program when it has nothing more to say.  A shell starts what it
- * does not wait for with SIGINT ignored, unless env undoes it.  The status is 128 and the
+ * The environment comes first, a variable in each line, up to an empty line: the command
+ * line is for everybody to read, and the job's name is a secret.
+ *
+ * When an agent ends, what it has started goes on.  So a second shell reads the names of
+ * signals from the agent, and ends the program at the end of the file.  A shell starts what
+ * it does not wait for with SIGINT ignored, unless env undoes it.  The status is 128 and the
  * signal if one ends the program.
  */
 static const char script[] =
+	"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; "
+	"done\n"
 	"cd -- \"$1\" || exit 126\n"
 	"shift\n"
 	"env --default-signal=INT,QUIT true 2>/dev/null &&\n"
-	"	set -- --default-signal=INT,QUIT \"$@\"\n"
+	"	set -- env --default-signal=INT,QUIT sh -c 'exec \"$0\" "
+        "\"$@\"' \"$@\"\n"
 	"exec 3<&0 </dev/null\n"
-	"env \"$@\" 3<&- &\n"
+	"\"$@\" 3<&- &\n"
 	"program=$!\n"
 	"{\n"
 	"	while read -r signal; do kill -s \"$signal\" $program; done\n"
@@ -38,7 +54,7 @@ static const char script[] =
 	"exec 3<&-\n"
 	"{ wait $program; } 2>/dev/null\n"
 	"status=$?\n"
-	"kill $reader\n"
+	"kill $reader 2>/dev/null\n"
 	"exit $status\n";
 
 /* ---- the command of an agent ------------------------------------------- */
@@ -54,8 +70,8 @@ static void add_quoted(FILE *out, const char *text)
 	fputc('\'', out);
 }
 
-/* One line for any shell; NULL if memory is lacking. */
-static char *make_command(const struct launch *l, char **environment)
+/* One command for a POSIX shell; NULL if memory is lacking. */
+static char *make_command(const struct launch *l)
 {
 	char *command = NULL, **word;
 	size_t bytes;
@@ -68,8 +84,6 @@ static char *make_command(const struct launch *l, char **environment)
 	add_quoted(out, script);
 	fputs(" sh", out);
 	add_quoted(out, l->folder);
-	for (word = environment; *word; word++)
-		add_quoted(out, *word);
 	for (word = l->program; *word; word++)
 		add_quoted(out, *word);
 	has_failed = ferror(out);
@@ -79,8 +93,8 @@ static char *make_command(const struct launch *l, char **environment)
 	return NULL;
 }
 
-/* The agent, the host and the command; NULL if memory is lacking.  Of the words only the
- * first, which all of the agent's are in, and the command are to be freed. */
+/* The agent, the host and the command; NULL if memory is lacking.  Free words[0], which
+ * holds all of the agent's words, and the command. */
 static char **make_agent(const struct launch *l, const struct process *p,
                          char *command)
 {
@@ -134,7 +148,12 @@ static _Noreturn void become(const struct launch *l, const struct process *p,
 		setpgid(0, 0);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != launcher)
 		_exit(EXIT_NOT_EXECUTABLE);
+#ifdef SYS_close_range
+	/* libpmix's connections to other processes among them. */
+	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+#endif
 	if (set_input(p, image)) {
+		setrlimit(RLIMIT_NOFILE, &l->files);
 		sigprocmask(SIG_SETMASK, &l->mask, NULL);
 		execvpe(image->path, image->argv, image->environment);
 	}
@@ -158,10 +177,53 @@ static int spawn(const struct launch *l, struct process *p,
 	return CLI_FAILED;
 }
 
+/* What export takes. */
+static bool is_for_shell(const char *line)
+{
+	const size_t name = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	                                 "abcdefghijklmnopqrstuvwxyz"
+	                                 "_0123456789");
+
+	return name && !isdigit((unsigned char)line[0]) && line[name] == '=' &&
+	       !strchr(line, '\n');
+}
+
+/* Write the environment to the agent, whose pipe has room for it.  False after a
+ * complaint. */
+static bool send_environment(const struct process *p, char **environment)
+{
+	FILE *out;
+	char *text = NULL, **line;
+	size_t bytes;
+	bool is_sent;
+
+	out = open_memstream(&text, &bytes);
+	if (!out) {
+		cli_complain("launch", "out of memory");
+		return false;
+	}
+	for (line = environment; *line; line++)
+		if (is_for_shell(*line))
+			fprintf(out, "%s\n", *line);
+	fputc('\n', out);
+	fclose(out);
+	fcntl(p->lifeline, F_SETPIPE_SZ, ENVIRONMENT_MOST);
+	is_sent = text && bytes <= ENVIRONMENT_MOST &&
+	          write(p->lifeline, text, bytes) == (ssize_t)bytes;
+	if (!is_sent)
+		cli_complain(
+			"launch",
+			"process %d: its environment, of %zu bytes, cannot "
+			"be sent",
+			p->number, bytes);
+	free(text);
+	return is_sent;
+}
+
 static int start_agent(const struct launch *l, struct process *p,
                        char **environment)
 {
-	char *command = make_command(l, environment);
+	char *command = make_command(l);
 	char **words = command ? make_agent(l, p, command) : NULL;
 	int ends[2], rc = CLI_FAILED;
 
@@ -176,8 +238,10 @@ static int start_agent(const struct launch *l, struct process *p,
 		rc = spawn(l, p,
 		           &(struct image){ words[0], words, environ,
 		                            ends[0] });
-		close(ends[0]);
 		p->lifeline = ends[1];
+		if (rc == CLI_OK && !send_environment(p, environment))
+			rc = CLI_FAILED;
+		close(ends[0]);
 	}
 	free(words[0]);
 	free(words);

@@ -18,8 +18,8 @@
 #define GRACE_NS (5 * NS_PER_S)
 #define AGENT_NS NS_PER_S
 
-/* How long a connection may take to be lost after its process has ended.  Then the
- * network is cut, or there was none. */
+/* How long after a process's end its connection may stay open.  If it is open still, the
+ * network is cut, or a child of the process has it. */
 #define LOST_NS NS_PER_S
 
 /* ---- ending ------------------------------------------------------------ */
@@ -164,23 +164,14 @@ static int reap(struct launch *l)
 
 /* ---- waiting ----------------------------------------------------------- */
 
-static bool is_ending(const struct launch *l)
-{
-	int i;
-
-	for (i = 0; i < l->n; i++)
-		if (l->processes[i].pid && l->processes[i].ending != ENDING_NOT)
-			return true;
-	return false;
-}
-
 /* A signal from the terminal goes to all processes of its group, and agents have
  * groups of their own. */
 static void pass_on(struct launch *l, const struct signalfd_siginfo *s)
 {
-	const bool is_second = is_ending(l);
+	const bool is_second = l->was_signalled;
 	struct process *p = l->processes;
 
+	l->was_signalled = true;
 	for (; p < l->processes + l->n; p++) {
 		if (!p->pid)
 			continue;
@@ -194,6 +185,15 @@ static void pass_on(struct launch *l, const struct signalfd_siginfo *s)
 	}
 }
 
+/* True if the others are to be told of its end now. */
+static bool is_due(const struct process *p, uint64_t now)
+{
+	if (p->is_told)
+		return false;
+	return p->tell_ns ? p->tell_ns <= now || server_has_lost(p->number)
+	                  : server_has_left(p->number);
+}
+
 /* Do what is due; returns when to come again, UINT64_MAX: never. */
 static uint64_t do_due(struct launch *l)
 {
@@ -202,13 +202,13 @@ static uint64_t do_due(struct launch *l)
 	struct process *p = l->processes;
 
 	for (; p < l->processes + l->n; p++) {
-		if (p->tell_ns && p->tell_ns <= now) {
+		if (is_due(p, now)) {
 			server_tell_end(p->number, p->has_failed);
-			p->tell_ns = 0;
+			p->is_told = true;
 		}
 		if (p->pid && p->ending != ENDING_NOT && p->ending_ns <= now)
 			go_on_ending(p);
-		if (p->tell_ns && p->tell_ns < next)
+		if (p->tell_ns && !p->is_told && p->tell_ns < next)
 			next = p->tell_ns;
 		if (p->pid && p->ending != ENDING_NOT &&
 		    p->ending != ENDING_GIVEN_UP && p->ending_ns < next)

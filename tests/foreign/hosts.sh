@@ -1,0 +1,108 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Groups of several hosts with networks of their own, which cohort launch starts on NVIDIA's
+# NCCL: what their processes are told when ranks do not call, a process or the agent of one is
+# killed, and a host is cut off.  The hosts are network namespaces of this machine, on a
+# bridge.
+#
+# usage: hosts.sh COHORT LIB   exit status 0 passed, 1 failed, 77 skipped
+
+set -eu
+
+usage='usage: hosts.sh COHORT LIB'
+cohort=${1:?$usage}
+lib=${2:?$usage}
+
+leaves_out() {
+	echo "[SKIP] hosts: $1"
+	exit 77
+}
+
+# In a network, and with a folder for the names of networks, of this script's own.
+if [ -z "${HOSTS_INSIDE-}" ]; then
+	command -v ip >/dev/null || leaves_out 'no ip (of Debian, the package iproute2)'
+	unshare --net --mount --uts --pid --fork true 2>/dev/null ||
+		leaves_out 'no namespaces for this user'
+	"$cohort" run --nccl auto -- "$cohort" launch -n 1 true >/dev/null 2>&1 ||
+		leaves_out "no NCCL of NVIDIA's, or no libpmix.so.2"
+	HOSTS_INSIDE=1 exec unshare --net --mount --pid --fork --kill-child --mount-proc \
+		"$0" "$@"
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mount -t tmpfs none /run
+
+fail() {
+	echo "hosts.sh: $*"
+	cat "$scratch/out" "$scratch/err"
+	exit 1
+}
+
+ip link set lo up
+ip link add bridge type bridge 2>/dev/null || leaves_out 'the kernel has no bridges'
+ip address add 10.77.0.1/24 dev bridge
+ip link set bridge up
+n=1
+for host in east west; do
+	n=$((n + 1))
+	ip netns add $host
+	ip link add $host type veth peer name eth0 netns $host
+	ip link set $host master bridge up
+	ip -n $host address add 10.77.0.$n/24 dev eth0
+	ip -n $host link set eth0 up
+	ip -n $host link set lo up
+done
+
+cat >"$scratch/agent" <<'END'
+#!/bin/sh
+exec ip netns exec "$1" unshare --uts --pid --fork --kill-child --mount-proc \
+	sh -c 'hostname "$1" && exec sh -c "$2"' sh "$1" "$2"
+END
+chmod +x "$scratch/agent"
+${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude \
+	-o "$scratch/far" tests/foreign/far.c -L"$lib" -lcohort
+export LD_LIBRARY_PATH=$lib NCCL_SOCKET_IFNAME=eth0
+
+# far STATUS MODE N TEXT [COMMAND]... - N processes say that; meanwhile the command is run
+far() {
+	local want=$1 mode=$2 n=$3 text=$4 got=0 launcher
+	shift 4
+	rm -f "$scratch"/time*
+	timeout -k 5 120 "$cohort" launch -n 4 --hosts east,west --agent "$scratch/agent" \
+		--interface bridge -- "$cohort" run -n 8 --nccl auto -- "$scratch/far" \
+		"$mode" "$scratch/time" </dev/null >"$scratch/out" 2>"$scratch/err" &
+	launcher=$!
+	[ $# -eq 0 ] || "$@"
+	wait $launcher || got=$?
+	[ "$got" -eq "$want" ] || fail "$mode: exit status $got, not $want"
+	[ "$(grep -cF -e "$text" "$scratch/out")" -eq "$n" ] || fail "$mode: not $n times '$text'"
+	sed -n 's/^process .*: .*, after \([0-9]*\) ms: .*/\1/p' "$scratch/out" | sort -n |
+		sed -n '1s/^/'"$mode"': told after /p;$s/^/to /p' | paste -sd ' ' | sed 's/$/ ms/'
+}
+
+# await COMMAND... - until it succeeds
+await() {
+	local until=$((SECONDS + 60))
+	until "$@"; do
+		[ $SECONDS -lt $until ] || fail "for 60 s not: $*"
+		sleep 0.01
+	done
+}
+kill_agent() {
+	await test -s "$scratch/time"
+	# The second one, as it was started.
+	pkill -KILL -o -f 'unshare.*COHORT_PROCESS=1'
+}
+cut_off() {
+	await test -s "$scratch/time"
+	ip link set west down
+	touch "$scratch/time.cut"
+}
+
+far 0 abort 4 ': aborted, after '
+far 0 stall 4 ': a collective was not done in its time, after '
+far 0 exit 3 ': 6 ranks go on, after '
+far 137 kill 2 ': 4 ranks go on, after '
+far 137 agent 3 ': 6 ranks go on, after ' kill_agent
+far 0 link 4 ': a collective was not done in its time, after ' cut_off
