@@ -8,7 +8,8 @@
 The program in tests/foreign/differ plays each scene twice, in processes of their
 own: with OUT/cohort run, and with OUT/cohort run --nccl auto.  What it prints must
 be the same.  A difference is allowed if the table of docs/simulator.md names the scene
-and gives a reason; an entry of that table without a difference is an error, too.
+and gives a reason; an entry of that table without a difference is an error, too.  A scene
+that the table has "from 2.31" may differ from that version of NVIDIA's NCCL on.
 
 --show prints all differences, with both texts.  --mix plays nothing but random programs,
 half of which are aborted, on NVIDIA's NCCL: no crash, no hang, no thread or file left.
@@ -25,16 +26,27 @@ import tempfile
 DEVICES = "5"
 TABLE = "docs/simulator.md"
 HEAD = "## What differs from NVIDIA's NCCL"
+ENTRY = re.compile(r"`([^`]+)`(?: from ([0-9]+)\.([0-9]+))?")
 SKIP = re.compile("there is no libnccl.so.2|on x86-64 alone|is not known to")
 
 
-def allowed():
-    """The scenes that may differ, as patterns."""
+def version(out):
+    """NVIDIA's, as two numbers."""
+    result = subprocess.run(
+        [out + "/cohort", "run", "--nccl", "auto", "--", out + "/cohort", "info"],
+        text=True, stdout=subprocess.PIPE, check=True)
+    found = re.search(r"^gpu .* NCCL ([0-9]+)\.([0-9]+)\.", result.stdout, re.M)
+    return tuple(int(number) for number in found.groups())
+
+
+def allowed(nccl):
+    """The scenes that may differ from that version, as patterns."""
     with open(TABLE, encoding="utf-8") as file:
         section = file.read().split(HEAD + "\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines()
             if line.startswith("|")][2:]
-    return [name for row in rows for name in re.findall("`([^`]+)`", row[-2])]
+    return [name for row in rows for name, *since in ENTRY.findall(row[-2])
+            if nccl >= tuple(int(number or 0) for number in since)]
 
 
 def build(out, program):
@@ -115,7 +127,7 @@ def main():
                 (os.cpu_count() or 1) + 1) as pool:
             results = list(pool.map(
                 lambda scene: compare(out, program, scene), scenes))
-    return judge(results, allowed(), bool(wanted))
+    return judge(results, allowed(version(out)), bool(wanted))
 
 
 def judge(results, patterns, some):
