@@ -8,7 +8,7 @@
  * With options.bootstrap each process opens the group over the devices that it
  * drives.  Ranks are numbered by process: those of process 0 come first.  NCCL
  * carries the data; the bootstrap carries some 2 KiB for each process when the
- * group opens, and when it respawns if not all processes watch all.
+ * group opens, and also when it respawns if not every process watches every other.
  *
  * The processes of one machine watch each other, and on several machines those that
  * cohort launch has started:
@@ -19,25 +19,27 @@
  *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped has not
  *     ended; calls that wait for it stall.
  *   - cohort_group_respawn() goes on without the processes that have ended, if
- *     all processes of the group watch all.
+ *     every process of the group watches every other.
  *
  * For that each process has a thread.  On one machine it also has a pipe, some
  * memory that the others map to read, and two descriptors for each of the others.
- * They are found through /proc and have no names, so nothing is left behind.  To
- * other machines messages go as PMIx events, through the launcher.
+ * They are found through /proc and have no names, so nothing is left behind.  If
+ * some are on other machines, all processes send messages instead, through the
+ * launcher's PMIx server.
  *
- * Some processes are not watched (struct cohort_process): those of other users,
- * those that are not dumpable, and all of the machine if the descriptors would take
- * more than half of RLIMIT_NOFILE; without cohort launch also those on other
- * machines, in other pid namespaces, and where /proc is not mounted.  A call that
- * waits for a rank of such a process ends as a stall.
+ * Without that some processes are not watched (struct cohort_process): those on other
+ * machines, in other pid namespaces, of other users, and where /proc is not mounted;
+ * those that are not dumpable; and every process, if watching them would take more
+ * than half of RLIMIT_NOFILE.  A call that waits for a rank of such a process ends as
+ * a stall.
  *
  * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.
  * If none of these is at fault for a collective that stalls, the other processes
- * are asked, and have 200 ms: the verdict names the rank that has not called, or not
- * started, with its host, if that is another one, and the pid of its process, and
- * says what it is doing, or of which ranks nothing is known.  They are not asked
- * for warnings, for on_slow, nor about sends and receives.
+ * are asked, and have 200 ms.  The verdict names the rank that has not called, or not
+ * started, with the pid of its process, and its host if that is a different one, and
+ * says what it is doing; or it says of which ranks nothing is known, and which
+ * processes have not answered.  They are not asked for warnings, for on_slow, nor
+ * about sends and receives.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or

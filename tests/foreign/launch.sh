@@ -130,6 +130,8 @@ says 2 'went on'
 
 launch 0 -n 3 -- env COHORT_BOOTSTRAP_PMIX= "$scratch/pmix" gather
 says 3 ' of 3: gather'
+launch 0 -n 2 -- "$scratch/pmix" children
+says 2 ' of 2: children'
 
 # What each of the last two is told, when four have ended in four ways.
 ends() {
@@ -146,7 +148,7 @@ ends() {
 }
 ends
 lives() {
-	rm -f "$scratch"/begun.* "$scratch"/finalized "$scratch"/seen
+	rm -f "$scratch"/begun.* "$scratch"/finalized "$scratch"/seen.*
 	launch 0 "$@" -n 4 -- "$scratch/launch" lives "$scratch"
 	says 2 ' of 4: lives'
 }
@@ -221,6 +223,13 @@ complains 1 '^cohort launch: process 1 \(host west\) has exited with status 3$'
 launch 127 "${hosts[@]}" -n 2 -- "$scratch/none"
 complains 2 'has exited with status 127$'
 
+# A name that looks like an assignment.
+cp "$scratch/launch" "$scratch/a=b"
+launch 2 "${hosts[@]}" -n 2 -- "$scratch/a=b"
+complains 2 'usage: launch'
+# Nobody else may read the name of the job.
+# shellcheck disable=SC2016
+launch 0 "${hosts[@]}" -n 2 -- sh -c '! grep -lF "$COHORT_JOB" /proc/[0-9]*/cmdline'
 launch 0 "${hosts[@]}" -n 4 -- "$scratch/pmix" gather
 says 4 ' of 4: gather'
 lives "${hosts[@]}"

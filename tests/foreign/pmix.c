@@ -8,18 +8,24 @@
  *	pmix absent    the last process does not come at first, and is behind then
  *	pmix stopped   the server is stopped while a process opens (mpirun is the
  *	               parent, and the server)
+ *	pmix children  children do not keep the connection to the server
  *	pmix refused   without a server
  *
  * Prints one line, and ends with status 0 if all was right, 77 without libpmix.so.2.
  */
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/own_bootstrap.h"
@@ -267,15 +273,56 @@ static void test_refused(void)
 	      COHORT_SYSTEM);
 }
 
+/* ---- children ---------------------------------------------------------- */
+
+/* The connections of this process to its server; those that exec() keeps, too. */
+static int count_connections(bool only_kept)
+{
+	const char *host = strstr(getenv("PMIX_SERVER_URI41"), "tcp4://");
+	struct sockaddr_in peer;
+	socklen_t size;
+	char text[64];
+	int fd, n = 0;
+
+	CHECK(host);
+	for (fd = 0; fd < 1024; fd++) {
+		size = sizeof(peer);
+		if (getpeername(fd, (struct sockaddr *)&peer, &size) ||
+		    peer.sin_family != AF_INET)
+			continue;
+		snprintf(text, sizeof(text), "%s:%d", inet_ntoa(peer.sin_addr),
+		         ntohs(peer.sin_port));
+		if (strcmp(host + strlen("tcp4://"), text) == 0 &&
+		    !(only_kept && fcntl(fd, F_GETFD) & FD_CLOEXEC))
+			n++;
+	}
+	return n;
+}
+
+static void test_children(void)
+{
+	struct group g = enter("g");
+	int status;
+	pid_t child;
+
+	CHECK(count_connections(false) == 1);
+	CHECK(count_connections(true) == 0);
+	child = fork();
+	if (child == 0)
+		_exit(count_connections(false));
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	gather_well(&g, 0);
+	leave(&g);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} tests[] = {
-		{ "gather", test_gather },
-		{ "absent", test_absent },
-		{ "stopped", test_stopped },
+		{ "gather", test_gather },   { "absent", test_absent },
+		{ "stopped", test_stopped }, { "children", test_children },
 		{ "refused", test_refused },
 	};
 	size_t i;
@@ -287,6 +334,6 @@ int main(int argc, char **argv)
 			       argv[1]);
 			return 0;
 		}
-	fprintf(stderr, "usage: pmix gather|absent|stopped|refused\n");
+	fprintf(stderr, "usage: pmix gather|absent|stopped|children|refused\n");
 	return 2;
 }
