@@ -34,13 +34,14 @@
  * signal if one ends the program.
  */
 static const char script[] =
-	"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; "
+	"while IFS= read -r line && [ -n \"$line\" ]; do\n"
+	"	export \"$line\"\n"
 	"done\n"
 	"cd -- \"$1\" || exit 126\n"
 	"shift\n"
 	"env --default-signal=INT,QUIT true 2>/dev/null &&\n"
-	"	set -- env --default-signal=INT,QUIT sh -c 'exec \"$0\" "
-        "\"$@\"' \"$@\"\n"
+	"	set -- env --default-signal=INT,QUIT \\\n"
+	"		sh -c 'exec \"$0\" \"$@\"' \"$@\"\n"
 	"exec 3<&0 </dev/null\n"
 	"\"$@\" 3<&- &\n"
 	"program=$!\n"
