@@ -94,87 +94,6 @@ static void handle(size_t id, int code, const struct pmix_proc *source,
 	done(PMIX_ABI_SUCCESS, NULL, 0, NULL, NULL, arg);
 }
 
-struct registration {
-	sem_t done;
-	int status;
-};
-
-static void registered(int status, size_t id, void *arg)
-{
-	struct registration *r = arg;
-
-	(void)id;
-	r->status = status;
-	sem_post(&r->done);
-}
-
-static void joined(int status, struct pmix_info *info, size_t n, void *arg,
-                   void (*release)(void *), void *release_arg)
-{
-	struct registration *r = arg;
-
-	(void)info, (void)n;
-	r->status = status;
-	if (release)
-		release(release_arg);
-	sem_post(&r->done);
-}
-
-/* Have the launcher take the end of this connection for that of the process, or not. */
-static bool set_member(const struct pmix_client *client, bool is_member)
-{
-	const struct pmix_info member = {
-		.key = PMIX_LINE_MEMBER,
-		.value = { .type = PMIX_ABI_BOOL, .data.flag = is_member },
-	};
-	struct registration r;
-	int status;
-
-	sem_init(&r.done, 0, 0);
-	status = client->PMIx_Job_control_nb(NULL, 0, &member, 1, joined, &r);
-	while (status == PMIX_ABI_SUCCESS && sem_wait(&r.done))
-		;
-	sem_destroy(&r.done);
-	return status == PMIX_ABI_SUCCESS &&
-	       (r.status == PMIX_ABI_SUCCESS ||
-	        r.status == PMIX_ABI_OPERATION_SUCCEEDED);
-}
-
-bool pmix_line_start(const struct pmix_client *client)
-{
-	static int codes[] = {
-		PMIX_LINE_EVENT,
-		PMIX_ABI_ERR_PROC_ABORTED,
-		PMIX_ABI_ERR_PROC_TERM_WO_SYNC,
-		PMIX_ABI_EVENT_PROC_TERMINATED,
-		PMIX_ABI_ERR_PROC_ABORTED_BY_SIG,
-	};
-
-	struct registration r;
-
-	client_of_events = client;
-	/* Without a callback the caller's thread would change lists of libpmix's. */
-	sem_init(&r.done, 0, 0);
-	client->PMIx_Register_event_handler(codes,
-	                                    sizeof(codes) / sizeof(codes[0]),
-	                                    NULL, 0, handle, registered, &r);
-	while (sem_wait(&r.done))
-		;
-	sem_destroy(&r.done);
-	return r.status == PMIX_ABI_SUCCESS && set_member(client, true);
-}
-
-void pmix_line_stop(void)
-{
-	bool has_lines;
-
-	pthread_mutex_lock(&lock);
-	has_lines = lines != NULL;
-	pthread_mutex_unlock(&lock);
-	if (!has_lines)
-		set_member(client_of_events, false);
-}
-
 /* ---- sending ----------------------------------------------------------- */
 
 /* PMIx reads it until it calls back. */
@@ -227,6 +146,76 @@ static void post(void *info, int process, const void *message, size_t bytes)
 	m->to = l->client->own;
 	m->to.rank = (uint32_t)process;
 	send_letter(l->client, process, m);
+}
+
+/* ---- starting ---------------------------------------------------------- */
+
+/* Have the launcher take the end of this connection for that of the process, or not. */
+static void send_member(const struct pmix_client *client, bool is_member)
+{
+	struct letter *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return;
+	m->info = (struct pmix_info){
+		.key = PMIX_LINE_MEMBER,
+		.value = { .type = PMIX_ABI_BOOL, .data.flag = is_member },
+	};
+	if (client->PMIx_Job_control_nb(NULL, 0, &m->info, 1, sent, m) !=
+	    PMIX_ABI_SUCCESS)
+		free(m);
+}
+
+struct registration {
+	sem_t done;
+	int status;
+};
+
+static void registered(int status, size_t id, void *arg)
+{
+	struct registration *r = arg;
+
+	(void)id;
+	r->status = status;
+	sem_post(&r->done);
+}
+
+bool pmix_line_start(const struct pmix_client *client)
+{
+	static int codes[] = {
+		PMIX_LINE_EVENT,
+		PMIX_ABI_ERR_PROC_ABORTED,
+		PMIX_ABI_ERR_PROC_TERM_WO_SYNC,
+		PMIX_ABI_EVENT_PROC_TERMINATED,
+		PMIX_ABI_ERR_PROC_ABORTED_BY_SIG,
+	};
+
+	struct registration r;
+
+	client_of_events = client;
+	/* Without a callback the caller's thread would change lists of libpmix's. */
+	sem_init(&r.done, 0, 0);
+	client->PMIx_Register_event_handler(codes,
+	                                    sizeof(codes) / sizeof(codes[0]),
+	                                    NULL, 0, handle, registered, &r);
+	while (sem_wait(&r.done))
+		;
+	sem_destroy(&r.done);
+	if (r.status != PMIX_ABI_SUCCESS)
+		return false;
+	send_member(client, true);
+	return true;
+}
+
+void pmix_line_stop(void)
+{
+	bool has_lines;
+
+	pthread_mutex_lock(&lock);
+	has_lines = lines != NULL;
+	pthread_mutex_unlock(&lock);
+	if (!has_lines)
+		send_member(client_of_events, false);
 }
 
 /* ---- lines ------------------------------------------------------------- */

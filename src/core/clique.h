@@ -112,6 +112,11 @@ struct clique {
 	/* Atomic; enum clique_state, moved by compare-and-swap. */
 	atomic_int state;
 
+	/* What the reaper calls before it raises a flag, NULL: nothing.  Release and
+	 * acquire: the argument. */
+	void (*_Atomic before_flags)(struct clique *q, void *arg);
+	void *before_flags_arg;
+
 	/* Atomic; by rank, the native communicators of a split that has failed,
 	 * or is being connected, NULL: none.  Set, and taken back, by the thread
 	 * that connects; the reaper takes them and leaves a value that stands

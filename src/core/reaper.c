@@ -207,6 +207,15 @@ static void await_neighbours(const struct clique *q)
 		backoff_wait(&b, deadline);
 }
 
+static void prepare(struct clique *q)
+{
+	void (*before_flags)(struct clique *, void *) =
+		atomic_load_explicit(&q->before_flags, memory_order_acquire);
+
+	if (before_flags)
+		before_flags(q, q->before_flags_arg);
+}
+
 static void reap_by_abort(struct clique *q)
 {
 	ncclResult_t released, orphans;
@@ -214,6 +223,7 @@ static void reap_by_abort(struct clique *q)
 
 	clique_tree_end(q);
 	clique_note(q);
+	prepare(q);
 	/* Also past the deadline: it may release a thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
 	natives = clique_take_orphans(q);

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "watch/peers.h"
 
-#define PAGE_MAGIC UINT64_C(0x6368705f70656572)
+#define PAGE_MAGIC UINT64_C(0x6368705f70656573)
 
 /* Causes that a page keeps.  A group's own cause is its last one, because what was split
  * from it and ends with it tells nothing.  So it is missed by a process that is this many
@@ -58,6 +58,15 @@ struct stamp {
 	_Atomic uint64_t done;  /* written; release and acquire: the words */
 };
 
+/* The cliques that were noted last, more than a process has at a time. */
+#define IDENTITIES 256
+
+struct identities {
+	_Atomic uint64_t n;
+	_Atomic uint64_t
+		of[IDENTITIES]; /* number k is in place k % IDENTITIES */
+};
+
 /* Atomic words, as another process may read them at any time. */
 struct page {
 	uint64_t magic, token; /* constant */
@@ -72,6 +81,10 @@ struct page {
 		struct stamp stamp;
 		_Atomic uint64_t words[WORDS(struct told)];
 	} causes[CAUSES];
+
+	/* The cliques that the process has, or had; and those of which it has noted what
+	 * was done, or which it has no more. */
+	struct identities members, noted;
 
 	/* What this process asks the others, and how often it has asked in that
 	 * place.  Release and acquire: the question. */
@@ -124,6 +137,7 @@ struct member {
 	struct clique *clique;
 	struct cohort_abort *parent_end; /* a reference; NULL: it is no child */
 	bool was_told; /* its cause came from another process */
+	bool has_told; /* the others have it from this one */
 };
 
 struct peers {
@@ -206,6 +220,27 @@ static inline bool get_stamped(const struct stamp *stamp, void *to,
 	       number;
 }
 
+/* Add one.  By one thread at a time. */
+static inline void put_identity(struct identities *all, uint64_t identity)
+{
+	const uint64_t n = atomic_load_explicit(&all->n, memory_order_relaxed);
+
+	atomic_store_explicit(&all->of[n % IDENTITIES], identity,
+	                      memory_order_release);
+	atomic_store_explicit(&all->n, n + 1, memory_order_release);
+}
+
+static inline bool has_identity(const struct identities *all, uint64_t identity)
+{
+	int i = 0;
+
+	while (i < IDENTITIES &&
+	       atomic_load_explicit(&all->of[i], memory_order_acquire) !=
+	               identity)
+		i++;
+	return i < IDENTITIES;
+}
+
 /* ---- between the sources ----------------------------------------------- */
 
 /* True if the process is watched, and neither has left nor ended. */
@@ -259,6 +294,8 @@ enum message_kind {
 	MESSAGE_QUESTION, /* struct question */
 	MESSAGE_ANSWER,   /* struct answer, up to its last rank */
 	MESSAGE_RECORD,   /* what it brings to an exchange */
+	MESSAGE_MEMBER,   /* the identity of a clique that it has */
+	MESSAGE_NOTED,    /* and of one that it has noted, or no more */
 };
 
 /* Make the page of far process @x; false: no memory. */

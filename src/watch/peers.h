@@ -120,9 +120,22 @@ int peers_attach(struct peers *peers, struct clique *clique,
 void peers_detach(struct peers *peers, struct clique *clique);
 
 /* Tell the others the cause of @clique, unless it came from them or with its parent's
- * end.  On a thread of the library. */
+ * end, or they know.  On a thread of the library. */
 void peers_tell(struct peers *peers, const struct clique *clique,
                 const struct cohort_cause *cause);
+
+/*
+ * Tell the others that what was done in @clique is noted here, and wait until all that have
+ * a clique of the same identity have noted theirs, or until @deadline_ns.  On a thread of the
+ * library.
+ *
+ * An aborted kernel of NCCL's goes through its remaining steps without waiting, and sends
+ * whatever it has: a kernel of another process may then complete, with wrong data and no
+ * error.  So no flag is raised before all know that there is a cause.  A process that is
+ * stopped for longer than the others wait may take such a call for done.
+ */
+void peers_note(struct peers *peers, const struct clique *clique,
+                uint64_t deadline_ns);
 
 /*
  * Ask the other processes what their ranks in @clique are doing about @collective, and

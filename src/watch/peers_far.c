@@ -21,6 +21,7 @@ union content {
 	struct question question;
 	struct answer answer;
 	uint64_t record[PEERS_RECORD / sizeof(uint64_t)];
+	uint64_t identity;
 };
 
 struct message_memory {
@@ -131,6 +132,14 @@ static void hear(struct page *page, const struct message_memory *m,
 		break;
 	case MESSAGE_RECORD:
 		hear_record(page, m, bytes);
+		break;
+	case MESSAGE_MEMBER:
+	case MESSAGE_NOTED:
+		if (bytes == sizeof(uint64_t))
+			put_identity(m->head.kind == MESSAGE_NOTED
+			                     ? &page->noted
+			                     : &page->members,
+			             m->content.identity);
 		break;
 	}
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -38,19 +40,61 @@ void peers_tell(struct peers *p, const struct clique *q,
                 const struct cohort_cause *cause)
 {
 	const struct told told = { .identity = q->identity, .cause = *cause };
-	const struct member *m;
+	struct member *m;
 	bool is_news;
 
 	pthread_mutex_lock(&p->lock);
 	m = find_member(p, q);
-	is_news = p->page && m && !m->was_told &&
+	is_news = p->page && m && !m->was_told && !m->has_told &&
 	          (!m->parent_end || !cause_any(m->parent_end));
 	if (is_news) {
+		m->has_told = true;
 		put_told(p->page, &told);
 		peers_ring(p);
 		peers_send(p, -1, MESSAGE_CAUSE, 0, 0, &told, sizeof(told));
 	}
 	pthread_mutex_unlock(&p->lock);
+}
+
+/* Under lock. */
+static void put_member(struct peers *p, uint64_t identity)
+{
+	if (!p->page)
+		return;
+	put_identity(&p->page->members, identity);
+	peers_send(p, -1, MESSAGE_MEMBER, 0, 0, &identity, sizeof(identity));
+}
+
+/* Under lock. */
+static void put_noted(struct peers *p, uint64_t identity)
+{
+	if (!p->page)
+		return;
+	put_identity(&p->page->noted, identity);
+	peers_send(p, -1, MESSAGE_NOTED, 0, 0, &identity, sizeof(identity));
+}
+
+static bool all_have_noted(const struct peers *p, uint64_t identity)
+{
+	const struct peer *x;
+
+	for (x = p->peers; x < p->peers + p->processes; x++)
+		if (peer_is_here(x) &&
+		    has_identity(&x->page->members, identity) &&
+		    !has_identity(&x->page->noted, identity))
+			return false;
+	return true;
+}
+
+void peers_note(struct peers *p, const struct clique *q, uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+
+	pthread_mutex_lock(&p->lock);
+	put_noted(p, q->identity);
+	pthread_mutex_unlock(&p->lock);
+	while (!all_have_noted(p, q->identity) && clock_now() < deadline_ns)
+		backoff_wait(&b, deadline_ns);
 }
 
 /* ---- what the others tell ---------------------------------------------- */
@@ -307,6 +351,7 @@ int peers_attach(struct peers *p, struct clique *q,
 	pthread_mutex_lock(&p->lock);
 	m->next = p->members;
 	p->members = m;
+	put_member(p, q->identity);
 	/* Another process may have told its cause before this one was ready. */
 	for (i = 0; i < p->processes; i++) {
 		if (!p->peers[i].page)
@@ -329,6 +374,7 @@ void peers_detach(struct peers *p, struct clique *q)
 	m = *at;
 	if (m)
 		*at = m->next;
+	put_noted(p, q->identity);
 	pthread_mutex_unlock(&p->lock);
 	if (m && m->parent_end)
 		cause_put(m->parent_end);

@@ -56,6 +56,27 @@ static struct watch *watch_alloc(struct clique *q,
 	return g;
 }
 
+/* How long the other processes may take to note what was done; less than an abort may. */
+#define NOTING_NS UINT64_C(200000000)
+
+static void await_others(struct clique *q, void *peers)
+{
+	const uint64_t half = q->deadlines.abort_ns / 2;
+
+	peers_tell(peers, q, clique_whole_cause(q));
+	peers_note(peers, q,
+	           clock_deadline(half < NOTING_NS ? half : NOTING_NS));
+}
+
+static void prepare_end(struct clique *q, struct peers *peers)
+{
+	if (q->world == q->size)
+		return;
+	q->before_flags_arg = peers;
+	atomic_store_explicit(&q->before_flags, await_others,
+	                      memory_order_release);
+}
+
 int watch_start(struct clique *q, const struct watch_options *options,
                 struct watch **out)
 {
@@ -76,6 +97,8 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_symbolizer;
+	if (options->peers)
+		prepare_end(q, options->peers);
 	rc = options->peers
 	             ? peers_attach(options->peers, q, options->parent_end)
 	             : COHORT_OK;

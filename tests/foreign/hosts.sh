@@ -91,8 +91,8 @@ await() {
 }
 kill_agent() {
 	await test -s "$scratch/time"
-	# The second one, as it was started.
-	pkill -KILL -o -f 'unshare.*COHORT_PROCESS=1'
+	# The second one on that host; its oldest process.
+	pgrep -f '^unshare .* sh east ' | sort -n | sed -n 2p | xargs kill -KILL
 }
 cut_off() {
 	await test -s "$scratch/time"

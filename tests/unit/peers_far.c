@@ -428,6 +428,56 @@ Test(peers_far, bring_nothing_after_their_end)
 	close_parts();
 }
 
+/* ---- what is noted ---------------------------------------------------- */
+
+struct noting {
+	struct part *part;
+	uint64_t ns;
+};
+
+static void *note(void *user)
+{
+	struct noting *n = user;
+
+	peers_note(n->part->peers, n->part->q, clock_deadline(n->ns));
+	return NULL;
+}
+
+/* The first @n parts note; true if each has waited for less than it may. */
+static bool note_first(int n, uint64_t ns)
+{
+	const uint64_t deadline = clock_deadline(ns);
+	struct noting notings[PROCESSES];
+	pthread_t threads[PROCESSES];
+	int i;
+
+	for (i = 0; i < n; i++) {
+		notings[i] = (struct noting){ &parts[i], ns };
+		pthread_create(&threads[i], NULL, note, &notings[i]);
+	}
+	for (i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	return clock_now() < deadline;
+}
+
+Test(peers_far, wait_until_all_have_noted)
+{
+	open_parts();
+	cr_assert_not(note_first(1, SOON / 100), "two others have not");
+	cr_assert(note_first(PROCESSES, SOON));
+	close_parts();
+}
+
+Test(peers_far, wait_for_nobody_who_has_ended_or_has_no_such_clique)
+{
+	open_parts();
+	peers_detach(parts[1].peers, parts[1].q);
+	tell_end(2);
+	cr_assert(note_first(1, SOON));
+	cr_assert_eq(peers_attach(parts[1].peers, parts[1].q, NULL), COHORT_OK);
+	close_parts();
+}
+
 /* ---- messages that nobody would send ---------------------------------- */
 
 #define LONGEST (16 * 1024)
