@@ -32,6 +32,8 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mount -t tmpfs none /run
+# NCCL leaves its files there when a process is killed.
+mount -t tmpfs none /dev/shm
 
 fail() {
 	echo "hosts.sh: $*"
