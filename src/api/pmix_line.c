@@ -20,10 +20,9 @@ struct pmix_line {
 	struct peer_line line;
 	char key[KEY_BYTES];
 
-	/* Guarded by lock. */
+	/* Guarded by lock.  Without peers it does not listen, and is not in the list. */
 	struct pmix_line *next;
-	struct peers
-		*peers; /* NULL: it does not listen, and is not in the list */
+	struct peers *peers;
 };
 
 /* Held while peers are told something, and so never for long. */

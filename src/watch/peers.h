@@ -7,9 +7,10 @@
  * end of one is seen at once, and those that are left can meet without it.  Each says
  * what its ranks are doing when another asks for a verdict
  *
- * On one machine each process has a page, which is memory without a name (memfd_create()) that the
- * others map, and a bell, which is a pipe that they write to.  Both are opened
- * through /proc by their numbers, so no file is left behind however a process ends.
+ * On one machine each process has a page, which is memory without a name
+ * (memfd_create()) that the others map, and a bell, which is a pipe that they write to.
+ * Both are opened through /proc by their numbers, so no file is left behind however a
+ * process ends.
  *
  *  A. A page is written by its own process only: nobody can change its size, and,
  *     from Linux 5.1 on, nobody else can map it to write.  Nothing in it is trusted:
@@ -22,7 +23,6 @@
  *     until the child calls exec() or ends.  A stopped process has not ended.
  *  D. One thread for each group watches all of them, and answers them.  It makes no
  *     native call, and waits for the bell and these ends.
- *
  *
  * Processes on other machines, in other pid namespaces, or where /proc is not mounted,
  * share no memory.  Where the launcher passes messages, there is a line to them.  All
