@@ -40,15 +40,8 @@ log=$scratch/log
 begin=$scratch/begin
 : >"$begin"
 
-# sweep - remove the shared memory of processes that are gone: NCCL leaves 34 MB behind for
-# each rank that is killed, or that ends before its communicator does
 sweep() {
-	local file
-
-	find /dev/shm -maxdepth 1 -name 'nccl-*' -user "$(id -u)" -newer "$begin" |
-		while read -r file; do
-			grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
-		done
+	scripts/sweep-nccl.sh "$begin"
 }
 
 trap 'kill $(jobs -p) 2>/dev/null; sweep; rm -rf "$scratch"' EXIT

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/thread.h"
 #include "core/cause.h"
 
 /* A message begins with the line's key. */

@@ -18,17 +18,7 @@ whole=${3:?$usage}
 scratch=$(mktemp -d)
 begin=$scratch/begin
 : >"$begin"
-
-# NCCL leaves 34 MB behind for each rank that is killed.
-sweep() {
-	local file
-
-	find /dev/shm -maxdepth 1 -name 'nccl-*' -user "$(id -u)" -newer "$begin" |
-		while read -r file; do
-			grep -qsF "$file" /proc/[0-9]*/maps || rm -f "$file"
-		done
-}
-trap 'sweep; rm -rf "$scratch"' EXIT
+trap 'scripts/sweep-nccl.sh "$begin"; rm -rf "$scratch"' EXIT
 # Where the launcher's folder is looked for.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"

@@ -482,7 +482,7 @@ Test(peers_far, wait_for_nobody_who_has_ended_or_has_no_such_clique)
 
 #define LONGEST (16 * 1024)
 
-/* Of any kind, place, number and length, with anything in them. */
+/* The kind, the place, the number, the length and the content may all be wrong. */
 Test(peers_far, are_not_hurt_by_wrong_messages)
 {
 	static unsigned char message[1 + LONGEST]; /* not aligned */
