@@ -52,11 +52,14 @@ modes=("$@")
 export TEST_JOBS=${TEST_JOBS:-6} TEST_NCCL=nvidia
 unset COHORT_FAULTS COHORT_HOST_STRICT
 
-# AddressSanitizer's dlopen() does not look where the loader's RUNPATH says.  All that NCCL
-# leaks is what its constructors register.
+# AddressSanitizer's dlopen() does not look where the loader's RUNPATH says.  What NCCL's own
+# functions allocate and leak is NCCL's.
+sanitize=
 if [[ $out == */asan ]]; then
+	sanitize=-fsanitize=address
 	LD_LIBRARY_PATH=$PWD/$out/lib/drop-in${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-	echo 'leak:__cudaRegisterFatBinary' >"$scratch/leaks"
+	printf 'leak:%s\n' __cudaRegisterFatBinary ncclCallocDebug commAlloc \
+		>"$scratch/leaks"
 	export LD_LIBRARY_PATH
 	export LSAN_OPTIONS="suppressions=$scratch/leaks:print_suppressions=0"
 fi
@@ -146,6 +149,10 @@ use_mode() {
 		programs stress abort respawn
 		;;
 	scenes)
+		if [ -n "$sanitize" ]; then
+			echo "left out: its programs are built without AddressSanitizer"
+			return
+		fi
 		commands+=("python3 tests/foreign/differ.py $out"
 			"python3 tests/foreign/differ.py $out --mix 20")
 		;;
@@ -190,7 +197,7 @@ add_up() {
 
 # Linked against the drop-in libraries, as any program of NCCL.
 if [[ " ${modes[*]} " == *" processes "* ]] &&
-	! ${CC:-cc} -std=gnu11 -O1 -Isrc -Itests/foreign/include \
+	! ${CC:-cc} -std=gnu11 -O1 $sanitize -Isrc -Itests/foreign/include \
 		tests/foreign/programs/processes.c -o "$scratch/processes" \
 		-L"$out/lib/drop-in" -lnccl -lcudart -pthread; then
 	exit 1
