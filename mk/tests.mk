@@ -34,8 +34,8 @@ foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_
 
 # The drop-in libraries are tested with these programs.
 foreign_programs := abort.c driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
-  graph.c groups.c hello.cc nonblocking.c nvml.c own_stream.c registered.c ring.c runtime.c \
-  scaled.c split.c threads.c
+  graph.c groups.c hello.cc nonblocking.c nvml.c own_stream.c processes.c registered.c ring.c \
+  runtime.c scaled.c split.c threads.c
 
 # How each ring is run, one quoted command per program.  Suites run one test at a time,
 # because Criterion 2.4.1 loses count when two tests time out at the same time.
@@ -51,10 +51,14 @@ waits        := adaptive|stopped|stuck|stuck_device|connect|stack|watch|dump
 api_in        = '$1$(api) --jobs=1 --verbose --filter !($(waits)$2)/*' \
                 '$1$(api) --jobs=1 --verbose --filter @($(waits))/*'
 run.unit     := '$(unit) --jobs=1 --verbose'
+# As if the ranks were in several processes.  A sanitizer's memory cannot be shared.
+on_shared    := $(if $(filter asan tsan,$(VARIANT)),,env COHORT_HOST_SHARED=1 )
 run.api      := $(call api_in,$(strict)) \
-                $(call api_in,$(on_device) $(strict)$(on_gpu) )
+                $(call api_in,$(on_device) $(strict)$(on_gpu) ) \
+                $(if $(on_shared),$(call api_in,$(on_shared)$(strict)))
 run.platform := '$(platform) --jobs=1 --verbose' \
-                '$(on_gpu) $(platform) --jobs=1 --verbose'
+                '$(on_gpu) $(platform) --jobs=1 --verbose' \
+                $(if $(on_shared),'$(on_shared)$(platform) --jobs=1 --verbose')
 run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))

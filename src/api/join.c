@@ -420,12 +420,13 @@ static int id_read(const struct cohort_unique_id *bytes,
 	rc = platform_open(id->platform, platform_out);
 	if (rc == COHORT_OK && (*platform_out)->is_one_process &&
 	    (id->process != getpid() || id->instance != process_number()))
-		return error_set(COHORT_UNSUPPORTED,
-		                 "the id was made in process %lld, but this is "
-		                 "process %lld: the %s platform joins ranks of "
-		                 "one process only",
-		                 (long long)id->process, (long long)getpid(),
-		                 (*platform_out)->name);
+		return error_set(
+			COHORT_UNSUPPORTED,
+			"the id was made in process %lld, but this is "
+			"process %lld: the %s platform joins ranks of "
+			"one process only, unless COHORT_HOST_SHARED=1",
+			(long long)id->process, (long long)getpid(),
+			(*platform_out)->name);
 	return rc;
 }
 

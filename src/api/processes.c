@@ -444,7 +444,8 @@ static int place_check(const struct platform *platform,
 		               : error_set(COHORT_UNSUPPORTED,
 		                           "processes %d and %d are two (pids "
 		                           "%lld and %lld): the %s platform "
-		                           "joins ranks of one process only",
+		                           "joins ranks of one process only, "
+		                           "unless COHORT_HOST_SHARED=1",
 		                           first, i, (long long)all[first].pid,
 		                           (long long)all[i].pid,
 		                           platform->name);

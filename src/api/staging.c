@@ -185,7 +185,8 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 		return refuse_batch(c, op);
 	/* Submit the call as one on device memory, and wait. */
 	if (timeout_ns == COHORT_FOREVER &&
-	    c->clique->platform->memory_is_host && op_is_aligned(op)) {
+	    c->clique->platform->memory_is_host &&
+	    c->clique->platform->is_one_process && op_is_aligned(op)) {
 		rc = submit(c, 1, op, &ticket);
 		if (rc == COHORT_OK)
 			rc = comm_await(c, ticket, timeout_ns);

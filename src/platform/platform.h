@@ -101,7 +101,8 @@ struct platform {
 	bool has_captures; /* the program may capture its streams into
 	                           graphs */
 	bool memory_is_host; /* a device's memory is the host's: what works with one works with the other */
-	bool is_one_process; /* an id joins ranks of the process that made it */
+	bool is_one_process; /* an id joins ranks of the process that made it, and any memory
+	                        of that process may be used by them */
 	struct list_limits lists;
 	const char *
 		devices_variable; /* the environment variable that sets how many devices there are; NULL: none does */

@@ -10,6 +10,7 @@
 
 #include "sim/host.h"
 
+#include "sim/cuda/arena.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
@@ -53,7 +54,8 @@ static void host_launch(const struct platform *p, struct native_launch *l,
 		native_note_cuda(r, "mark", stream_ends_behind());
 }
 
-static const struct platform host_platform = {
+/* Constant once opened, but for a first time. */
+static struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
 	.has_no_contexts = true,
@@ -96,8 +98,12 @@ int host_platform_open(const struct platform **out, int *devices_out)
 		rc = sync_init();
 	if (rc == COHORT_OK)
 		rc = lazy_init();
+	if (rc == COHORT_OK)
+		rc = arena_init();
 	if (rc != COHORT_OK)
 		return rc;
+	if (arena_is_shared() && host_platform.is_one_process)
+		host_platform.is_one_process = false;
 	strict_init();
 	lifetime_init();
 	*out = &host_platform;

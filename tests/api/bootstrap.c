@@ -104,7 +104,7 @@ static void set_up(void)
 	struct process *p = processes;
 	int i;
 
-	place_need_built_in("groups of several processes in one");
+	place_need_one_process("groups of several processes in one");
 	place_open(5);
 	for (i = 0; i < PROCESSES; i++, p++) {
 		p->first_device = i ? 2 : 0;

@@ -978,7 +978,7 @@ Test(dump, keeps_no_descriptor_except_the_fifos)
 {
 	uint64_t before, with;
 
-	place_need_built_in("a platform without descriptors of its own");
+	place_need_one_process("a platform without descriptors of its own");
 	before = open_descriptors();
 	o.dump_directory = folder;
 	o.dump_signal = SIGUSR2;
@@ -1076,7 +1076,7 @@ static void expect_all_steps(int (*steps)(void))
 	int status = -1;
 	pid_t child;
 
-	place_need_built_in("a platform without descriptors of its own");
+	place_need_one_process("a platform without descriptors of its own");
 	child = fork();
 	if (!child) {
 		alarm(50); /* less than the test may take */

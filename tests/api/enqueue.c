@@ -183,7 +183,7 @@ static void ask_for_nothing(int n)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
-	place_need_built_in("calls that ask nothing of the system");
+	place_need_one_process("calls that ask nothing of the system");
 	ranks_launch_ahead(); /* a wait for other ranks' calls would yield */
 	group = ranks_open(n, NULL);
 	cohort_group_run(group, queue_all, NULL, &cause);

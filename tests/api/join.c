@@ -276,8 +276,7 @@ Test(join, the_host_platform_joins_ranks_of_one_process)
 	struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 2 };
 
-	if (place_platform() != COHORT_PLATFORM_HOST)
-		cr_skip_test("the gpu platform joins those of others");
+	place_need_one_process("joins of one process alone");
 	id.bytes[16] ^= 1; /* as if made by a former process with this number */
 	refused(&j, COHORT_UNSUPPORTED, "ranks of one process");
 }

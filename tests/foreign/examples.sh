@@ -102,28 +102,32 @@ rank 1: COHORT_OK
 rank 2: COHORT_ABORTED
 END
 
-# Two processes of two devices each, of which the second is killed if there is an argument:
-# on NVIDIA's NCCL, as the simulator's own joins ranks of one process.
+# both FEATURE COMMAND... - by COMMAND, two processes of two devices each, of which the second
+# is killed in the second run
 cohort=${lib%/lib}/cohort
 both() {
-	# shellcheck disable=SC2016 # for the inner shell
-	COHORT_JOB=$$ COHORT_PROCESSES=2 LD_LIBRARY_PATH=$lib timeout 100 "$cohort" run -n 4 \
-		--nccl auto -- bash -c '
-			COHORT_PROCESS=1 "$0" 2 "$@" &
-			COHORT_PROCESS=0 "$0" 2 "$@"' "$scratch/processes" "$@" 2>/dev/null
-}
-compiled processes
-if "$cohort" run --nccl auto -- "$cohort" info 2>&1 | grep -q "NVIDIA's NCCL on Cohort"; then
-	{
-		both
-		both die
-	} >"$scratch/out" || failed=1
-	diff --label wanted --label examples/processes -u - "$scratch/out" <<'END' || failed=1
+	local on=$1 kills
+
+	shift
+	for kills in '' die; do
+		# shellcheck disable=SC2016,SC2086 # for the inner shell
+		COHORT_JOB=$$ COHORT_PROCESSES=2 LD_LIBRARY_PATH=$lib timeout 100 "$@" \
+			bash -c 'COHORT_PROCESS=1 "$0" 2 "$@" & COHORT_PROCESS=0 "$0" 2 "$@"' \
+			"$scratch/processes" $kills 2>/dev/null
+	done >"$scratch/out"
+	diff --label wanted --label "examples/processes on $on" -u - "$scratch/out" <<'END' ||
 generation 1: 4 ranks, 8 steps, the last average is 1.5
 generation 2: 2 ranks, 8 steps, the last average is 0.5
 END
+		failed=1
+}
+compiled processes
+both 'the host platform' env COHORT_PLATFORM=host
+both 'the drop-in libraries' "$cohort" run -n 4 --
+if "$cohort" run --nccl auto -- "$cohort" info 2>&1 | grep -q "NVIDIA's NCCL on Cohort"; then
+	both "NVIDIA's NCCL" "$cohort" run -n 4 --nccl auto --
 else
-	echo "[SKIP] examples/processes.c: needs NVIDIA's NCCL"
+	echo "[SKIP] examples/processes.c on NVIDIA's NCCL: it is not here"
 fi
 if ! lacks python3 examples/average.py; then
 	timeout 300 python3 examples/average.py "$lib/libcohort.so" >"$scratch/out"

@@ -30,8 +30,8 @@ expect() {
 	fi
 }
 
-# The simulator's own NCCL has no ranks in several processes, and loses a device at once.
-expect 0 "$# passed, 0 failed, 2 skipped" "$*"
+# The simulator's own NCCL loses a device at once.
+expect 0 "$(($# + 1)) passed, 0 failed, 1 skipped" "$*"
 grep -q '^ *gpu  *2 ' "$scratch/out" || {
 	echo "no line of two ranks of the walk:"
 	cat "$scratch/out"

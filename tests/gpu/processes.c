@@ -7,7 +7,7 @@
  * without which the others go on.
  *
  * The program starts itself again for each process.  It has run on one GPU that
- * three processes shared, and on the drop-in libraries with NVIDIA's NCCL.
+ * three processes shared, and on the simulator, with its own NCCL and with NVIDIA's.
  */
 
 #include <sched.h>
@@ -292,10 +292,6 @@ int main(int argc, char **argv)
 
 	alarm(MOST_SECONDS);
 	must(cohort_platform_probe(place_platform(), &info), "probe");
-	if (info.platform == COHORT_PLATFORM_HOST ||
-	    (info.is_drop_in && !place_is_nvidia()))
-		place_skip(
-			"the simulator's own NCCL joins ranks of one process");
 	place_need(PROCESSES);
 	per_process = place_devices() >= 2 * PROCESSES ? 2 : 1;
 	if (argc < 3)

@@ -19,6 +19,7 @@ TestSuite(lazy, .timeout = 20);
 
 static const struct platform *open_late(void)
 {
+	place_skip_if_shared("ranks are connected from the start");
 	setenv("COHORT_HOST_CONNECT", "first", 1);
 	return native_open_host(3);
 }
@@ -161,6 +162,7 @@ static void both_send_first(struct native_clique *c)
 
 Test(lazy, names_ranks_that_both_send_first)
 {
+	place_skip_if_shared("ranks are connected from the start");
 	setenv("COHORT_HOST_CONNECT", "first", 1);
 	doomed_expect(
 		both_send_first,

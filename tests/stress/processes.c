@@ -226,7 +226,7 @@ int main(int argc, char **argv)
 	unsigned long rounds;
 	uint64_t seed = 1;
 
-	place_need_built_in("groups of several processes in one");
+	place_need_one_process("groups of several processes in one");
 	place_open(RANKS);
 	crew_start(&crew, PROCESSES, process_main);
 	for (rounds = 0; stress_go_on(argc, argv); rounds++) {

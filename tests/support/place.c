@@ -437,6 +437,20 @@ void place_need_built_in(const char *what)
 		skip_what(what);
 }
 
+void place_skip_if_shared(const char *why)
+{
+	const char *text = getenv("COHORT_HOST_SHARED");
+
+	if (text && strcmp(text, "1") == 0)
+		place_skip(why);
+}
+
+void place_need_one_process(const char *what)
+{
+	place_need_built_in(what);
+	place_skip_if_shared(what);
+}
+
 /* ---- NVIDIA's NCCL ---------------------------------------------------- */
 
 /* How long an init, a split or an abort of a few ranks may take it. */

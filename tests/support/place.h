@@ -57,6 +57,13 @@ void place_need_host(const char *what);
 void place_need_built_in(const char *what);
 
 /*
+ * Skip the test where communicators of the simulator may span processes, even if they
+ * do not (COHORT_HOST_SHARED=1): @why in a word; or as place_need_built_in(), too.
+ */
+void place_skip_if_shared(const char *why);
+void place_need_one_process(const char *what);
+
+/*
  * Skip the test unless it runs on the simulator's own NCCL, which alone has
  * @what; or, for what NVIDIA's NCCL does otherwise, @why in a word.
  */

@@ -2,15 +2,69 @@
 
 #include "sim/cuda/arena.h"
 
-#include <stdint.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/status.h"
 
 #define ALIGNMENT ((size_t)256) /* as cudaMalloc() */
 #define LARGE ((size_t)2 * 1024 * 1024)
 
+/* Atomic; written by the first arena_init() that succeeds.  Relaxed: constants after
+ * that. */
+static atomic_bool is_shared, is_initialized;
+
+/* How many processes a launcher has started, by its environment. */
+static const char *const sizes[] = { "COHORT_PROCESSES", "OMPI_COMM_WORLD_SIZE",
+	                             "WORLD_SIZE", "SLURM_STEP_NUM_TASKS",
+	                             "PMI_SIZE" };
+
+static bool are_several(void)
+{
+	const char *text;
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		text = getenv(sizes[i]);
+		if (text && strtol(text, NULL, 10) > 1)
+			return true;
+	}
+	return false;
+}
+
+int arena_init(void)
+{
+	const char *text = getenv("COHORT_HOST_SHARED");
+	const bool is_set = text && *text;
+
+	if (atomic_load_explicit(&is_initialized, memory_order_relaxed))
+		return COHORT_OK;
+	if (is_set && strcmp(text, "0") && strcmp(text, "1"))
+		return error_set(COHORT_INVALID,
+		                 "COHORT_HOST_SHARED is \"%s\", not 0 or 1",
+		                 text);
+	atomic_store_explicit(&is_shared, is_set ? *text == '1' : are_several(),
+	                      memory_order_relaxed);
+	atomic_store_explicit(&is_initialized, true, memory_order_relaxed);
+	return COHORT_OK;
+}
+
 #ifdef ARENA_IS_HEAP
+
+bool arena_is_shared(void)
+{
+	return false;
+}
+
+bool arena_share(struct arena_share *out)
+{
+	(void)out;
+	return false;
+}
 
 void *arena_get(size_t bytes)
 {
@@ -135,6 +189,92 @@ static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 	return start;
 }
 
+/* ---- memory that other processes can map ------------------------------ */
+
+/* Of addresses, and of a file of which only what is written takes memory. */
+#define SHARED_BYTES (4 * RESERVED)
+#define SHARED_SMALL (RESERVED / 16)
+
+/* Guarded by the table's lock. */
+static struct arena_share shared = { .fd = -1 };
+static pid_t shared_by;
+
+bool arena_is_shared(void)
+{
+	return atomic_load_explicit(&is_shared, memory_order_relaxed);
+}
+
+/* The child of a fork has its parent's memory, and gives out none of it. */
+static void forget_parent(void)
+{
+	if (shared.fd >= 0)
+		close(shared.fd);
+	shared.fd = -1;
+	free_small.used = free_large.used = 0;
+}
+
+/* The file, of the size that it is to have, and mapped; false without. */
+static bool map_shared(void)
+{
+	int fd = memfd_create("cohort-device-memory", MFD_CLOEXEC);
+	void *p = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)SHARED_BYTES) == 0)
+		p = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
+		         MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (p == MAP_FAILED) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	shared = (struct arena_share){ fd, (uintptr_t)p, SHARED_BYTES };
+	return true;
+}
+
+/* Have it, once, before anything is given out. */
+static void prepare_shared(void)
+{
+	const pid_t self = arena_is_shared() ? getpid() : 0;
+	uintptr_t large;
+
+	if (shared_by == self)
+		return;
+	if (shared_by)
+		forget_parent();
+	shared_by = self;
+	if (!ranges_grow(&reserved) || !ranges_grow(&free_small) ||
+	    !ranges_grow(&free_large) || !map_shared())
+		return;
+	madvise((void *)shared.start, shared.bytes, MADV_DONTDUMP);
+	ranges_add(&reserved, shared.start, shared.bytes);
+	large = round_to(shared.start + SHARED_SMALL, LARGE);
+	ranges_add(&free_small, shared.start, large - shared.start);
+	ranges_add(&free_large, large, shared.start + shared.bytes - large);
+	madvise((void *)large, shared.start + shared.bytes - large,
+	        MADV_HUGEPAGE);
+}
+
+bool arena_share(struct arena_share *out)
+{
+	prepare_shared();
+	*out = shared;
+	return shared.fd >= 0;
+}
+
+/* Give the memory back to the system, but not the addresses. */
+static void forget(void *memory, size_t bytes)
+{
+	const uintptr_t at = (uintptr_t)memory - shared.start;
+
+	if (shared.fd >= 0 && at < shared.bytes)
+		fallocate(shared.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		          (off_t)at, (off_t)bytes);
+	else
+		madvise(memory, bytes, MADV_DONTNEED);
+}
+
+/* ---- the arena -------------------------------------------------------- */
+
 /* Reserve @n bytes of addresses for @r. */
 static bool reserve(struct ranges *r, size_t n)
 {
@@ -177,6 +317,7 @@ void *arena_get(size_t bytes)
 
 	if (n < bytes)
 		return NULL;
+	prepare_shared();
 	p = ranges_take(r, n);
 	/* A system that counts addresses as memory may not have so many. */
 	if (!p && (reserve(r, n < RESERVED ? RESERVED : n) ||
@@ -190,7 +331,7 @@ void arena_put(void *memory, size_t bytes)
 	struct ranges *r = part_of(&bytes);
 
 	if (bytes > KEPT_BYTES)
-		madvise(memory, bytes, MADV_DONTNEED);
+		forget(memory, bytes);
 	/* Without memory for the note, the addresses are lost. */
 	if (ranges_grow(r))
 		ranges_add(r, (uintptr_t)memory, bytes);

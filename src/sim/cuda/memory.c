@@ -190,6 +190,16 @@ bool memory_allocate(struct memory *m)
 	return ok;
 }
 
+bool memory_share(struct arena_share *out)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = arena_share(out);
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
 /* ---- what is where ---------------------------------------------------- */
 
 bool memory_find(const void *p, struct memory *out)

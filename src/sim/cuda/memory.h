@@ -59,6 +59,10 @@ bool memory_may_use(const void *p, size_t bytes, bool write);
 bool memory_allocate(struct memory *m);
 bool memory_enter(const struct memory *m);
 
+/* What other processes can map of it; see arena.h. */
+struct arena_share;
+bool memory_share(struct arena_share *out);
+
 /* Count @bytes of @device's memory as used; false if it has not so much.  And count
  * them no more. */
 bool memory_claim(int device, size_t bytes);

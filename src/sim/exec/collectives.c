@@ -8,6 +8,7 @@
 #include "sim/exec/inline_round.h"
 #include "sim/exec/piece.h"
 #include "sim/exec/round.h"
+#include "sim/exec/span.h"
 #include "sim/exec/split_round.h"
 #include "sim/strict/strict.h"
 
@@ -59,6 +60,11 @@ bool collectives_arrive(struct world *w, struct launch *l)
 {
 	uint64_t before;
 
+	if (w->span) {
+		launch_set_way(l, WAY_SPAN);
+		span_arrive(w, l);
+		return false;
+	}
 	if (w->seats)
 		sit(w, l->member->rank);
 	/* No round is open while this one is not there. */
@@ -297,6 +303,8 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
 	*left = false;
+	if (launch_way(l) == WAY_SPAN)
+		return !member_is_aborted(l->member) && span_do(w, l, d, left);
 	if (launch_way(l) == WAY_LISTED && !settle(w, l, d))
 		return false;
 	if (launch_way(l) == WAY_COUNTED)

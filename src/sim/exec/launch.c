@@ -120,6 +120,7 @@ void launch_renew(struct launch *l)
 	l->is_told = false;
 	atomic_store_explicit(&l->over, false, memory_order_relaxed);
 	l->calls_done = 0;
+	l->cut_ns = 0;
 	atomic_store_explicit(&l->ready, 0, memory_order_relaxed);
 	atomic_store_explicit(&l->given, 0, memory_order_relaxed);
 }

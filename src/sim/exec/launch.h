@@ -48,7 +48,14 @@ struct transfer {
 		struct transfer *next; /* until then: the next in the lane */
 		char *to;              /* then, of a send: where it goes */
 	};
-	size_t bytes, copied; /* of a send, with a partner */
+	union {
+		size_t bytes;    /* of a send, with a partner */
+		uint64_t number; /* in a world of several processes: among
+		                    those that its rank sends to the peer, or
+		                    receives from it */
+	};
+	size_t copied; /* of a send with a partner, or in such a world of a
+	                  receive */
 };
 
 _Static_assert(
@@ -76,6 +83,15 @@ enum way {
 	WAY_SPLIT,   /* with a slot: split_round.h */
 	WAY_LISTED,  /* by both, with several calls: split_round.h */
 	WAY_WHOLE, /* with a slot, and all ranks have the same calls: split_round.h */
+	WAY_SPAN, /* with a slot that other processes read: span.h */
+};
+
+/* In a world of several processes: how far a launch is with a round. */
+enum span_stage {
+	SPAN_STAYS, /* its rank has not come */
+	SPAN_COMES, /* not all ranks have come */
+	SPAN_WORKS, /* they have, and its rank's share is not done */
+	SPAN_DONE,  /* that is done */
 };
 
 struct launch {
@@ -134,6 +150,11 @@ struct launch {
 		way; /* atomic; how it has arrived.  Relaxed: strict mode reads it from
 	                         other threads */
 	uint64_t slot; /* the number of its slot */
+	enum span_stage stage;
+	size_t shared; /* bytes of the share that are done */
+	uint64_t
+		cut_ns; /* when it waits no more for others' threads, once it is
+	                    cut short; or 0 */
 
 	/* From here on: what the drivers of the other ends of its transfers
 	 * read and write, in as few cache lines as possible. */

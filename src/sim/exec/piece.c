@@ -48,16 +48,21 @@ static bool skips(const struct round *o, const struct call *c)
 	return c->kind == CALL_GATHER ? send == recv + own : recv == send + own;
 }
 
-void round_cut(struct round *o)
+void round_lay(struct round *o)
 {
 	const struct call *last;
 
-	if (o->is_single) {
-		o->only = call_of_what(o->places->what);
+	if (o->is_single)
 		o->only.skips = skips(o, &o->only);
-	}
 	last = round_call(o, o->span - 1);
 	o->bytes = call_begin(o, o->span - 1) + call_bytes(o->world->n, last);
+}
+
+void round_cut(struct round *o)
+{
+	if (o->is_single)
+		o->only = call_of_what(o->places->what);
+	round_lay(o);
 }
 
 bool round_keeps(const struct round *o)
@@ -174,6 +179,18 @@ static void piece_copy(const struct piece *p, const char *from, char *to)
 		memcpy(to, from, p->count * type_size(p->call->type));
 }
 
+/* The @number-th call of the round, as @rank has it. */
+static const struct call *rank_call(const struct round *o, int rank,
+                                    size_t number)
+{
+	const struct launch *l;
+
+	if (o->each)
+		return o->each[rank];
+	l = o->world->members[rank]->joined;
+	return &l->calls[l->calls_done + number];
+}
+
 /* Fold the piece of every rank's input, each multiplied by that rank's
  * scalar. */
 static void piece_fold_scaled(const struct round *o, const struct piece *p,
@@ -181,14 +198,12 @@ static void piece_fold_scaled(const struct round *o, const struct piece *p,
 {
 	const void *from[HOST_MAX_RANKS] = { NULL };
 	const void *scalars[HOST_MAX_RANKS] = { NULL };
-	const struct launch *l;
 	const struct call *c;
 	int r;
 
 	for (r = 0; r < o->world->n; r++) {
-		l = o->world->members[r]->joined;
-		c = &l->calls[l->calls_done + p->number];
-		from[r] = (const char *)c->send + at;
+		c = rank_call(o, r, p->number);
+		from[r] = rank_send(o, r, p->number) + at;
 		scalars[r] = c->scalar.at ? c->scalar.at : c->scalar.value;
 	}
 	reduce_fold_scaled(out, from, scalars, o->world->n, p->count,

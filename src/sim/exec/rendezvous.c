@@ -49,6 +49,7 @@
 #include "sim/exec/mismatch.h"
 #include "sim/exec/p2p.h"
 #include "sim/exec/round.h"
+#include "sim/exec/span.h"
 #include "sim/strict/strict.h"
 
 /* ---- arriving --------------------------------------------------------- */
@@ -71,7 +72,9 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 		m->joined = l;
 	if (atomic_load(&m->at) != s)
 		atomic_store(&m->at, s);
-	if (l->transfer_count)
+	if (l->transfer_count && w->span)
+		span_post(l);
+	else if (l->transfer_count)
 		p2p_join_locked(l);
 	return l->call_count && !broken && collectives_arrive(w, l);
 }
@@ -84,7 +87,7 @@ static bool join_locked(struct world *w, struct launch *l, struct stream *s)
 	if (strict_is_on() && w->check_arrival)
 		w->check_arrival(l);
 	last = join(w, l, s);
-	if (strict_is_on() && !last && !world_is_broken(w))
+	if (strict_is_on() && !last && !w->span && !world_is_broken(w))
 		mismatch_check_circle_locked(l);
 	pthread_mutex_unlock(&w->lock);
 	return last;
@@ -165,11 +168,14 @@ static void cut(struct world *w, struct launch *l)
 {
 	/* Its part of the round is gone with it. */
 	world_break(w);
-	if (l->joined && round_inside(w))
+	if (l->joined && (w->span ? span_is_touched(w, l) : round_inside(w)))
 		return;
+	if (l->joined && w->span)
+		span_leave(l);
 	pthread_mutex_lock(&w->lock);
-	if (!launch_is_over(l) && (!l->joined || p2p_close_locked(l))) {
-		if (l->joined)
+	if (!launch_is_over(l) &&
+	    (!l->joined || w->span || p2p_close_locked(l))) {
+		if (l->joined && !w->span)
 			p2p_leave_locked(l);
 		launch_cut_locked(l);
 	}
@@ -220,7 +226,9 @@ enum step rendezvous_step(struct stream *s, struct work *work,
 		left = collectives_do(w, l, d);
 		tell_others(s, l, left, had && !launch_has_calls(l));
 		if (l->transfer_count)
-			left = p2p_work(l, d) || left;
+			left = (w->span ? span_messages(l, d)
+			                : p2p_work(l, d)) ||
+			       left;
 	}
 	if (member_is_aborted(m) && !launch_is_over(l))
 		cut(w, l);

@@ -73,7 +73,7 @@ static void check_wait(const struct launch *l)
 	struct world *w = l->member->world;
 
 	pthread_mutex_lock(&w->lock);
-	if (l->joined && !launch_is_over(l) && !world_is_broken(w))
+	if (l->joined && !launch_is_over(l) && !w->span && !world_is_broken(w))
 		check_wait_locked(l);
 	pthread_mutex_unlock(&w->lock);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "sim/exec/span.h"
 #include "sim/exec/split_round.h"
 #include "sim/strict/census.h"
 #include "sim/strict/strict.h"
@@ -67,7 +68,7 @@ struct world *world_create(int n)
 		world_clear(w);
 		return NULL;
 	}
-	w->n = n;
+	w->n = w->here = n;
 	w->is_crowded = is_crowded;
 	w->round.world = w;
 	w->round.places = w->places;
@@ -113,7 +114,8 @@ void world_kick_all(struct world *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (r = 0; r < w->n; r++)
-		member_kick_locked(w->members[r]);
+		if (w->members[r])
+			member_kick_locked(w->members[r]);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -123,7 +125,9 @@ void world_kick_others(const struct world *w, int rank)
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		at = r == rank ? NULL : atomic_load(&w->members[r]->at);
+		at = r == rank || !w->members[r]
+		             ? NULL
+		             : atomic_load(&w->members[r]->at);
 		if (at)
 			stream_kick(at);
 	}
@@ -133,12 +137,15 @@ void world_kick_others(const struct world *w, int rank)
 
 bool world_is_broken(const struct world *w)
 {
-	return atomic_load(&w->gate) & GATE_BROKEN;
+	return (atomic_load(&w->gate) & GATE_BROKEN) ||
+	       (w->span && span_is_broken(w));
 }
 
 void world_break(struct world *w)
 {
 	atomic_fetch_or(&w->gate, GATE_BROKEN);
+	if (w->span)
+		span_break(w);
 }
 
 void world_abort(struct world *w)

@@ -13,6 +13,9 @@ struct lane;
 struct slot;
 struct split_round;
 struct connections;
+struct span_shared;
+struct span_window;
+struct span_lender;
 
 /* One rank of a world. */
 struct member {
@@ -147,12 +150,16 @@ struct round {
 	const struct call
 		*calls; /* several calls, as one of the ranks has them */
 	const struct place *const *lists; /* and each rank's places of them */
+	const struct call *const
+		*each; /* each rank's call, in a world of several
+	                                   processes */
 };
 
 /* Where the ranks meet. */
 struct world {
 	/* Constant after creation. */
 	int n;
+	int here;        /* members, in this process */
 	bool is_crowded; /* more ranks than cores */
 	uint64_t number; /* in the order of creation, which all groups follow */
 
@@ -166,8 +173,16 @@ struct world {
 	/* Guarded by lock: what is connected, kept by the floor above. */
 	struct connections *connections;
 
-	/* By rank; they live as long as the world.  Shares and lists are
-	 * written and read as the round is. */
+	/* Constant once set by the floor above: where ranks are in several
+	 * processes, what those share, and their memory (span.h).  NULL: all ranks
+	 * are here. */
+	struct span_shared *span;
+	const struct span_window *windows;
+	const struct span_lender *lender;
+
+	/* By rank; they live as long as the world.  NULL for a member that is in
+	 * another process.  Shares and lists are written and read as the round
+	 * is. */
 	struct member **members;
 	struct share *shares;
 	const struct place **lists;

@@ -2,8 +2,11 @@
 
 #include "sim/nccl/buffers.h"
 
+#include <string.h>
+
 #include "base/type.h"
 #include "sim/cuda/memory.h"
+#include "sim/strict/fault.h"
 
 /* Looking memory up takes a lock, which would put threads in an order in which
  * the program did not: not where ThreadSanitizer looks for races. */
@@ -203,3 +206,65 @@ void buffers_check_arrival(const struct launch *l)
 		check_freed(l->member, &c, c.recv, u.recv * size, "receive");
 	}
 }
+
+/* ---- buffers that other processes cannot map -------------------------- */
+
+/* Memory that they can, in place of [@p, @p + @bytes); or @p, if that is such.  NULL
+ * without memory. */
+static void *lend(const struct member *m, void *p, size_t bytes)
+{
+	struct memory lent = {
+		.bytes = bytes,
+		.kind = MEMORY_PINNED,
+		.device = m->device,
+	};
+
+	if (!bytes || span_reaches(m, p, bytes))
+		return p;
+	return memory_allocate(&lent) ? lent.start : NULL;
+}
+
+static void give_up(const void *lent, const void *own)
+{
+	struct memory m;
+
+	if (lent && lent != own && memory_take(lent, 1 << MEMORY_PINNED, &m))
+		memory_discard(&m);
+}
+
+static void take_call_back(const struct member *m, const struct call *c,
+                           const struct call *lent, bool done)
+{
+	const struct use u = use_of(m, c);
+
+	if (done && lent->recv != c->recv && u.recv)
+		memcpy(c->recv, lent->recv, u.recv * type_size(c->type));
+	give_up(lent->send, c->send);
+	give_up(lent->recv, c->recv);
+}
+
+static bool lend_call(const struct member *m, const struct call *c,
+                      struct call *lent)
+{
+	const struct use u = use_of(m, c);
+	const size_t size = type_size(c->type);
+
+	*lent = *c;
+	lent->send = lend(m, (void *)(uintptr_t)c->send, u.send * size);
+	/* A message is copied by its receiver. */
+	if (c->kind != CALL_RECV)
+		lent->recv = lend(m, c->recv, u.recv * size);
+	if ((!lent->send && u.send) || (!lent->recv && u.recv)) {
+		take_call_back(m, c, lent, false);
+		fault_fail_device(m->device, cudaErrorMemoryAllocation);
+		return false;
+	}
+	if (lent->send != c->send)
+		memcpy((void *)(uintptr_t)lent->send, c->send, u.send * size);
+	return true;
+}
+
+const struct span_lender buffers_lender = {
+	.lend = lend_call,
+	.take_back = take_call_back,
+};

@@ -10,6 +10,7 @@
  * looked at: its calls may have changed.
  */
 
+#include "sim/exec/span.h"
 #include "sim/nccl/comm.h"
 
 /*
@@ -26,5 +27,9 @@ void buffers_check_launch(const struct launch *launch);
 
 /* A launch arrives: its memory must not have been freed since it was queued. */
 void buffers_check_arrival(const struct launch *launch);
+
+/* Not in strict mode only: for worlds of several processes, copies of what others cannot
+ * map.  Real kernels read their own process's buffers, whatever these are. */
+extern const struct span_lender buffers_lender;
 
 #endif

@@ -14,6 +14,7 @@
 #include "sim/nccl/lazy.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/register.h"
+#include "sim/nccl/spans.h"
 
 /* ---- life ------------------------------------------------------------- */
 
@@ -93,5 +94,7 @@ void comm_free_world(struct world *w)
 		if (w->members[i])
 			comm_put(comm_of(w->members[i]));
 	lazy_free(w);
+	if (w->span)
+		spans_leave(w);
 	world_free(w);
 }

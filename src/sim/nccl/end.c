@@ -42,7 +42,7 @@ ncclResult_t comm_sync(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-/* All ranks of a world are released. */
+/* All ranks of a world are released, in this process. */
 static void end_world(struct world *w, const char *function)
 {
 	int i;
@@ -50,9 +50,11 @@ static void end_world(struct world *w, const char *function)
 	if (strict_is_on())
 		lifetime_check_free(w, function);
 	for (i = 0; i < w->n; i++)
-		comm_sync(comm_of(w->members[i]));
+		if (w->members[i])
+			comm_sync(comm_of(w->members[i]));
 	for (i = 0; i < w->n; i++)
-		sync_memory(w->members[i]->device);
+		if (w->members[i])
+			sync_memory(w->members[i]->device);
 	if (strict_is_on())
 		lifetime_check_buffers(w, function);
 	comm_free_world(w);
@@ -72,7 +74,7 @@ static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 		comm_put(comm);
 		return ncclSuccess;
 	}
-	n = w->n; /* once released, w may be gone */
+	n = w->here; /* once released, w may be gone */
 	/* Acquire and release: the last sees what the others did before. */
 	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) ==
 	    n - 1)

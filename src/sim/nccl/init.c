@@ -3,8 +3,8 @@
 /*
  * Unique ids, and the calls by which ranks join a communicator
  *
- * An id stands for a meeting (meeting.c).  Ranks are threads of one process
- * here, so an id is of use only in the process that made it.
+ * An id stands for a meeting of threads of the process that has made it
+ * (meeting.c) or, if the process's memory is shared, for a root (root.h).
  *
  * As in NCCL a communicator is stored at the call, before the others have come,
  * so that another thread can abort an init that waits for ever.  It stays
@@ -20,6 +20,7 @@
 #include "sim/host.h"
 #include "sim/nccl/group.h"
 #include "sim/nccl/meeting.h"
+#include "sim/nccl/root.h"
 #include "sim/strict/fault.h"
 
 /* ---- ids -------------------------------------------------------------- */
@@ -34,6 +35,14 @@ struct content {
 
 #define ID_MAGIC UINT64_C(0x636f686f72746964)
 
+/* A new number, which has a root; 0 without one. */
+static uint64_t open_root(void)
+{
+	const uint64_t number = meeting_number();
+
+	return root_open(number) ? number : 0;
+}
+
 ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 {
 	struct content c = { ID_MAGIC, process_number(), (uint64_t)getpid(),
@@ -42,7 +51,9 @@ ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 	if (!id)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclGetUniqueId: id is NULL");
-	if (c.process)
+	if (c.process && arena_is_shared())
+		c.number = open_root();
+	else if (c.process)
 		c.number = meeting_open();
 	if (!c.number)
 		return comm_error(ncclSystemError,
@@ -53,15 +64,21 @@ ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 	return ncclSuccess;
 }
 
-/* The number in @id, or 0 if it was not made by this process. */
-static uint64_t id_number(const ncclUniqueId *id)
+static bool is_own(const struct content *c)
+{
+	return c->process == process_number() && c->pid == (uint64_t)getpid();
+}
+
+/* The number in @id, or 0 if this process cannot use it.  Stores the number of the
+ * process that has made it. */
+static uint64_t id_number(const ncclUniqueId *id, uint64_t *process_out)
 {
 	struct content c;
 
 	memcpy(&c, id, sizeof(c));
+	*process_out = c.process;
 	return c.magic == ID_MAGIC && c.process &&
-	                       c.process == process_number() &&
-	                       c.pid == (uint64_t)getpid()
+	                       (arena_is_shared() || is_own(&c))
 	               ? c.number
 	               : 0;
 }
@@ -93,7 +110,7 @@ static bool copy_numbers(struct join *j, const uint64_t *numbers, size_t n)
 }
 
 static struct join *join_create(const struct request *r,
-                                const uint64_t *numbers,
+                                const uint64_t *numbers, uint64_t process,
                                 const ncclConfig_t *config)
 {
 	struct join *j = calloc(1, sizeof(*j));
@@ -101,6 +118,7 @@ static struct join *join_create(const struct request *r,
 	if (!j)
 		return NULL;
 	j->kind = r->kind;
+	j->process = process;
 	j->n = r->n;
 	j->rank = r->rank;
 	j->comm = comm_create(r->device, config);
@@ -122,13 +140,13 @@ static ncclResult_t parse(const struct request *r, ncclConfig_t *out)
 	return error ? group_fail(ncclInvalidArgument, error) : ncclSuccess;
 }
 
-/* Inside a group; @numbers are those of the ids. */
+/* Inside a group; @numbers are those of the ids, of the process @process. */
 static ncclResult_t add(const struct request *r, const uint64_t *numbers,
-                        const ncclConfig_t *config)
+                        uint64_t process, const ncclConfig_t *config)
 {
 	ncclResult_t result;
 	struct ncclComm *comm;
-	struct join *j = join_create(r, numbers, config);
+	struct join *j = join_create(r, numbers, process, config);
 
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
@@ -176,21 +194,25 @@ static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 static ncclResult_t check_and_add(const struct request *r,
                                   const ncclUniqueId *ids)
 {
-	uint64_t numbers[HOST_MAX_RANKS];
+	uint64_t numbers[HOST_MAX_RANKS], process = 0, of;
 	ncclConfig_t config;
 	ncclResult_t result = check(r, &config);
 	size_t i;
 
 	for (i = 0; result == ncclSuccess && i < r->id_count; i++) {
-		numbers[i] = id_number(&ids[i]);
+		numbers[i] = id_number(&ids[i], &of);
+		if (!i)
+			process = of;
 		if (!numbers[i])
 			return group_fail(
 				ncclInvalidUsage,
 				"ncclCommInitRank: the id is not of this "
 				"process, and the host platform joins ranks "
-				"of one process only");
+				"of one process only, unless "
+				"COHORT_HOST_SHARED=1");
 	}
-	return result == ncclSuccess ? add(r, numbers, &config) : result;
+	return result == ncclSuccess ? add(r, numbers, process, &config)
+	                             : result;
 }
 
 static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
@@ -314,12 +336,13 @@ static ncclResult_t check_devices(int n, const int *devices)
 	return ncclSuccess;
 }
 
+/* @process: that has made an id @number for them, or 0. */
 static void add_all(ncclComm_t *comms, int n, const int *devices,
-                    uint64_t number)
+                    uint64_t number, uint64_t process)
 {
 	struct request r = {
 		.n = n,
-		.kind = JOIN_ALL,
+		.kind = process ? JOIN_BY_ID : JOIN_ALL,
 		.id_count = 1,
 		.function = "ncclCommInitAll",
 	};
@@ -331,14 +354,16 @@ static void add_all(ncclComm_t *comms, int n, const int *devices,
 		r.device = devices ? devices[r.rank] : r.rank;
 		*r.comm = NULL;
 		if (parse(&r, &config) == ncclSuccess)
-			add(&r, &number, &config);
+			add(&r, &number, process, &config);
 	}
 }
 
 ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
                                   const int *devlist)
 {
+	const bool shared = arena_is_shared();
 	ncclResult_t result;
+	uint64_t number;
 
 	if (!comms)
 		return comm_error(ncclInvalidArgument,
@@ -349,7 +374,11 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	result = check_devices(ndev, devlist);
 	if (result != ncclSuccess || !ndev)
 		return result;
+	number = shared ? open_root() : meeting_number();
+	if (!number)
+		return comm_error(ncclSystemError,
+		                  "ncclCommInitAll: out of memory");
 	group_start();
-	add_all(comms, ndev, devlist, meeting_number());
+	add_all(comms, ndev, devlist, number, shared ? process_number() : 0);
 	return group_end();
 }

@@ -9,6 +9,7 @@
 #include "sim/host.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/register.h"
+#include "sim/nccl/spans.h"
 #include "sim/strict/fault.h"
 
 /* A rank of the group cannot join: no rank may wait for those that have
@@ -97,7 +98,7 @@ ncclResult_t join_run(struct join *first)
 
 	if (result == ncclSuccess) {
 		begin(first);
-		result = meeting_run(first);
+		result = spans_are_on() ? spans_run(first) : meeting_run(first);
 	}
 	if (result != ncclSuccess)
 		abort_all(first);

@@ -23,6 +23,7 @@ struct join {
 
 	/* Constant once in the group. */
 	enum join_kind kind;
+	uint64_t process;  /* that has made the id; 0: it joins by none */
 	uint64_t number;   /* of the id or the call, or of the parent's world */
 	size_t list_count; /* how many follow: */
 	uint64_t *list;    /* the further ids, or the ranks that are left out */

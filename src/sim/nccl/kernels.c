@@ -44,9 +44,10 @@ static uint32_t kernels_of(const struct launch *l)
 void kernels_load(const struct launch *l)
 {
 	const struct world *w = l->member->world;
-	int devices[HOST_MAX_RANKS], r;
+	int devices[HOST_MAX_RANKS], r, n = 0;
 
 	for (r = 0; r < w->n; r++)
-		devices[r] = w->members[r]->device;
-	sync_load(l->member->device, devices, w->n, kernels_of(l));
+		if (w->members[r])
+			devices[n++] = w->members[r]->device;
+	sync_load(l->member->device, devices, n, kernels_of(l));
 }

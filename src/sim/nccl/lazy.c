@@ -198,6 +198,8 @@ static bool all_have_done(const struct launch *l, bool simulated,
 	bool all;
 	int peer;
 
+	if (w->span)
+		return true;
 	pthread_mutex_lock(&w->lock);
 	all = step != COMES || !needs_all(l) || w->connections->come == w->n;
 	for (peer = 0; peer < w->n && all && !simulated; peer++)
@@ -227,6 +229,8 @@ static void make(const struct launch *l)
 	struct world *w = l->member->world;
 	int peer;
 
+	if (w->span)
+		return;
 	sync_memory(l->member->device);
 	pthread_mutex_lock(&w->lock);
 	for (peer = 0; peer < w->n; peer++)
@@ -236,7 +240,7 @@ static void make(const struct launch *l)
 }
 
 /* Once all of a group's launches have come: a rank's thread may have come for
- * others. */
+ * others.  Ranks of several processes are connected from the start. */
 ncclResult_t lazy_connect(const struct launch *first, bool simulated)
 {
 	ncclResult_t result = ncclSuccess;
@@ -246,7 +250,7 @@ ncclResult_t lazy_connect(const struct launch *first, bool simulated)
 	if (!lazy_is_on())
 		return ncclSuccess;
 	for (l = first; l; l = l->next)
-		if (!come(l, simulated, &is_new))
+		if (!l->member->world->span && !come(l, simulated, &is_new))
 			return comm_error(ncclSystemError, "out of memory");
 	for (l = first; l && result == ncclSuccess; l = l->next)
 		result = await(l, simulated, COMES);

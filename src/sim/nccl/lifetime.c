@@ -151,6 +151,8 @@ void lifetime_check_mixed(const struct world *w, const struct ncclComm *comm,
 	int i;
 
 	for (i = 0; i < w->n; i++) {
+		if (!w->members[i])
+			continue;
 		aborted |= is_by(comm_of(w->members[i]), "ncclCommAbort");
 		hangs |= is_by(comm_of(w->members[i]), "ncclCommDestroy") &&
 		         comm_has_work(comm_of(w->members[i]));
@@ -175,6 +177,8 @@ void lifetime_check_free(const struct world *w, const char *function)
 	int i;
 
 	for (i = 0; i < w->n; i++) {
+		if (!w->members[i])
+			continue;
 		if (outlived_by_graph(comm_of(w->members[i])))
 			member_die(function, w->members[i],
 			           "freed while a graph uses it, which NCCL "

@@ -439,6 +439,23 @@ ncclResult_t meeting_run(struct join *first)
 	return result;
 }
 
+bool meeting_is_cut(const struct join *j)
+{
+	bool is_cut;
+
+	pthread_mutex_lock(&lock);
+	is_cut = is_cut_locked(j);
+	pthread_mutex_unlock(&lock);
+	return is_cut;
+}
+
+void meeting_place(const struct join *j, struct world *w, int rank)
+{
+	pthread_mutex_lock(&lock);
+	worlds_take_place(j->comm, w, rank);
+	pthread_mutex_unlock(&lock);
+}
+
 void meeting_wake(void)
 {
 	pthread_mutex_lock(&lock);

@@ -23,6 +23,11 @@ uint64_t meeting_number(void);
  * are to come. */
 ncclResult_t meeting_run(struct join *first);
 
+/* For ranks that meet those of other processes (spans.h): true if @join waits no more,
+ * because something of it was aborted; and give its communicator a place in @world. */
+bool meeting_is_cut(const struct join *join);
+void meeting_place(const struct join *join, struct world *world, int rank);
+
 /* Wake the ranks that wait, so that they see what has ended. */
 void meeting_wake(void);
 

@@ -42,8 +42,7 @@ static int run_end(struct join *const *sorted, int first, int n)
 	return i;
 }
 
-/* Make @comm rank @rank of a world. */
-static void take_place(struct ncclComm *comm, struct world *w, int rank)
+void worlds_take_place(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;
 	w->check_arrival = buffers_check_arrival;
@@ -68,7 +67,7 @@ static void settle(struct join *const *sorted, int n, bool keep)
 		end = run_end(sorted, i, n);
 		w = sorted[i]->comm->member.world;
 		for (k = i; keep && k < end; k++)
-			take_place(sorted[k]->comm, w, k - i);
+			worlds_take_place(sorted[k]->comm, w, k - i);
 		if (!keep && w) {
 			sorted[i]->comm->member.world = NULL;
 			world_free(w);

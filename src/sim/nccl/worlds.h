@@ -9,4 +9,8 @@
  * without memory, none.  Called with the lock of all meetings held. */
 ncclResult_t worlds_make(struct join **places, int ranks);
 
+/* Make @comm rank @rank of @world, as part of which it is known from then on.  Called
+ * with that lock held, too. */
+void worlds_take_place(struct ncclComm *comm, struct world *world, int rank);
+
 #endif

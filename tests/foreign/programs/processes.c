@@ -4,8 +4,7 @@
  * Ranks in processes of their own, which the first one has forked before any
  * of them used CUDA
  *
- * The number of ranks is the argument.  The simulator's NCCL joins ranks of one
- * process only; this program is for NVIDIA's.
+ * The number of ranks is the argument.
  */
 
 #include <sys/wait.h>

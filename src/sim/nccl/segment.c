@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/nccl/segment.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "sim/cuda/memory.h"
+
+/* Of addresses; only what is written takes memory. */
+#define SEGMENT_BYTES ((size_t)1 << 30)
+
+/* What is before each area. */
+struct area {
+	size_t bytes;  /* constant once it was given out */
+	uint64_t next; /* the offset of another one that is free */
+	_Alignas(CACHE_LINE) char memory[];
+};
+
+/* What is at the begin of a segment. */
+struct segment_head {
+	uint64_t id; /* constant, as are the processes */
+	int processes;
+	struct segment_process of[SEGMENT_PROCESSES];
+
+	/* Atomic; how much was given out, ever. */
+	_Atomic uint64_t top;
+
+	/* Atomic; the area that was given back last, in units of CACHE_LINE, below
+	 * a number that is another one each time. */
+	_Atomic uint64_t free;
+};
+
+/* Another process. */
+struct peer {
+	struct peer *next;
+	uint64_t number;
+	int users;
+	struct span_window window;
+};
+
+/* Guards both lists. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct segment *segments;
+static struct peer *peers;
+
+/* ---- this process ----------------------------------------------------- */
+
+/* Guarded by lock; a pipe of which the write end is open until the process ends, and
+ * the process that has made it. */
+static int life[2] = { -1, -1 };
+static pid_t life_of;
+
+static bool make_life(void)
+{
+	bool ok = true;
+
+	pthread_mutex_lock(&lock);
+	if (life_of != getpid()) {
+		ok = pipe2(life, O_CLOEXEC) == 0;
+		life_of = ok ? getpid() : 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+bool segment_introduce(struct segment_process *out, int fds[SEGMENT_FDS])
+{
+	struct arena_share share;
+
+	out->number = process_number();
+	if (!out->number || !memory_share(&share) || !make_life())
+		return false;
+	out->start = share.start;
+	out->bytes = share.bytes;
+	fds[SEGMENT_MEMORY] = share.fd;
+	fds[SEGMENT_LIFE] = life[0];
+	return true;
+}
+
+/* ---- making ----------------------------------------------------------- */
+
+static struct segment_head *map_head(int fd)
+{
+	void *p = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE,
+	               MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int segment_make(const struct segment_process *of, int n, uint64_t *id_out)
+{
+	int fd = memfd_create("cohort-nccl", MFD_CLOEXEC);
+	struct segment_head *h = NULL;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)SEGMENT_BYTES) == 0 &&
+	    getrandom(id_out, sizeof(*id_out), 0) == (ssize_t)sizeof(*id_out))
+		h = map_head(fd);
+	if (!h) {
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	h->id = *id_out;
+	h->processes = n;
+	memcpy(h->of, of, (size_t)n * sizeof(*of));
+	atomic_store(&h->top,
+	             (sizeof(*h) + CACHE_LINE) / CACHE_LINE * CACHE_LINE);
+	munmap(h, SEGMENT_BYTES);
+	return fd;
+}
+
+/* ---- using ------------------------------------------------------------ */
+
+static void peer_put_locked(struct peer *p)
+{
+	struct peer **at = &peers;
+
+	if (--p->users)
+		return;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	munmap((void *)p->window.here, p->window.bytes);
+	close(p->window.life);
+	free(p);
+}
+
+/* The process's memory, mapped; NULL without. */
+static struct peer *peer_get_locked(const struct segment_process *of,
+                                    const int fds[SEGMENT_FDS])
+{
+	struct peer *p = peers;
+	void *here;
+
+	while (p && p->number != of->number)
+		p = p->next;
+	if (p) {
+		p->users++;
+		return p;
+	}
+	p = calloc(1, sizeof(*p));
+	here = mmap(NULL, of->bytes, PROT_READ | PROT_WRITE,
+	            MAP_SHARED | MAP_NORESERVE, fds[SEGMENT_MEMORY], 0);
+	if (p)
+		p->window.life = fcntl(fds[SEGMENT_LIFE], F_DUPFD_CLOEXEC, 0);
+	if (!p || here == MAP_FAILED || p->window.life < 0) {
+		if (here != MAP_FAILED)
+			munmap(here, of->bytes);
+		if (p && p->window.life >= 0)
+			close(p->window.life);
+		free(p);
+		return NULL;
+	}
+	madvise(here, of->bytes, MADV_DONTDUMP);
+	p->number = of->number;
+	p->users = 1;
+	p->window.there = of->start;
+	p->window.here = (uintptr_t)here;
+	p->window.bytes = of->bytes;
+	p->next = peers;
+	peers = p;
+	return p;
+}
+
+static void segment_clear_locked(struct segment *s)
+{
+	int i;
+
+	for (i = 0; i < s->processes; i++)
+		if (s->peers[i])
+			peer_put_locked(s->peers[i]);
+	munmap(s->head, SEGMENT_BYTES);
+	free(s);
+}
+
+static bool add_windows_locked(struct segment *s, const int *fds)
+{
+	const struct segment_process *of = s->head->of;
+	int i;
+
+	for (i = 0; i < s->head->processes; i++, s->processes++) {
+		if (of[i].number == process_number()) {
+			s->windows[i] =
+				(struct span_window){ of[i].start, of[i].start,
+				                      of[i].bytes, -1 };
+			continue;
+		}
+		s->peers[i] = peer_get_locked(&of[i], &fds[SEGMENT_FDS * i]);
+		if (!s->peers[i])
+			return false;
+		s->windows[i] = s->peers[i]->window;
+	}
+	return true;
+}
+
+static struct segment *segment_create_locked(uint64_t id, int fd,
+                                             const int *fds)
+{
+	struct segment *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->id = id;
+	s->head = map_head(fd);
+	if (!s->head) {
+		free(s);
+		return NULL;
+	}
+	if (!add_windows_locked(s, fds)) {
+		segment_clear_locked(s);
+		return NULL;
+	}
+	s->next = segments;
+	segments = s;
+	return s;
+}
+
+struct segment *segment_get(uint64_t id, int fd, const int *fds)
+{
+	struct segment *s;
+
+	pthread_mutex_lock(&lock);
+	s = segments;
+	while (s && s->id != id)
+		s = s->next;
+	if (!s)
+		s = segment_create_locked(id, fd, fds);
+	if (s)
+		s->users++;
+	pthread_mutex_unlock(&lock);
+	return s;
+}
+
+void segment_hold(struct segment *s)
+{
+	pthread_mutex_lock(&lock);
+	s->users++;
+	pthread_mutex_unlock(&lock);
+}
+
+void segment_put(struct segment *s)
+{
+	struct segment **at = &segments;
+
+	pthread_mutex_lock(&lock);
+	if (--s->users == 0) {
+		while (*at != s)
+			at = &(*at)->next;
+		*at = s->next;
+		segment_clear_locked(s);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+int segment_self(const struct segment *s)
+{
+	int i = 0;
+
+	while (s->peers[i])
+		i++;
+	return i;
+}
+
+/* ---- areas ------------------------------------------------------------ */
+
+static struct area *area_at(const struct segment *s, uint64_t offset)
+{
+	return (struct area *)(void *)((char *)s->head + offset);
+}
+
+/* A word that says which area is free; the numbers of two in a row differ. */
+static uint64_t free_word(uint64_t offset, uint64_t before)
+{
+	return ((before >> 32) + 1) << 32 | offset / CACHE_LINE;
+}
+
+static uint64_t free_offset(uint64_t word)
+{
+	return (word & UINT32_MAX) * CACHE_LINE;
+}
+
+/* The area that was given back last, if it has room; or 0. */
+static uint64_t take_free(const struct segment *s, size_t bytes)
+{
+	uint64_t word = atomic_load(&s->head->free), offset;
+
+	do {
+		offset = free_offset(word);
+		if (!offset || area_at(s, offset)->bytes < bytes)
+			return 0;
+	} while (!atomic_compare_exchange_weak(
+		&s->head->free, &word,
+		free_word(area_at(s, offset)->next, word)));
+	memset(area_at(s, offset)->memory, 0, bytes);
+	return offset;
+}
+
+/* As many bytes that were never given out. */
+static uint64_t take_new(const struct segment *s, size_t bytes)
+{
+	const size_t all = sizeof(struct area) + bytes;
+	uint64_t top = atomic_load(&s->head->top);
+
+	do
+		if (all > SEGMENT_BYTES - top)
+			return 0;
+	while (!atomic_compare_exchange_weak(&s->head->top, &top, top + all));
+	area_at(s, top)->bytes = bytes;
+	return top;
+}
+
+uint64_t segment_area(const struct segment *s, int n)
+{
+	const size_t bytes = span_bytes(n) + (size_t)n * sizeof(struct card);
+	uint64_t offset = take_free(s, bytes);
+
+	if (!offset)
+		offset = take_new(s, bytes);
+	if (offset)
+		segment_at(s, offset)->n = n;
+	return offset;
+}
+
+void segment_free_area(const struct segment *s, uint64_t offset)
+{
+	uint64_t word = atomic_load(&s->head->free);
+
+	do
+		area_at(s, offset)->next = free_offset(word);
+	while (!atomic_compare_exchange_weak(&s->head->free, &word,
+	                                     free_word(offset, word)));
+}
+
+struct span_shared *segment_at(const struct segment *s, uint64_t offset)
+{
+	return (struct span_shared *)(void *)area_at(s, offset)->memory;
+}
+
+struct card *segment_cards(struct span_shared *shared)
+{
+	return (struct card *)(void *)((char *)shared + span_bytes(shared->n));
+}
+
+_Static_assert(sizeof(struct span_rank) % CACHE_LINE == 0 &&
+                       sizeof(struct span_lane) % CACHE_LINE == 0 &&
+                       sizeof(struct card) % CACHE_LINE == 0,
+               "what is in an area is aligned");
