@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MPI's part of make bench-peers: in-place float32 sums by MPI_Allreduce(), with one
- * process per rank, measured as cohort bench measures
+ * The part of processes in make bench-peers: in-place float32 sums with one process per
+ * rank, by MPI_Allreduce() or, with -DPEER_COHORT, by cohort_all_reduce(), measured as
+ * cohort bench measures
  *
  * The loop, the pauses between timed parts, the meetings (by a counter in shared memory,
  * not by MPI_Barrier()) and the cores are those of cohort bench.  Prints for each round
  * of each case: mode, bytes, nanoseconds.
  *
  *	mpirun -n RANKS peer ROUNDS SIZE...
+ *	peer RANKS ROUNDS SIZE...		with -DPEER_COHORT
  */
 
+#ifdef PEER_COHORT
+#include <cohort/bootstrap.h>
+#include <cohort/cohort.h>
+#include <sys/wait.h>
+#else
 #include <mpi.h>
+#endif
 
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* As in cohort bench. */
 #define AUTO_NS 5e6
@@ -48,6 +59,16 @@ struct peer {
 	/* Atomic, shared by the processes; counts the arrivals of all ranks, never
 	 * reset. */
 	atomic_ullong *arrived;
+
+#ifdef PEER_COHORT
+	/* As arrived; a number of each rank, which all look for the largest of. */
+	double *numbers;
+	struct cohort_group *group;
+	struct cohort_comm *comm;
+	void *stream;
+#else
+	MPI_Win window;
+#endif
 };
 
 /* ---- meeting ---------------------------------------------------------- */
@@ -75,6 +96,72 @@ static void meet(struct peer *p)
 	}
 }
 
+/* ---- the library ------------------------------------------------------ */
+
+/*
+ * reduce      - the sum in place, of p->count elements
+ * set_largest - the largest of all ranks' values, of each of @n
+ * give_up     - end all processes
+ */
+#ifdef PEER_COHORT
+
+static void give_up(int status)
+{
+	/* The parent sees it, and ends the others. */
+	_exit(status);
+}
+
+static void must(int rc)
+{
+	if (rc == COHORT_OK)
+		return;
+	fprintf(stderr, "peer: %s\n", cohort_last_error());
+	give_up(1);
+}
+
+static void reduce(struct peer *p)
+{
+	uint64_t ticket;
+
+	must(cohort_all_reduce(p->comm, p->buffer, p->buffer, (size_t)p->count,
+	                       COHORT_F32, COHORT_SUM, p->stream, &ticket));
+	must(cohort_wait(p->comm, ticket, COHORT_FOREVER));
+}
+
+static void set_largest(struct peer *p, double *values, int n)
+{
+	for (int i = 0; i < n; i++) {
+		meet(p);
+		p->numbers[p->rank] = values[i];
+		meet(p);
+		for (int r = 0; r < p->ranks; r++)
+			if (p->numbers[r] > values[i])
+				values[i] = p->numbers[r];
+	}
+}
+
+#else
+
+static void give_up(int status)
+{
+	MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+static void reduce(struct peer *p)
+{
+	MPI_Allreduce(MPI_IN_PLACE, p->buffer, p->count, MPI_FLOAT, MPI_SUM,
+	              MPI_COMM_WORLD);
+}
+
+static void set_largest(struct peer *p, double *values, int n)
+{
+	(void)p;
+	MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_DOUBLE, MPI_MAX,
+	              MPI_COMM_WORLD);
+}
+
+#endif
+
 /* ---- the timed part --------------------------------------------------- */
 
 static double now(void)
@@ -83,12 +170,6 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void reduce(struct peer *p)
-{
-	MPI_Allreduce(MPI_IN_PLACE, p->buffer, p->count, MPI_FLOAT, MPI_SUM,
-	              MPI_COMM_WORLD);
 }
 
 static void rewrite(struct peer *p)
@@ -103,15 +184,15 @@ static void rewrite(struct peer *p)
 /* Returns the time of the slowest rank, on every rank. */
 static double time_loop(struct peer *p, int n)
 {
-	double from, own, slowest;
+	double from, own;
 
 	meet(p);
 	from = now();
 	for (int i = 0; i < n; i++)
 		reduce(p);
 	own = (now() - from) / n;
-	MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-	return slowest;
+	set_largest(p, &own, 1);
+	return own;
 }
 
 static int compare(const void *a, const void *b)
@@ -132,10 +213,8 @@ static double time_rewritten(struct peer *p, int n)
 		reduce(p);
 		p->ends[i] = now();
 	}
-	MPI_Allreduce(MPI_IN_PLACE, p->begins, n, MPI_DOUBLE, MPI_MAX,
-	              MPI_COMM_WORLD);
-	MPI_Allreduce(MPI_IN_PLACE, p->ends, n, MPI_DOUBLE, MPI_MAX,
-	              MPI_COMM_WORLD);
+	set_largest(p, p->begins, n);
+	set_largest(p, p->ends, n);
 	for (int i = 0; i < n; i++)
 		p->ends[i] -= p->begins[i];
 	qsort(p->ends, (size_t)n, sizeof(double), compare);
@@ -174,7 +253,7 @@ static void check(struct peer *p)
 			continue;
 		fprintf(stderr, "peer: element %d of %d is %g\n", i, p->count,
 		        (double)p->buffer[i]);
-		MPI_Abort(MPI_COMM_WORLD, 1);
+		give_up(1);
 	}
 }
 
@@ -223,32 +302,13 @@ static void pin(struct peer *p)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Allocate the counter on rank 0, where all processes see it. */
-static void share_counter(struct peer *p, MPI_Win *window)
+static void peer_init(struct peer *p)
 {
-	MPI_Aint bytes = p->rank == 0 ? 64 : 0;
-	void *memory;
-	int unit;
-
-	MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
-	                        &memory, window);
-	MPI_Win_shared_query(*window, 0, &bytes, &unit, &memory);
-	p->arrived = memory;
-	if (p->rank == 0)
-		atomic_store(p->arrived, 0);
-	MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static void peer_init(struct peer *p, size_t bytes)
-{
-	MPI_Comm_rank(MPI_COMM_WORLD, &p->rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &p->ranks);
 	pin(p);
-	p->buffer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 	p->begins = calloc(AUTO_MOST, sizeof(double));
 	p->ends = calloc(AUTO_MOST, sizeof(double));
-	if (!p->buffer || !p->begins || !p->ends)
-		MPI_Abort(MPI_COMM_WORLD, 1);
+	if (!p->begins || !p->ends)
+		give_up(1);
 	for (int i = 0; i < PERIOD; i++)
 		p->pattern[i] = (float)(i % 7 + p->rank);
 }
@@ -257,28 +317,142 @@ static void peer_fini(struct peer *p)
 {
 	free(p->ends);
 	free(p->begins);
-	free(p->buffer);
+}
+
+static size_t largest(char **sizes, int n)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		if ((size_t)atol(sizes[i]) > bytes)
+			bytes = (size_t)atol(sizes[i]);
+	return bytes;
+}
+
+static void usage(const char *what)
+{
+	fprintf(stderr, "usage: peer %sROUNDS SIZE...\n", what);
+	exit(2);
+}
+
+#ifdef PEER_COHORT
+
+static void library_open(struct peer *p, size_t bytes)
+{
+	const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_AUTO,
+	};
+	struct cohort_group_options options;
+	void *memory;
+
+	cohort_group_options_init(&options);
+	options.bootstrap = &bootstrap;
+	must(cohort_group_open(&p->rank, 1, &options, &p->group));
+	must(cohort_group_split(p->group, &p->comm));
+	must(cohort_alloc(p->comm, bytes, &memory));
+	p->buffer = memory;
+	p->stream = cohort_comm_stream(p->comm);
+}
+
+/* One of the processes. */
+static int peer_main(struct peer *p, int rounds, char **sizes, int n)
+{
+	char number[12];
+
+	snprintf(number, sizeof(number), "%d", p->rank);
+	setenv("COHORT_PROCESS", number, 1);
+	peer_init(p);
+	library_open(p, largest(sizes, n));
+	run(p, rounds, sizes, n);
+	fflush(stdout);
+	must(cohort_free(p->comm, p->buffer));
+	must(cohort_group_close(p->group));
+	peer_fini(p);
+	return 0;
+}
+
+/* The processes of which @p is to be one each, and all that they share. */
+static int start_all(struct peer *p, int rounds, char **sizes, int n)
+{
+	int status, failed = 0;
+	pid_t child;
+
+	for (p->rank = 0; p->rank < p->ranks; p->rank++) {
+		child = fork();
+		if (child == 0)
+			_exit(peer_main(p, rounds, sizes, n));
+		failed |= child < 0;
+	}
+	while (wait(&status) > 0)
+		if (status && !failed) {
+			failed = 1;
+			/* The others would wait for ever. */
+			signal(SIGTERM, SIG_IGN);
+			kill(0, SIGTERM);
+		}
+	return failed;
 }
 
 int main(int argc, char **argv)
 {
 	struct peer p = { .met = 0 };
-	size_t bytes = 0;
-	MPI_Win window;
+	char number[12];
+	void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (argc < 4 || shared == MAP_FAILED)
+		usage("RANKS ");
+	p.ranks = atoi(argv[1]);
+	p.arrived = shared;
+	p.numbers = (double *)shared + 8;
+	setenv("COHORT_PROCESSES", argv[1], 1);
+	snprintf(number, sizeof(number), "%d", (int)getpid());
+	setenv("COHORT_JOB", number, 1);
+	setpgid(0, 0);
+	return start_all(&p, atoi(argv[2]), argv + 3, argc - 3);
+}
+
+#else
+
+/* Allocate the counter on rank 0, where all processes see it. */
+static void share_counter(struct peer *p)
+{
+	MPI_Aint bytes = p->rank == 0 ? 64 : 0;
+	void *memory;
+	int unit;
+
+	MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+	                        &memory, &p->window);
+	MPI_Win_shared_query(p->window, 0, &bytes, &unit, &memory);
+	p->arrived = memory;
+	if (p->rank == 0)
+		atomic_store(p->arrived, 0);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
+	struct peer p = { .met = 0 };
+	size_t bytes;
 
 	MPI_Init(&argc, &argv);
-	if (argc < 3) {
-		fprintf(stderr, "usage: peer ROUNDS SIZE...\n");
-		MPI_Abort(MPI_COMM_WORLD, 2);
-	}
-	for (int i = 2; i < argc; i++)
-		if ((size_t)atol(argv[i]) > bytes)
-			bytes = (size_t)atol(argv[i]);
-	peer_init(&p, bytes);
-	share_counter(&p, &window);
+	if (argc < 3)
+		usage("");
+	MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &p.ranks);
+	peer_init(&p);
+	bytes = largest(argv + 2, argc - 2);
+	p.buffer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+	if (!p.buffer)
+		give_up(1);
+	share_counter(&p);
 	run(&p, atoi(argv[1]), argv + 2, argc - 2);
-	MPI_Win_free(&window);
+	MPI_Win_free(&p.window);
+	free(p.buffer);
 	peer_fini(&p);
 	MPI_Finalize();
 	return 0;
 }
+
+#endif

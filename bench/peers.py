@@ -4,10 +4,11 @@
 
 usage: peers.py [--rounds N] [--ranks N,N,...] [--sizes LIST] [--out FOLDER] COHORT
 
-Each round runs `cohort bench` and bench/peer.c with every MPI that is installed, one
-after the other, on the same cores: rank r on core r modulo their number.  Prints
-medians of the rounds: of the times, and of the ratios within a round, for the public
-calls (cohort) and for the platform's own (raw).
+Each round runs `cohort bench`, and bench/peer.c with Cohort and with every MPI that is
+installed, one after the other, on the same cores: rank r on core r modulo their number.
+Prints medians of the rounds: of the times, and of the ratios within a round, for the
+public calls by threads (cohort) and by processes (proc), and for the platform's own by
+threads (raw).
 
 Writes peers.json to FOLDER (build), with everything that was measured, and peers.svg
 if there is a gnuplot.
@@ -23,7 +24,7 @@ import sys
 
 INNER_ROUNDS = 3  # of each process
 TIME_LIMIT = 300  # of each process, in seconds
-OURS = ["cohort", "raw"]
+OURS = ["cohort", "raw", "proc"]
 MODES = ["loop", "rewrite"]
 
 # Their best settings on one machine: messages through shared memory, and the kernel
@@ -73,6 +74,19 @@ def build_peer(name, out, what="peer"):
     return program
 
 
+def build_ours(cohort, out):
+    """The program for Cohort's processes."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    lib = os.path.join(os.path.dirname(os.path.abspath(cohort)), "lib")
+    program = os.path.join(out, "peer.cohort")
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O3",
+                    "-Wall", "-Wextra", "-DPEER_COHORT",
+                    "-I" + os.path.join(root, "include"),
+                    os.path.join(root, "bench", "peer.c"), "-o", program,
+                    "-L" + lib, "-Wl,-rpath," + lib, "-lcohort"], check=True)
+    return program
+
+
 # ---- measuring --------------------------------------------------------------
 
 def run(command):
@@ -91,7 +105,16 @@ def run(command):
     return done.stdout
 
 
-def measure_ours(cohort, ranks, sizes):
+def read_rounds(name, out):
+    """What bench/peer.c prints: {(system, mode, bytes): us}"""
+    rounds = {}
+    for line in (out or "").splitlines():
+        mode, size, ns = line.split()
+        rounds.setdefault((name, mode, int(size)), []).append(float(ns) / 1e3)
+    return {key: statistics.median(values) for key, values in rounds.items()}
+
+
+def measure_ours(cohort, program, ranks, sizes):
     """{(system, mode, bytes): us}"""
     out = run([cohort, "bench", "all_reduce", "--platform", "host",
                "-g", str(ranks), "--sizes", ",".join(map(str, sizes)),
@@ -103,7 +126,10 @@ def measure_ours(cohort, ranks, sizes):
     for case in json.loads(out):
         mode, _, raw = case["mode"].partition(" ")
         times[raw or "cohort", mode, case["bytes"]] = case["time_us"]
-    return times
+    out = run([program, str(ranks), str(INNER_ROUNDS), *map(str, sizes)])
+    if out is None:
+        sys.exit(1)
+    return {**times, **read_rounds("proc", out)}
 
 
 def measure_peer(name, program, ranks, sizes):
@@ -111,14 +137,10 @@ def measure_peer(name, program, ranks, sizes):
     crowded = peer["crowded"] if ranks > CORES else []
     out = run(peer["run"] + crowded + ["-n", str(ranks), program,
                                        str(INNER_ROUNDS), *map(str, sizes)])
-    rounds = {}
-    for line in (out or "").splitlines():
-        mode, size, ns = line.split()
-        rounds.setdefault((name, mode, int(size)), []).append(float(ns) / 1e3)
-    return {key: statistics.median(values) for key, values in rounds.items()}
+    return read_rounds(name, out)
 
 
-def measure(args, programs):
+def measure(args, ours, programs):
     """{(ranks, system, mode, bytes): us of each round}"""
     all_times = {}
     for number in range(args.rounds):
@@ -126,7 +148,7 @@ def measure(args, programs):
             if sys.stderr.isatty():
                 print(f"\rround {number + 1}/{args.rounds}, {ranks} ranks ",
                       end="", file=sys.stderr, flush=True)
-            times = measure_ours(args.cohort, ranks, args.sizes)
+            times = measure_ours(args.cohort, ours, ranks, args.sizes)
             for name, program in programs.items():
                 times.update(measure_peer(name, program, ranks, args.sizes))
             for key, us in times.items():
@@ -155,8 +177,9 @@ def show(args, times, peers):
     for ranks in args.ranks:
         for mode in MODES:
             print(f"\n{ranks} ranks, {mode}: us, and how many times as fast as")
-            print(f"{'bytes':>10}{'cohort':>10}{'raw':>10}" + "".join(
-                f"{name:>12}{'cohort':>8}{'raw':>8}" for name in peers))
+            print(f"{'bytes':>10}" + "".join(f"{ours:>10}" for ours in OURS) + "".join(
+                f"{name:>12}" + "".join(f"{ours:>8}" for ours in OURS)
+                for name in peers))
             for size in args.sizes:
                 show_size(times, peers, ranks, mode, size)
 
@@ -284,7 +307,7 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     programs = {name: build_peer(name, args.out) for name in PEERS}
     programs = {name: p for name, p in programs.items() if p}
-    times = measure(args, programs)
+    times = measure(args, build_ours(args.cohort, args.out), programs)
     print(f"{args.rounds} rounds by turns, {CORES} cores; medians")
     show(args, times, list(programs))
     left = [write_json(args, times, list(programs))]

@@ -62,18 +62,25 @@ bool inline_round_fits(const struct world *w, const struct launch *l)
 	       l->places[l->calls_done].what != MANY_CALLS;
 }
 
-void inline_round_arrive(const struct world *w, struct launch *l)
+void inline_round_bring(const struct world *w, const struct launch *l,
+                        struct slot *mine)
 {
 	const struct call *c = slot_call(l);
 	const size_t bytes =
 		blocks_sent(c, l->member->rank, w->n) * block_bytes(c);
-	struct slot *mine = slot_next(w, l);
 
-	split_round_list(w, l, mine);
 	/* A rank that sends nothing may pass NULL. */
 	if (bytes && mine->what != MANY_CALLS)
 		memcpy(mine->data, c->send, bytes);
 	slot_send(mine, l);
+}
+
+void inline_round_arrive(const struct world *w, struct launch *l)
+{
+	struct slot *mine = slot_next(w, l);
+
+	split_round_list(w, l, mine);
+	inline_round_bring(w, l, mine);
 }
 
 /* Fold block @block of what each rank has brought. */

@@ -88,10 +88,11 @@ enum way {
 
 /* In a world of several processes: how far a launch is with a round. */
 enum span_stage {
-	SPAN_STAYS, /* its rank has not come */
-	SPAN_COMES, /* not all ranks have come */
-	SPAN_WORKS, /* they have, and its rank's share is not done */
-	SPAN_DONE,  /* that is done */
+	SPAN_STAYS,  /* its rank has not come */
+	SPAN_INLINE, /* it has come, with its data in a slot: inline_round.h */
+	SPAN_COMES,  /* not all ranks have come */
+	SPAN_WORKS,  /* they have, and its rank's share is not done */
+	SPAN_DONE,   /* that is done */
 };
 
 struct launch {

@@ -8,16 +8,28 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/type.h"
-#include "sim/exec/piece.h"
+#include "sim/exec/inline_round.h"
 #include "sim/strict/strict.h"
 
 /* ---- what is shared --------------------------------------------------- */
 
-size_t span_bytes(int n)
+/* Where the lanes end. */
+static size_t lanes_end(int n)
 {
 	return sizeof(struct span_shared) +
 	       (size_t)n * sizeof(struct span_rank) +
 	       (size_t)n * (size_t)n * sizeof(struct span_lane);
+}
+
+size_t span_bytes(int n)
+{
+	return lanes_end(n) +
+	       (n <= SLOT_RANKS ? 2 * (size_t)n * sizeof(struct slot) : 0);
+}
+
+struct slot *span_slots(struct span_shared *shared)
+{
+	return (struct slot *)(void *)((char *)shared + lanes_end(shared->n));
 }
 
 static struct span_slot *slot_for(const struct world *w, int rank,
@@ -77,22 +89,47 @@ static bool set_call(struct call *to, const struct launch *l)
 	return true;
 }
 
-void span_arrive(const struct world *w, struct launch *l)
+/* For strict mode. */
+static void note_fault(const struct member *m)
 {
-	struct member *m = l->member;
+	if (member_is_struck(m))
+		atomic_store_explicit(&m->world->span->ranks[m->rank].is_struck,
+		                      true, memory_order_relaxed);
+}
+
+/* The way of a call depends on nothing else: ranks may group calls differently. */
+static void arrive_inline(const struct world *w, struct launch *l)
+{
+	struct slot *mine = slot_next(w, l);
+
+	l->stage = SPAN_INLINE;
+	mine->what = l->places[l->calls_done].what;
+	inline_round_bring(w, l, mine);
+}
+
+static void arrive(const struct world *w, struct launch *l)
+{
 	struct span_slot *mine;
 
-	l->slot = ++m->slots;
-	l->shared = 0;
+	slot_skip(l);
 	l->stage = SPAN_STAYS;
-	mine = slot_for(w, m->rank, l->slot);
+	mine = slot_for(w, l->member->rank, l->slot);
 	if (!set_call(&mine->call, l))
 		return;
-	mine->is_struck = member_is_struck(m);
 	l->stage = SPAN_COMES;
 	atomic_store_explicit(&mine->number, l->slot, memory_order_release);
+}
+
+void span_arrive(const struct world *w, struct launch *l)
+{
+	note_fault(l->member);
+	l->shared = 0;
+	if (inline_round_fits(w, l))
+		arrive_inline(w, l);
+	else
+		arrive(w, l);
 	/* Those of this process need not find out by themselves. */
-	world_kick_others(w, m->rank);
+	world_kick_others(w, l->member->rank);
 }
 
 static bool slots_have_come(const struct world *w, const struct launch *l)
@@ -114,29 +151,44 @@ static struct member named(const struct world *w, int rank)
 		                .number = w->number };
 }
 
+/* The call that @rank has come with, as @l has. */
+static struct call call_of(const struct world *w, const struct launch *l,
+                           int rank)
+{
+	return l->stage == SPAN_INLINE
+	               ? call_of_what(slot_of(w, l->slot, rank)->what)
+	               : slot_for(w, rank, l->slot)->call;
+}
+
+static bool is_struck(const struct world *w, int rank)
+{
+	return atomic_load_explicit(&w->span->ranks[rank].is_struck,
+	                            memory_order_relaxed);
+}
+
 /* In strict mode: name ranks that differ, but for those with a scripted fault. */
 static void check_calls(const struct world *w, const struct launch *l)
 {
-	const struct span_slot *first = NULL, *s;
 	char text[CALL_WORDS], other[CALL_WORDS];
-	struct member m, of;
+	struct member m, of = { .rank = -1 };
+	struct call first, c;
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		s = slot_for(w, r, l->slot);
-		if (s->is_struck)
+		if (is_struck(w, r))
 			continue;
-		if (!first) {
-			first = s;
-			of = named(w, r);
-		}
-		if (call_is_same(&first->call, &s->call))
-			continue;
+		c = call_of(w, l, r);
 		m = named(w, r);
-		member_die(call_function(s->call.kind), &m,
+		if (of.rank < 0) {
+			first = c;
+			of = m;
+		}
+		if (call_is_same(&first, &c))
+			continue;
+		member_die(call_function(c.kind), &m,
 		           "calls %s where rank %d, device %d calls %s",
-		           call_words(&s->call, text), of.rank, of.device,
-		           call_words(&first->call, other));
+		           call_words(&c, text), of.rank, of.device,
+		           call_words(&first, other));
 	}
 }
 
@@ -149,6 +201,8 @@ static bool calls_are_one(const struct world *w, const struct launch *l)
 
 	if (strict_is_on())
 		check_calls(w, l);
+	if (l->stage == SPAN_INLINE)
+		return slots_are_one(w, l);
 	for (r = 1; r < w->n; r++)
 		if (!call_is_same(first, &slot_for(w, r, l->slot)->call))
 			return false;
@@ -266,12 +320,23 @@ static bool do_share(const struct world *w, struct launch *l,
 	return done;
 }
 
+static bool do_inline(const struct world *w, struct launch *l,
+                      const struct drive *d)
+{
+	if (!watch(w, l, d, slots_are_met) || !calls_are_one(w, l))
+		return false;
+	inline_round_do(w, l);
+	return true;
+}
+
 bool span_do(struct world *w, struct launch *l, const struct drive *d,
              bool *left)
 {
 	*left = false;
 	if (l->stage == SPAN_STAYS)
 		return false;
+	if (l->stage == SPAN_INLINE)
+		return do_inline(w, l, d);
 	if (l->stage == SPAN_COMES) {
 		if (!watch(w, l, d, slots_have_come) || !calls_are_one(w, l))
 			return false;
@@ -357,6 +422,7 @@ void span_post(struct launch *l)
 	struct transfer *t, *before;
 	size_t i, k;
 
+	note_fault(l->member);
 	for (i = 0; i < l->transfer_count; i++) {
 		t = &l->transfers[i];
 		t->number = taken(lane_for(t)) + 1;
@@ -384,8 +450,7 @@ static void post(struct transfer *t, struct span_lane *lane)
 		return;
 	if (lent.send != c.send)
 		t->to = (char *)(uintptr_t)lent.send;
-	lane->posts[at].call = lent;
-	lane->posts[at].is_struck = member_is_struck(m);
+	lane->posts[at] = lent;
 	/* Release: the post, and what is sent. */
 	atomic_store_explicit(&lane->posted, t->number, memory_order_release);
 }
@@ -449,15 +514,14 @@ static void copy(struct transfer *t, const char *from, size_t bytes,
 }
 
 /* In strict mode: name ends that differ, but for those of a scripted fault. */
-static void check_message(const struct transfer *t, const struct call *send,
-                          bool is_struck)
+static void check_message(const struct transfer *t, const struct call *send)
 {
 	const struct member *m = t->launch->member;
 	const struct member from = named(m->world, t->peer);
 	const struct call recv = transfer_call(t);
 	char text[CALL_WORDS], other[CALL_WORDS];
 
-	if (is_struck || member_is_struck(m) ||
+	if (is_struck(m->world, t->peer) || member_is_struck(m) ||
 	    (send->count == recv.count && send->type == recv.type))
 		return;
 	member_die("ncclSend", &from, "%s meets %s of rank %d, device %d",
@@ -473,13 +537,13 @@ static bool recv_goes_on(struct transfer *t, size_t *room,
 	const struct world *w = t->launch->member->world;
 	struct span_lane *lane = lane_for(t);
 	const size_t at = t->number % SPAN_POSTS;
-	const struct call *sent = &lane->posts[at].call;
+	const struct call *sent = &lane->posts[at];
 	size_t bytes = t->count * type_size(t->type);
 
 	if (taken(lane) != t->number - 1 || posted(lane) < t->number)
 		return false;
 	if (strict_is_on())
-		check_message(t, sent, lane->posts[at].is_struck);
+		check_message(t, sent);
 	if (sent->count * type_size(sent->type) < bytes)
 		bytes = sent->count * type_size(sent->type);
 	copy(t, seen(w, t->peer, sent->send), bytes, room, d);
@@ -539,7 +603,7 @@ void span_leave(struct launch *l)
 {
 	size_t i;
 
-	if (launch_has_calls(l) && l->stage != SPAN_STAYS)
+	if (launch_has_calls(l) && l->stage > SPAN_INLINE)
 		take_back(l->member->world, l, false);
 	for (i = 0; i < l->transfer_count; i++)
 		if (l->transfers[i].is_send)

@@ -9,7 +9,8 @@
  * and words in memory that the processes share: this file's.  The buffers of all
  * ranks are shared, too: a process maps the others' memory in windows.
  *
- * Rounds have one call each.  A rank arrives by writing its call into a slot of its
+ * Rounds have one call each, and a small one is an inline round (inline_round.h), with
+ * slots in the shared memory.  Else a rank arrives by writing its call into a slot of its
  * own; once the slots of all ranks have come, each does its own share of the round
  * (piece.h), which reads from all ranks and writes to all; and the round is over when
  * all have done that.  Each word is written by one rank's driver alone.  A message is
@@ -38,7 +39,6 @@ struct span_slot {
 	 * acquire where other ranks read that. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
 	struct call call;
-	bool is_struck; /* as in struct member */
 };
 
 /* What a rank tells the others.  Written by its driver. */
@@ -58,6 +58,9 @@ struct span_rank {
 	 * is broken: it was aborted, or revoked. */
 	atomic_bool is_aborted;
 
+	/* Atomic; as in struct member. */
+	atomic_bool is_struck;
+
 	/* Constant once the ranks have met: its process, by the windows; and its
 	 * device. */
 	int process;
@@ -69,14 +72,12 @@ struct span_lane {
 	/* Atomic; how many were posted, ever, written by the sender; and taken,
 	 * by the receiver.  Release: the posts; the use of them. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t posted;
-	struct {
-		struct call call;
-		bool is_struck;
-	} posts[SPAN_POSTS];
+	struct call posts[SPAN_POSTS]; /* with addresses of the sender's */
 	_Alignas(CACHE_LINE) _Atomic uint64_t taken;
 };
 
-/* The shared memory of a world, zeroed at first; behind the ranks come the lanes. */
+/* The shared memory of a world, zeroed at first; behind the ranks come the lanes, and
+ * behind those the slots of inline rounds, if there are few ranks. */
 struct span_shared {
 	int n; /* constant */
 
@@ -97,8 +98,9 @@ struct span_window {
 	int life; /* a descriptor that hangs up when the process ends */
 };
 
-/* How much shared memory a world of @n ranks takes. */
+/* How much shared memory a world of @n ranks takes; and its slots. */
 size_t span_bytes(int n);
+struct slot *span_slots(struct span_shared *shared);
 
 /*
  * What the floor above does for buffers that other processes cannot map

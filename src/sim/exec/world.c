@@ -28,7 +28,8 @@ static void world_clear(struct world *w)
 	free(w->members);
 	free(w->shares);
 	free(w->lists);
-	free(w->slots);
+	if (!w->span)
+		free(w->slots);
 	free(w->split_rounds);
 	free(w->seats);
 	free(w);
@@ -43,10 +44,10 @@ static void *get_lines(size_t bytes)
 	return p ? memset(p, 0, whole) : NULL;
 }
 
-struct world *world_create(int n)
+struct world *world_create(int n, int here, int cores, struct span_shared *span)
 {
 	static _Atomic uint64_t worlds; /* relaxed: a number */
-	const bool is_small = n <= SLOT_RANKS, is_crowded = n > cpu_count();
+	const bool is_small = n <= SLOT_RANKS, is_crowded = n > cores;
 	struct world *w =
 		get_lines(sizeof(*w) + (size_t)n * sizeof(w->places[0]));
 
@@ -57,7 +58,10 @@ struct world *world_create(int n)
 	w->members = get_lines((size_t)n * sizeof(*w->members));
 	if (is_crowded)
 		w->seats = get_lines((size_t)n * sizeof(*w->seats));
-	if (is_small)
+	w->span = span;
+	if (is_small && span)
+		w->slots = span_slots(span);
+	else if (is_small)
 		w->slots = get_lines(2 * (size_t)n * sizeof(*w->slots));
 	if (is_small && !is_crowded)
 		w->split_rounds =
@@ -68,7 +72,8 @@ struct world *world_create(int n)
 		world_clear(w);
 		return NULL;
 	}
-	w->n = w->here = n;
+	w->n = n;
+	w->here = here;
 	w->is_crowded = is_crowded;
 	w->round.world = w;
 	w->round.places = w->places;

@@ -174,8 +174,8 @@ struct world {
 	struct connections *connections;
 
 	/* Constant once set by the floor above: where ranks are in several
-	 * processes, what those share, and their memory (span.h).  NULL: all ranks
-	 * are here. */
+	 * processes, what those share, their memory, and how memory becomes such
+	 * (span.h).  NULL: all ranks are here. */
 	struct span_shared *span;
 	const struct span_window *windows;
 	const struct span_lender *lender;
@@ -231,8 +231,10 @@ struct world {
 
 #define NO_WORLD UINT64_MAX /* the number of one that has not met */
 
-/* A world for @n ranks, or NULL without memory; and free it. */
-struct world *world_create(int n);
+/* A world for @n ranks, @here of which are in this process, and all of which may use
+ * @cores, or NULL without memory; and free it.  @span: NULL if all ranks are here. */
+struct world *world_create(int n, int here, int cores,
+                           struct span_shared *span);
 void world_free(struct world *world);
 
 /*

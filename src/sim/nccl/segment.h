@@ -10,6 +10,8 @@
  * In it are areas, one for each communicator.
  */
 
+#include <sched.h>
+
 #include "sim/cuda/arena.h"
 #include "sim/exec/span.h"
 
@@ -21,6 +23,7 @@ struct segment_process {
 	uint64_t number; /* see process_number() */
 	uintptr_t start; /* of its memory */
 	size_t bytes;
+	cpu_set_t cpus; /* that it may run on */
 };
 
 /* What a process hands over: its memory, and what hangs up when it ends. */
@@ -54,6 +57,7 @@ struct segment {
 	int users; /* guarded by the lock of all segments */
 	struct segment_head *head;
 	int processes;
+	int cores; /* that some process may run on */
 	struct span_window windows[SEGMENT_PROCESSES];
 	struct peer *peers[SEGMENT_PROCESSES]; /* NULL: this process */
 };

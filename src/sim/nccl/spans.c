@@ -98,16 +98,17 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 {
 	struct span_shared *shared = segment_at(segment, area);
 	struct spanned *s = calloc(1, sizeof(*s));
-	struct world *w = s ? world_create(shared->n) : NULL;
+	const int here = count_here(segment, shared);
+	struct world *w =
+		s ? world_create(shared->n, here, segment->cores, shared)
+		  : NULL;
 
 	if (!w) {
 		free(s);
 		return NULL;
 	}
-	w->span = shared;
 	w->windows = segment->windows;
 	w->lender = &buffers_lender;
-	w->here = count_here(segment, shared);
 	segment_hold(segment);
 	*s = (struct spanned){ .next = spanned,
 		               .world = w,
@@ -115,7 +116,7 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 		               .segment = segment,
 		               .area = area,
 		               .shared = shared,
-		               .here = w->here,
+		               .here = here,
 		               .users = 1 };
 	spanned = s;
 	return s;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "sim/nccl/buffers.h"
 
 /* By color, then by key, then as they were. */
@@ -81,7 +82,8 @@ ncclResult_t worlds_make(struct join **places, int ranks)
 
 	for (i = 0; i < n; i = end) {
 		end = run_end(places, i, n);
-		places[i]->comm->member.world = world_create(end - i);
+		places[i]->comm->member.world =
+			world_create(end - i, end - i, cpu_count(), NULL);
 		if (!places[i]->comm->member.world)
 			break;
 	}
