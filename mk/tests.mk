@@ -91,6 +91,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
                 'python3 tests/foreign/debuginfod.py $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \
+                'tests/foreign/spread.sh $(lib)' \
                 'tests/foreign/pmix.sh $(out)/cohort $(lib) $(whole)' \
                 'tests/foreign/launch.sh $(out)/cohort $(lib) $(whole)' \
                 'tests/foreign/hosts.sh $(out)/cohort $(lib)' \

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One of the processes of a group, for spread.sh
+ *
+ *	spread DEVICES sums N		N sums
+ *	spread DEVICES stall N		the last process's first rank misses the last sum
+ *	spread DEVICES die N		process 1 is killed before its last sum
+ *
+ * Process 0 prints what has happened.
+ */
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/bootstrap.h>
+#include <cohort/cohort.h>
+
+#define MOST 64 /* devices of a process */
+#define SOON UINT64_C(60000000000)
+
+static struct run {
+	int process, processes;
+	int first; /* the first rank of the last process */
+	int sums;
+	int stalls, dies;
+} run;
+
+/* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
+ * simulated device's memory is the process's own. */
+static int sum(struct cohort_comm *comm, int32_t *memory)
+{
+	uint64_t ticket;
+	int rc;
+
+	*memory = cohort_comm_origin(comm);
+	rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
+	                       cohort_comm_stream(comm), &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_wait(comm, ticket, SOON);
+	return rc == COHORT_OK ? *memory : rc;
+}
+
+/* Until the others have given up. */
+static int stay_outside(struct cohort_comm *comm)
+{
+	struct cohort_cause cause;
+
+	do
+		cohort_comm_cause(comm, &cause);
+	while (cause.status == COHORT_OK);
+	return 0;
+}
+
+static int work(struct cohort_comm *comm, void *unused)
+{
+	const struct cohort_deadlines soon = {
+		.join_ns = UINT64_C(1000000000),
+		.exec_ns = UINT64_C(1000000000),
+	};
+	const int origin = cohort_comm_origin(comm);
+	const int lasts = cohort_comm_generation(comm) > 1;
+	const int size = cohort_comm_size(comm);
+	void *memory;
+	int rc, i;
+
+	(void)unused;
+	rc = cohort_alloc(comm, sizeof(int32_t), &memory);
+	if (rc == COHORT_OK && run.stalls)
+		rc = cohort_deadline_push(comm, &soon);
+	for (i = 0; rc >= 0 && i < run.sums; i++) {
+		if (run.stalls && i == run.sums - 1 && origin == run.first)
+			return stay_outside(comm);
+		if (run.dies && !lasts && i == run.sums - 1 && run.process == 1)
+			raise(SIGKILL);
+		rc = sum(comm, memory);
+		if (rc >= 0 && !lasts && rc != size * (size - 1) / 2)
+			return -1;
+	}
+	if (rc >= 0 && cohort_comm_rank(comm) == 0)
+		printf("%d ranks, generation %d: %d sums, the last is %d\n",
+		       size, cohort_comm_generation(comm), run.sums, rc);
+	return rc < 0 ? rc : 0;
+}
+
+/* A line of /proc/self/status, without its name. */
+static long status_of(const char *name)
+{
+	char line[128];
+	long value = -1;
+	FILE *file = fopen("/proc/self/status", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (strncmp(line, name, strlen(name)) == 0)
+			value = atol(line + strlen(name));
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static int worked(struct cohort_group *group)
+{
+	struct cohort_cause cause;
+	int rc;
+
+	while ((rc = cohort_group_run(group, work, NULL, &cause)) ==
+	       COHORT_PROCESS_EXITED) {
+		if (cohort_group_respawn(group, NULL, 0) != COHORT_OK)
+			return 1;
+	}
+	if (run.process == 0 && rc != COHORT_OK)
+		printf("%s\n", cause.text);
+	return rc != (run.stalls ? COHORT_STALLED : COHORT_OK);
+}
+
+int main(int argc, char **argv)
+{
+	const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_AUTO,
+	};
+	struct cohort_group_options options;
+	struct cohort_group *group;
+	int devices[MOST], i, n, failed;
+
+	if (argc < 4)
+		return 2;
+	n = atoi(argv[1]) < MOST ? atoi(argv[1]) : MOST;
+	run.process = atoi(getenv("COHORT_PROCESS"));
+	run.processes = atoi(getenv("COHORT_PROCESSES"));
+	run.first = (run.processes - 1) * n;
+	run.stalls = strcmp(argv[2], "stall") == 0;
+	run.dies = strcmp(argv[2], "die") == 0;
+	run.sums = atoi(argv[3]);
+	for (i = 0; i < n; i++)
+		devices[i] = run.process * n + i;
+	cohort_group_options_init(&options);
+	options.bootstrap = &bootstrap;
+	if (cohort_group_open(devices, n, &options, &group) != COHORT_OK) {
+		fprintf(stderr, "%s\n", cohort_last_error());
+		return 1;
+	}
+	failed = worked(group);
+	if (run.process == 0 && !failed)
+		fprintf(stderr,
+		        "process 0, with %d ranks: %ld threads, %ld KiB\n", n,
+		        status_of("Threads:"), status_of("VmRSS:"));
+	if (cohort_group_close(group) != COHORT_OK)
+		fprintf(stderr, "%s\n", cohort_last_error());
+	return failed;
+}

@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Groups whose ranks are spread over processes, on the simulator's own NCCL: 100 ranks in 10
+# processes, of which one misses a call; and groups that come and go while one of their
+# processes is killed, none of which leaves anything.
+#
+# usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
+#                        exit status 0 passed, 1 failed, 77 skipped
+
+set -eu
+
+lib=${1:?usage: spread.sh LIB}
+groups=${SPREAD_GROUPS:-100}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export COHORT_PLATFORM=host LD_LIBRARY_PATH=$lib
+
+fail() {
+	echo "spread.sh: $*"
+	cat "$scratch/out" "$scratch/err"
+	exit 1
+}
+
+# left - what groups could leave in this machine: shared memory, and sockets without a name
+# in the file system
+left() {
+	find /dev/shm -name 'cohort*' | sort
+	grep -o '@cohort.*' /proc/net/unix | sort || true
+}
+
+# spread PROCESSES DEVICES ARGUMENT... - the exit status of process 0; a killed one is told
+# by the others
+spread() {
+	local i processes=$1
+
+	shift
+	export COHORT_JOB=$$ COHORT_PROCESSES=$processes COHORT_HOST_DEVICES=$((processes * $1))
+	for ((i = 1; i < processes; i++)); do
+		COHORT_PROCESS=$i timeout 120 "$scratch/spread" "$@" >>"$scratch/others" 2>&1 &
+	done
+	COHORT_PROCESS=0 timeout 120 "$scratch/spread" "$@" >"$scratch/out" 2>"$scratch/err" ||
+		fail "$processes processes, $*: exit status $?"
+	wait
+}
+
+# says TEXT - process 0 has printed it
+says() {
+	grep -qF -- "$1" "$scratch/out" || fail "no \"$1\""
+}
+
+${CC:-cc} -O1 -Wall -Wextra -Werror -Iinclude tests/foreign/spread.c -o "$scratch/spread" \
+	-L"$lib" -lcohort
+before=$(left)
+
+spread 10 10 sums 1000
+says '100 ranks, generation 1: 1000 sums, the last is 4950'
+cat "$scratch/err"
+spread 10 10 stall 100
+says 'joined: 0-89, 91-99; it waits for: 90; rank 90 (pid '
+spread 4 2 die 100 2>/dev/null
+says '6 ranks, generation 2: 100 sums, the last is 23'
+
+for ((n = 0; n < groups; n++)); do
+	spread 2 1 die 3 2>/dev/null
+	says '1 ranks, generation 2: 3 sums, the last is 0'
+done
+[ "$(left)" = "$before" ] || fail "left: $(left)"
