@@ -75,12 +75,17 @@ def build_peer(name, out, what="peer"):
 
 
 def build_ours(cohort, out):
-    """The program for Cohort's processes."""
+    """The program for Cohort's processes, or None after a line that says why not."""
+    compiler = os.environ.get("CC", "cc").split()
+    if not shutil.which(compiler[0]):
+        print(f"proc: no {compiler[0]}: not measured")
+        OURS.remove("proc")
+        return None
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
     lib = os.path.join(os.path.dirname(os.path.abspath(cohort)), "lib")
     program = os.path.join(out, "peer.cohort")
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O3",
-                    "-Wall", "-Wextra", "-DPEER_COHORT",
+    subprocess.run([*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O3", "-Wall",
+                    "-Wextra", "-DPEER_COHORT",
                     "-I" + os.path.join(root, "include"),
                     os.path.join(root, "bench", "peer.c"), "-o", program,
                     "-L" + lib, "-Wl,-rpath," + lib, "-lcohort"], check=True)
@@ -126,6 +131,8 @@ def measure_ours(cohort, program, ranks, sizes):
     for case in json.loads(out):
         mode, _, raw = case["mode"].partition(" ")
         times[raw or "cohort", mode, case["bytes"]] = case["time_us"]
+    if program is None:
+        return times
     out = run([program, str(ranks), str(INNER_ROUNDS), *map(str, sizes)])
     if out is None:
         sys.exit(1)

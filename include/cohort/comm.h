@@ -67,7 +67,7 @@ COHORT_API int cohort_unique_id(struct cohort_unique_id *id);
  * COHORT_OK; COHORT_INVALID, with the argument and its value, also for a rank,
  * a device or a number of ranks that does not go with those of others in this
  * process (which go on waiting); COHORT_UNSUPPORTED for an id of another
- * process on the host platform, which joins ranks of one process;
+ * process on the host platform, unless COHORT_HOST_SHARED=1;
  * COHORT_INIT_TIMEOUT; otherwise as cohort_group_open().
  */
 COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,

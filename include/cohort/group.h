@@ -60,7 +60,7 @@ struct cohort_comm;
  * they ask for different things (options.launch, connect and many, platform,
  * NCCL's version); COHORT_PROCESS_EXITED if one of them ends meanwhile, as far as
  * that is seen; COHORT_SYSTEM if the bootstrap fails; COHORT_UNSUPPORTED for
- * several processes on the host platform, which joins ranks of one.
+ * several processes on the host platform with COHORT_HOST_SHARED=0.
  *
  * On error nothing is open and @group is untouched; if a call that timed out
  * opens something after all, that is taken back.

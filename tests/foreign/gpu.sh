@@ -30,8 +30,9 @@ expect() {
 	fi
 }
 
-# The simulator's own NCCL loses a device at once.
-expect 0 "$(($# + 1)) passed, 0 failed, 1 skipped" "$*"
+# The simulator's own NCCL loses a device at once, and two devices are too few for three
+# processes.
+expect 0 "$# passed, 0 failed, 2 skipped" "$*"
 grep -q '^ *gpu  *2 ' "$scratch/out" || {
 	echo "no line of two ranks of the walk:"
 	cat "$scratch/out"

@@ -191,7 +191,7 @@ static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 
 /* ---- memory that other processes can map ------------------------------ */
 
-/* Of addresses, and of a file of which only what is written takes memory. */
+/* Of addresses, and of a file of which only what is touched takes memory. */
 #define SHARED_BYTES (4 * RESERVED)
 #define SHARED_SMALL (RESERVED / 16)
 
@@ -330,6 +330,9 @@ void arena_put(void *memory, size_t bytes)
 {
 	struct ranges *r = part_of(&bytes);
 
+	/* In the child of a fork, which owns nothing of it. */
+	if (arena_is_shared() && shared_by != getpid())
+		return;
 	if (bytes > KEPT_BYTES)
 		forget(memory, bytes);
 	/* Without memory for the note, the addresses are lost. */

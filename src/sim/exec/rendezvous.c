@@ -166,6 +166,8 @@ static void call_others(const struct stream *s, struct launch *l,
 /* End a launch whose rank was aborted, unless its buffers may be in use. */
 static void cut(struct world *w, struct launch *l)
 {
+	if (w->span)
+		span_abort(l->member);
 	/* Its part of the round is gone with it. */
 	world_break(w);
 	if (l->joined && (w->span ? span_is_touched(w, l) : round_inside(w)))

@@ -13,25 +13,6 @@
 
 /* ---- what is shared --------------------------------------------------- */
 
-/* Where the lanes end. */
-static size_t lanes_end(int n)
-{
-	return sizeof(struct span_shared) +
-	       (size_t)n * sizeof(struct span_rank) +
-	       (size_t)n * (size_t)n * sizeof(struct span_lane);
-}
-
-size_t span_bytes(int n)
-{
-	return lanes_end(n) +
-	       (n <= SLOT_RANKS ? 2 * (size_t)n * sizeof(struct slot) : 0);
-}
-
-struct slot *span_slots(struct span_shared *shared)
-{
-	return (struct slot *)(void *)((char *)shared + lanes_end(shared->n));
-}
-
 static struct span_slot *slot_for(const struct world *w, int rank,
                                   uint64_t number)
 {
@@ -57,17 +38,7 @@ bool span_reaches(const struct member *m, const void *p, size_t bytes)
 
 void span_abort(const struct member *m)
 {
-	atomic_store(&m->world->span->ranks[m->rank].is_aborted, true);
-}
-
-void span_break(const struct world *w)
-{
-	atomic_store(&w->span->is_broken, true);
-}
-
-bool span_is_broken(const struct world *w)
-{
-	return atomic_load(&w->span->is_broken);
+	atomic_store(&m->world->span->ranks[m->rank].is_cut, 1);
 }
 
 /* ---- rounds ----------------------------------------------------------- */
@@ -416,7 +387,8 @@ static uint64_t taken(const struct span_lane *lane)
 }
 
 /* Transfers of one launch are numbered in the order called, and the launches of a
- * rank take turns: all that came before is taken. */
+ * rank take turns: all that came before is taken, unless it was cut short, and then no
+ * message is taken any more. */
 void span_post(struct launch *l)
 {
 	struct transfer *t, *before;
@@ -483,13 +455,14 @@ static bool send_goes_on(struct transfer *t)
 	return true;
 }
 
-/* True if either end of a message was aborted. */
+/* True if either end of a message was aborted.  A change by nothing: what was read of
+ * the sender's buffer is read before it. */
 static bool is_cut(const struct transfer *t)
 {
 	const struct member *m = t->launch->member;
 
 	return member_is_aborted(m) ||
-	       atomic_load(&m->world->span->ranks[t->peer].is_aborted);
+	       atomic_fetch_or(&m->world->span->ranks[t->peer].is_cut, 0);
 }
 
 /* Copy until all is there, an end was aborted, the driver's time is over, or

@@ -22,13 +22,13 @@
  *  A.  A rank writes to another's buffers only while its word inside says so.  It
  *      looks whether the world is broken after it has set the word and before each
  *      piece; a rank that is aborted breaks the world first, and then waits until no
- *      other is inside.
+ *      other is inside, for at most a second: the other's process may be stopped.
  *  B.  What was read from another's buffers counts only if the world was not broken
- *      afterwards or, for a message, that rank was not aborted: until then it has not
- *      let go of them.
+ *      afterwards or, for a message, that rank was not cut short: until then it has
+ *      not let go of them.
  */
 
-#include "sim/exec/world.h"
+#include "sim/exec/slot.h"
 
 /* Messages of one rank to another that may be posted before the first is taken. */
 #define SPAN_POSTS 8
@@ -54,9 +54,9 @@ struct span_rank {
 	/* Atomic, seq_cst; it may write to others' buffers. */
 	atomic_bool inside;
 
-	/* Atomic, seq_cst; written by any thread of its process, before the world
-	 * is broken: it was aborted, or revoked. */
-	atomic_bool is_aborted;
+	/* Atomic, seq_cst; a launch of its was cut short, and its buffers are
+	 * nobody's any more. */
+	atomic_int is_cut;
 
 	/* Atomic; as in struct member. */
 	atomic_bool is_struck;
@@ -98,9 +98,26 @@ struct span_window {
 	int life; /* a descriptor that hangs up when the process ends */
 };
 
-/* How much shared memory a world of @n ranks takes; and its slots. */
-size_t span_bytes(int n);
-struct slot *span_slots(struct span_shared *shared);
+/* How much shared memory a world of @n ranks takes; and where in it the lanes end. */
+static inline size_t span_lanes_end(int n)
+{
+	return sizeof(struct span_shared) +
+	       (size_t)n * sizeof(struct span_rank) +
+	       (size_t)n * (size_t)n * sizeof(struct span_lane);
+}
+
+static inline size_t span_bytes(int n)
+{
+	return span_lanes_end(n) +
+	       (n <= SLOT_RANKS ? 2 * (size_t)n * sizeof(struct slot) : 0);
+}
+
+/* The slots of a world of few ranks. */
+static inline struct slot *span_slots(struct span_shared *shared)
+{
+	return (struct slot *)(void *)((char *)shared +
+	                               span_lanes_end(shared->n));
+}
 
 /*
  * What the floor above does for buffers that other processes cannot map
@@ -110,7 +127,7 @@ struct slot *span_slots(struct span_shared *shared);
  * take_back - give up those of @lent that are not @call's; if it is @done, with the
  *             results in those of @call
  *
- * Both are called by the driver of the call's launch, with no lock held.
+ * Both are called by the driver of the call's launch, perhaps with the world's lock held.
  */
 struct span_lender {
 	bool (*lend)(const struct member *member, const struct call *call,
@@ -123,13 +140,20 @@ struct span_lender {
  * processes of its world. */
 bool span_reaches(const struct member *member, const void *p, size_t bytes);
 
-/* The rank of @member is aborted: others read and write none of its buffers from now
- * on, once span_is_touched() says so. */
+/* A launch of @member is cut short: others take no message from its buffers from now
+ * on. */
 void span_abort(const struct member *member);
 
 /* Break the world in all processes; and whether one has. */
-void span_break(const struct world *world);
-bool span_is_broken(const struct world *world);
+static inline void span_break(const struct world *w)
+{
+	atomic_store(&w->span->is_broken, true);
+}
+
+static inline bool span_is_broken(const struct world *w)
+{
+	return atomic_load(&w->span->is_broken);
+}
 
 /*
  * Called by the driver of a launch

@@ -79,6 +79,7 @@ struct world *world_create(int n, int here, int cores, struct span_shared *span)
 	w->round.places = w->places;
 	w->round.lists = w->lists;
 	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
+	w->order = w->number;
 	lock_init(&w->lock);
 	stream_crowd(w->is_crowded);
 	atomic_fetch_add_explicit(&worlds_live, 1, memory_order_relaxed);

@@ -161,7 +161,8 @@ struct world {
 	int n;
 	int here;        /* members, in this process */
 	bool is_crowded; /* more ranks than cores */
-	uint64_t number; /* in the order of creation, which all groups follow */
+	uint64_t number; /* in the order of creation */
+	uint64_t order;  /* which all groups follow, in all its processes */
 
 	/* In strict mode: what the floor above checks when a launch arrives.
 	 * NULL: nothing. */

@@ -62,10 +62,9 @@ static void insert(struct launch *l)
 	struct batch *b = &group.batch;
 	struct launch **at = &b->first;
 
-	if (b->last &&
-	    b->last->member->world->number <= l->member->world->number)
+	if (b->last && b->last->member->world->order <= l->member->world->order)
 		at = &b->last->next;
-	while (*at && (*at)->member->world->number <= l->member->world->number)
+	while (*at && (*at)->member->world->order <= l->member->world->order)
 		at = &(*at)->next;
 	l->next = *at;
 	*at = l;

@@ -110,8 +110,8 @@ static bool copy_numbers(struct join *j, const uint64_t *numbers, size_t n)
 }
 
 static struct join *join_create(const struct request *r,
-                                const uint64_t *numbers, uint64_t process,
-                                const ncclConfig_t *config)
+                                const uint64_t *numbers, size_t n,
+                                uint64_t process, const ncclConfig_t *config)
 {
 	struct join *j = calloc(1, sizeof(*j));
 
@@ -122,7 +122,7 @@ static struct join *join_create(const struct request *r,
 	j->n = r->n;
 	j->rank = r->rank;
 	j->comm = comm_create(r->device, config);
-	if (!j->comm || !copy_numbers(j, numbers, r->id_count)) {
+	if (!j->comm || !copy_numbers(j, numbers, n)) {
 		join_free(j);
 		return NULL;
 	}
@@ -140,13 +140,14 @@ static ncclResult_t parse(const struct request *r, ncclConfig_t *out)
 	return error ? group_fail(ncclInvalidArgument, error) : ncclSuccess;
 }
 
-/* Inside a group; @numbers are those of the ids, of the process @process. */
+/* Inside a group; the @n numbers are those of the ids, the first of the process
+ * @process. */
 static ncclResult_t add(const struct request *r, const uint64_t *numbers,
-                        uint64_t process, const ncclConfig_t *config)
+                        size_t n, uint64_t process, const ncclConfig_t *config)
 {
 	ncclResult_t result;
 	struct ncclComm *comm;
-	struct join *j = join_create(r, numbers, process, config);
+	struct join *j = join_create(r, numbers, n, process, config);
 
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
@@ -194,24 +195,27 @@ static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 static ncclResult_t check_and_add(const struct request *r,
                                   const ncclUniqueId *ids)
 {
-	uint64_t numbers[HOST_MAX_RANKS], process = 0, of;
+	uint64_t numbers[2 * HOST_MAX_RANKS], process = 0, of;
 	ncclConfig_t config;
 	ncclResult_t result = check(r, &config);
-	size_t i;
+	size_t i, n = 0;
 
 	for (i = 0; result == ncclSuccess && i < r->id_count; i++) {
-		numbers[i] = id_number(&ids[i], &of);
+		numbers[n] = id_number(&ids[i], &of);
 		if (!i)
 			process = of;
-		if (!numbers[i])
+		if (!numbers[n])
 			return group_fail(
 				ncclInvalidUsage,
 				"ncclCommInitRank: the id is not of this "
 				"process, and the host platform joins ranks "
 				"of one process only, unless "
 				"COHORT_HOST_SHARED=1");
+		n++;
+		if (i && arena_is_shared())
+			numbers[n++] = of;
 	}
-	return result == ncclSuccess ? add(r, numbers, process, &config)
+	return result == ncclSuccess ? add(r, numbers, n, process, &config)
 	                             : result;
 }
 
@@ -354,7 +358,7 @@ static void add_all(ncclComm_t *comms, int n, const int *devices,
 		r.device = devices ? devices[r.rank] : r.rank;
 		*r.comm = NULL;
 		if (parse(&r, &config) == ncclSuccess)
-			add(&r, &number, process, &config);
+			add(&r, &number, 1, process, &config);
 	}
 }
 
@@ -362,6 +366,7 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
                                   const int *devlist)
 {
 	const bool shared = arena_is_shared();
+	struct root_id id = { .process = shared ? process_number() : 0 };
 	ncclResult_t result;
 	uint64_t number;
 
@@ -374,11 +379,15 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	result = check_devices(ndev, devlist);
 	if (result != ncclSuccess || !ndev)
 		return result;
-	number = shared ? open_root() : meeting_number();
+	id.number = number = shared ? open_root() : meeting_number();
 	if (!number)
 		return comm_error(ncclSystemError,
 		                  "ncclCommInitAll: out of memory");
 	group_start();
-	add_all(comms, ndev, devlist, number, shared ? process_number() : 0);
-	return group_end();
+	add_all(comms, ndev, devlist, number, id.process);
+	result = group_end();
+	/* Perhaps nobody has come. */
+	if (result != ncclSuccess && result != ncclInProgress && shared)
+		root_dismiss(&id);
+	return result;
 }

@@ -26,7 +26,9 @@ struct join {
 	uint64_t process;  /* that has made the id; 0: it joins by none */
 	uint64_t number;   /* of the id or the call, or of the parent's world */
 	size_t list_count; /* how many follow: */
-	uint64_t *list;    /* the further ids, or the ranks that are left out */
+	uint64_t *list;    /* the further ids (with the process of each, where
+	                      ranks may be in several), or the ranks that are left
+	                      out */
 	int n;             /* ranks that there could be, */
 	int rank;          /* and which of them this is */
 	int color;         /* what is of one color is one communicator */

@@ -5,7 +5,6 @@
  * together
  */
 
-#include "sim/exec/span.h"
 #include "sim/nccl/comm.h"
 #include "sim/nccl/meeting.h"
 
@@ -49,8 +48,6 @@ static void raise_all(struct ncclComm *comm, bool pulse)
 		atomic_store(&kin->member.aborted, true);
 		kin->aborted_for_good = kin->aborted_for_good || !pulse;
 		w = meeting_cut(kin);
-		if (w && w->span)
-			span_abort(&kin->member);
 		if (w && (!pulse || comm_has_work(kin)))
 			world_abort(w);
 		kin = kin->next_kin;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/process.h"
@@ -51,7 +52,8 @@ static const struct {
 	[ANSWER_PROCESSES] = { ncclInvalidUsage,
 	                       "ncclCommInitRank: the ranks are in more than "
 	                       "120 processes" },
-	[ANSWER_MEMORY] = { ncclSystemError, "out of memory" },
+	[ANSWER_MEMORY] = { ncclSystemError,
+	                    "out of memory or of descriptors" },
 };
 
 struct reply {
@@ -68,12 +70,17 @@ union control {
 	char room[CMSG_SPACE(FDS_MOST * sizeof(int))];
 };
 
+/* Milliseconds. */
+#define MOST_TRIES 10000
+
 static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
                      int n)
 {
 	struct iovec part = { (void *)(uintptr_t)data, bytes };
 	union control c = { .room = { 0 } };
 	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+	const struct timespec soon = { .tv_nsec = 1000000 };
+	int i;
 
 	if (n) {
 		m.msg_control = &c;
@@ -83,13 +90,23 @@ static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
 		c.head.cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
 		memcpy(CMSG_DATA(&c.head), fds, (size_t)n * sizeof(int));
 	}
-	return sendmsg(to, &m, MSG_NOSIGNAL) == (ssize_t)bytes;
+	/* The system lets a user have so many descriptors under way: until others
+	 * have received theirs. */
+	for (i = 0; i < MOST_TRIES; i++) {
+		if (sendmsg(to, &m, MSG_NOSIGNAL) == (ssize_t)bytes)
+			return true;
+		if (errno != ETOOMANYREFS && errno != ENOBUFS && errno != EINTR)
+			return false;
+		nanosleep(&soon, NULL);
+	}
+	return false;
 }
 
 static void close_all(const int *fds, int n)
 {
 	while (n--)
-		close(fds[n]);
+		if (fds[n] >= 0)
+			close(fds[n]);
 }
 
 /* Stores the descriptors, at most @most, and how many there are.  False, and there
@@ -102,11 +119,12 @@ static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
 	struct msghdr m = { .msg_iov = &part,
 		            .msg_iovlen = 1,
 		            .msg_control = &c,
-		            .msg_controllen = sizeof(c) };
+		            .msg_controllen =
+		                    CMSG_LEN(FDS_MOST * sizeof(int)) };
 	const ssize_t got = recvmsg(from, &m, MSG_CMSG_CLOEXEC | flags);
 	int all[FDS_MOST], n = 0;
 
-	if (got > 0 && m.msg_controllen >= CMSG_LEN(0) &&
+	if (got >= 0 && m.msg_controllen >= CMSG_LEN(0) &&
 	    c.head.cmsg_type == SCM_RIGHTS) {
 		n = (int)((c.head.cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(all, CMSG_DATA(&c.head), (size_t)n * sizeof(int));
@@ -114,6 +132,7 @@ static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
 	*n_out = 0;
 	if (got != (ssize_t)bytes || n > most || (m.msg_flags & MSG_CTRUNC)) {
 		close_all(all, n);
+		errno = got > 0 ? EMFILE : ECONNRESET;
 		return false;
 	}
 	memcpy(fds, all, (size_t)n * sizeof(int));
@@ -150,7 +169,7 @@ static bool is_own_user(int fd)
 struct guest {
 	int fd; /* -1: nobody */
 	struct root_hello hello;
-	int fds[SEGMENT_FDS];
+	int fds[SEGMENT_FDS]; /* -1 where one of its process came before */
 };
 
 struct root {
@@ -202,6 +221,28 @@ static bool make_room(struct root *r, int n)
 	return true;
 }
 
+/* One of the guests of a process, which has its descriptors; or NULL. */
+static const struct guest *first_of(const struct root *r, uint64_t process)
+{
+	const struct guest *g;
+
+	for (g = r->guests; g < r->guests + r->n; g++)
+		if (g->fd >= 0 && g->fds[0] >= 0 &&
+		    g->hello.process.number == process)
+			return g;
+	return NULL;
+}
+
+static void sit_down(struct root *r, struct guest *g)
+{
+	if (first_of(r, g->hello.process.number)) {
+		close_all(g->fds, SEGMENT_FDS);
+		memset(g->fds, -1, sizeof(g->fds));
+	}
+	r->guests[g->hello.rank] = *g;
+	r->come++;
+}
+
 /* A rank has connected: hear it out. */
 static void receive(struct root *r, int fd)
 {
@@ -224,8 +265,7 @@ static void receive(struct root *r, int fd)
 	if (code == ANSWER_MET && !make_room(r, g.hello.n))
 		code = ANSWER_MEMORY;
 	if (code == ANSWER_MET) {
-		r->guests[g.hello.rank] = g;
-		r->come++;
+		sit_down(r, &g);
 		return;
 	}
 	answer(fd, code);
@@ -245,10 +285,11 @@ static void answer_all(struct root *r, enum answer_code code)
 {
 	struct guest *g;
 
-	for (g = r->guests; g < r->guests + r->n; g++) {
-		answer(g->fd, code);
-		dismiss(r, g);
-	}
+	for (g = r->guests; g < r->guests + r->n; g++)
+		if (g->fd >= 0) {
+			answer(g->fd, code);
+			dismiss(r, g);
+		}
 	r->complete = true;
 }
 
@@ -272,17 +313,20 @@ struct processes {
 };
 
 /* The index of a guest's process; -1: there are too many. */
-static int index_of(struct processes *p, const struct guest *g)
+static int index_of(const struct root *r, struct processes *p,
+                    const struct guest *g)
 {
+	const uint64_t process = g->hello.process.number;
 	int i;
 
 	for (i = 0; i < p->n; i++)
-		if (p->of[i].number == g->hello.process.number)
+		if (p->of[i].number == process)
 			return i;
 	if (i == SEGMENT_PROCESSES)
 		return -1;
 	p->of[i] = g->hello.process;
-	memcpy(&p->fds[1 + SEGMENT_FDS * i], g->fds, sizeof(g->fds));
+	memcpy(&p->fds[1 + SEGMENT_FDS * i], first_of(r, process)->fds,
+	       sizeof(g->fds));
 	p->n++;
 	return i;
 }
@@ -296,7 +340,7 @@ static uint64_t make_area(const struct root *r, struct processes *p,
 	int i;
 
 	for (i = 0; w && i < r->n; i++) {
-		w->ranks[i].process = index_of(p, &r->guests[i]);
+		w->ranks[i].process = index_of(r, p, &r->guests[i]);
 		w->ranks[i].device = r->guests[i].hello.device;
 	}
 	return area;
@@ -338,7 +382,7 @@ static void complete(struct root *r)
 	if (has_device_twice(r))
 		code = ANSWER_DEVICE;
 	for (i = 0; i < r->n && code == ANSWER_MET; i++)
-		if (index_of(p, &r->guests[i]) < 0)
+		if (index_of(r, p, &r->guests[i]) < 0)
 			code = ANSWER_PROCESSES;
 	if (code == ANSWER_MET)
 		code = hand_over(r, p);
@@ -347,27 +391,41 @@ static void complete(struct root *r)
 	free(p);
 }
 
-/* Wait for something, and do it. */
+/* Hear those out that have connected. */
+static void receive_all(struct root *r)
+{
+	struct pollfd come = { .fd = r->fd, .events = POLLIN };
+	int fd;
+
+	while (!r->complete && poll(&come, 1, 0) > 0) {
+		fd = accept4(r->fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0)
+			receive(r, fd);
+		else if (errno == EMFILE || errno == ENFILE)
+			answer_all(r, ANSWER_MEMORY);
+	}
+}
+
+/* Wait for something, and do it.  A rank that hangs up leaves; who had connected before
+ * that is heard first. */
 static void serve(struct root *r, struct pollfd *fds)
 {
-	int i, fd, n = 1 + r->n;
+	const int n = r->n;
+	int i;
 
 	fds[0] = (struct pollfd){ .fd = r->fd, .events = POLLIN };
-	for (i = 0; i < r->n; i++)
+	for (i = 0; i < n; i++)
 		fds[1 + i] = (struct pollfd){ .fd = r->guests[i].fd,
 			                      .events = POLLRDHUP };
-	if (poll(fds, (nfds_t)n, -1) <= 0)
+	if (poll(fds, (nfds_t)(1 + n), -1) <= 0)
 		return;
-	/* A rank that hangs up leaves, if all the others were there or not. */
-	for (i = 0; i < n - 1; i++)
-		if (fds[1 + i].revents) {
+	receive_all(r);
+	for (i = 0; i < n; i++)
+		if (fds[1 + i].revents && r->guests[i].fd >= 0) {
 			answer(r->guests[i].fd, ANSWER_LEFT);
 			dismiss(r, &r->guests[i]);
 			r->spoiled = true;
 		}
-	fd = fds[0].revents ? accept4(r->fd, NULL, NULL, SOCK_CLOEXEC) : -1;
-	if (fd >= 0)
-		receive(r, fd);
 	if (r->n && r->come == r->n && !r->spoiled)
 		complete(r);
 }
@@ -446,7 +504,7 @@ static int reach(const struct root_id *id)
 	struct sockaddr_un name;
 
 	if (fd < 0)
-		return -1;
+		return -1; /* with errno */
 	if (connect(fd, (struct sockaddr *)&name, set_name(&name, id)) == 0 &&
 	    is_own_user(fd))
 		return fd;
@@ -476,8 +534,9 @@ int root_come(const struct root_id *id, int n, int rank, int device,
 	set_code(a, ANSWER_MEMORY);
 	if (!segment_introduce(&h.process, fds))
 		return -1;
-	set_gone(a);
 	fd = reach(id);
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+		set_gone(a);
 	if (fd >= 0 && !send_fds(fd, &h, sizeof(h), fds, SEGMENT_FDS)) {
 		close(fd);
 		fd = -1;
@@ -488,7 +547,7 @@ int root_come(const struct root_id *id, int n, int rank, int device,
 static void take(struct root_answer *a, const struct reply *r, const int *fds,
                  int n)
 {
-	set_code(a, r->code);
+	set_code(a, r->code <= ANSWER_MEMORY ? r->code : ANSWER_MEMORY);
 	if (r->code != ANSWER_MET)
 		return;
 	a->area = r->area;
@@ -510,6 +569,8 @@ bool root_ask(int fd, struct root_answer *a)
 	                MSG_DONTWAIT)) {
 		take(a, &reply, fds, n);
 		close_all(fds, n);
+	} else if (errno == EMFILE) {
+		set_code(a, ANSWER_MEMORY);
 	} else {
 		set_gone(a);
 	}

@@ -12,8 +12,10 @@
 #include "base/process.h"
 #include "sim/cuda/memory.h"
 
-/* Of addresses; only what is written takes memory. */
+/* Of addresses; only what is touched takes memory. */
 #define SEGMENT_BYTES ((size_t)1 << 30)
+
+#define SEGMENT_CLASSES 31
 
 /* What is before each area. */
 struct area {
@@ -31,9 +33,9 @@ struct segment_head {
 	/* Atomic; how much was given out, ever. */
 	_Atomic uint64_t top;
 
-	/* Atomic; the area that was given back last, in units of CACHE_LINE, below
-	 * a number that is another one each time. */
-	_Atomic uint64_t free;
+	/* Atomic; for areas of each power of two: the one that was given back last,
+	 * in units of CACHE_LINE, below a number that is another one each time. */
+	_Atomic uint64_t free[SEGMENT_CLASSES];
 };
 
 /* Another process. */
@@ -327,18 +329,24 @@ static uint64_t free_offset(uint64_t word)
 	return (word & UINT32_MAX) * CACHE_LINE;
 }
 
-/* The area that was given back last, if it has room; or 0. */
+/* The areas of @bytes, which is a power of two, that are free. */
+static _Atomic uint64_t *free_of(const struct segment *s, size_t bytes)
+{
+	return &s->head->free[__builtin_ctzll(bytes)];
+}
+
+/* One of them, or 0. */
 static uint64_t take_free(const struct segment *s, size_t bytes)
 {
-	uint64_t word = atomic_load(&s->head->free), offset;
+	_Atomic uint64_t *free = free_of(s, bytes);
+	uint64_t word = atomic_load(free), offset;
 
 	do {
 		offset = free_offset(word);
-		if (!offset || area_at(s, offset)->bytes < bytes)
+		if (!offset)
 			return 0;
 	} while (!atomic_compare_exchange_weak(
-		&s->head->free, &word,
-		free_word(area_at(s, offset)->next, word)));
+		free, &word, free_word(area_at(s, offset)->next, word)));
 	memset(area_at(s, offset)->memory, 0, bytes);
 	return offset;
 }
@@ -359,9 +367,15 @@ static uint64_t take_new(const struct segment *s, size_t bytes)
 
 uint64_t segment_area(const struct segment *s, int n)
 {
-	const size_t bytes = span_bytes(n) + (size_t)n * sizeof(struct card);
-	uint64_t offset = take_free(s, bytes);
+	const size_t least = span_bytes(n) + (size_t)n * sizeof(struct card);
+	size_t bytes = CACHE_LINE;
+	uint64_t offset;
 
+	while (bytes < least)
+		bytes *= 2;
+	if (bytes > SEGMENT_BYTES / 2)
+		return 0;
+	offset = take_free(s, bytes);
 	if (!offset)
 		offset = take_new(s, bytes);
 	if (offset)
@@ -371,11 +385,12 @@ uint64_t segment_area(const struct segment *s, int n)
 
 void segment_free_area(const struct segment *s, uint64_t offset)
 {
-	uint64_t word = atomic_load(&s->head->free);
+	_Atomic uint64_t *free = free_of(s, area_at(s, offset)->bytes);
+	uint64_t word = atomic_load(free);
 
 	do
 		area_at(s, offset)->next = free_offset(word);
-	while (!atomic_compare_exchange_weak(&s->head->free, &word,
+	while (!atomic_compare_exchange_weak(free, &word,
 	                                     free_word(offset, word)));
 }
 

@@ -31,7 +31,7 @@ enum { SEGMENT_MEMORY, SEGMENT_LIFE, SEGMENT_FDS };
 
 /*
  * What a rank tells those that it makes a communicator or a window with, next to its
- * struct span_shared (meet.c has the protocol)
+ * struct span_shared (spans.c has the protocol)
  *
  * Written by the rank, but for votes.
  */

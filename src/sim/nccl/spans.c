@@ -9,10 +9,12 @@
  *	CAME -> AGREED -> DONE -> AWAY
  *
  * A rank that has seen the cards of all that are to come agrees, by a vote that is
- * counted on the card of the first of them.  If all have agreed, all go on, whatever
- * happens to them then; a rank that leaves before that spoils the vote.  The first
- * rank of each child makes its area before it agrees.  A rank does not change its card
- * before all have read it, which they say by DONE.
+ * counted on the card of the first of them, with a hash of what all the cards say.  If
+ * all have agreed, all go on, whatever happens to them then; a rank that leaves before
+ * that spoils the vote, and if it comes again the others read its card again.  The
+ * first rank of each child makes its area before it agrees.  A rank does not change its
+ * card before all have read it, which they say by DONE; it waits a second for that, and
+ * no longer once something of it was aborted.
  */
 
 #include "sim/nccl/spans.h"
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/meeting.h"
@@ -107,6 +110,8 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 		free(s);
 		return NULL;
 	}
+	/* Processes may make their worlds in different orders. */
+	w->order = UINT64_C(1) << 63 | segment->id << 24 | area / CACHE_LINE;
 	w->windows = segment->windows;
 	w->lender = &buffers_lender;
 	segment_hold(segment);
@@ -174,7 +179,10 @@ struct visit {
 	uint64_t count;  /* how often this one has come, with this */
 	struct said *of; /* by rank */
 	int present;     /* how many are to come */
+	uint64_t view;   /* a hash of what they have said */
+	uint64_t made;   /* the view that its card's area was made for */
 	uint64_t child;  /* the area of its child, or 0 */
+	uint64_t cut_ns; /* until when it waits for others all the same; or 0 */
 };
 
 static void end(struct visit *v, ncclResult_t result, const char *why)
@@ -183,6 +191,9 @@ static void end(struct visit *v, ncclResult_t result, const char *why)
 	v->result = result;
 	v->why = why;
 }
+
+/* How long a rank waits for others that may have ended. */
+#define MOST_NS UINT64_C(1000000000)
 
 static const char cut[] = "aborted while waiting for other ranks";
 
@@ -199,14 +210,15 @@ static void begin_by_id(struct visit *v)
 		end(v, a.result, a.why);
 }
 
-/* The roots of the further ids of one of the ranks; they are not needed. */
+/* The roots of the further ids, which are not needed. */
 static void dismiss(const struct join *j)
 {
-	struct root_id id = { .process = j->process };
+	struct root_id id;
 	size_t i;
 
-	for (i = 0; !j->rank && i < j->list_count; i++) {
+	for (i = 0; !j->rank && i + 1 < j->list_count; i += 2) {
 		id.number = j->list[i];
+		id.process = j->list[i + 1];
 		root_dismiss(&id);
 	}
 }
@@ -257,10 +269,10 @@ static void set_stage(const struct visit *v, int stage)
 	                      memory_order_release);
 }
 
-/* What counts votes: how often the rank has come that has it, above whether a rank
- * has left and how many have agreed. */
+/* What counts votes: bits of the view, above whether a rank has left and how many have
+ * agreed. */
 #define SPOILED (UINT64_C(1) << 15)
-#define NO_VOTES(count) ((count) << 16)
+#define VIEW_BITS (~(SPOILED * 2 - 1))
 
 static struct card *cards_of(const struct visit *v)
 {
@@ -308,38 +320,57 @@ static void begin_in_comm(struct visit *v)
 	v->mine->key = j->key;
 	v->mine->is_in = j->comm;
 	v->mine->child = 0;
-	if (v->first == j->rank)
-		atomic_store(votes_of(v), NO_VOTES(v->count));
 	set_stage(v, CAME);
 }
 
-/* Read the card of a rank that has come for this meeting. */
+/* True if a rank in that state has a card that others may read. */
+static bool has_card(uint64_t state)
+{
+	return state % STAGES == CAME || state % STAGES == AGREED;
+}
+
+/* Read the card of a rank, if it has come for this meeting. */
 static void read_card(struct visit *v, int r)
 {
-	const struct card *c = &cards_of(v)[r];
+	struct card *c = &cards_of(v)[r];
 	const uint64_t state = state_of(c);
 	struct said *m = &v->of[r];
+	uint64_t again;
 
-	if ((state % STAGES != CAME && state % STAGES != AGREED) ||
-	    c->what != v->mine->what)
+	m->has_come = false;
+	if (!has_card(state) || c->what != v->mine->what)
 		return;
 	m->color = c->color;
 	m->key = c->key;
 	m->is_in = c->is_in;
 	m->count = state / STAGES;
-	m->has_come = true;
+	/* It may have left meanwhile.  A change by nothing: what was read is read
+	 * before it. */
+	again = atomic_fetch_add(&c->state, 0);
+	m->has_come = has_card(again) && again / STAGES == m->count;
 }
 
-static bool all_have_come(struct visit *v)
+/* Read all cards.  True if all have come. */
+static bool read_all(struct visit *v)
 {
+	const struct said *m;
+	uint64_t view = 0;
 	bool all = true;
 	int r;
 
 	for (r = 0; r < v->join->n; r++) {
-		if (v->of[r].is_awaited && !v->of[r].has_come)
-			read_card(v, r);
-		all &= v->of[r].has_come || !v->of[r].is_awaited;
+		m = &v->of[r];
+		if (!m->is_awaited)
+			continue;
+		read_card(v, r);
+		all &= m->has_come;
+		view = hash_step(view, m->count);
+		view = hash_step(view, m->is_in);
+		view = hash_step(view, (uint64_t)m->color);
+		view = hash_step(view, (uint64_t)m->key);
 	}
+	if (all)
+		v->view = view & VIEW_BITS;
 	return all;
 }
 
@@ -371,17 +402,29 @@ static int count_child(const struct visit *v)
 	return n;
 }
 
-/* As the first rank of a child, make its area.  False without memory. */
-static bool make_child(const struct visit *v)
+static void free_child(const struct visit *v)
+{
+	if (v->mine->child)
+		segment_free_area(v->parent->segment, v->mine->child);
+	v->mine->child = 0;
+}
+
+/* As the first rank of a child, make its area, unless there is one for this view.
+ * False without memory. */
+static bool make_child(struct visit *v)
 {
 	const struct span_rank *old = v->parent->shared->ranks;
 	struct segment *s = v->parent->segment;
 	struct span_rank *ranks;
 	int r;
 
+	if (v->mine->child && v->made == v->view)
+		return true;
+	free_child(v);
 	if (!v->mine->is_in || place_of(v, v->join->rank) != 0)
 		return true;
 	v->mine->child = segment_area(s, count_child(v));
+	v->made = v->view;
 	if (!v->mine->child)
 		return false;
 	ranks = segment_at(s, v->mine->child)->ranks;
@@ -393,24 +436,18 @@ static bool make_child(const struct visit *v)
 	return true;
 }
 
-/* The votes before any was given in this meeting, and once all were. */
-static uint64_t no_votes(const struct visit *v)
-{
-	return NO_VOTES(v->of[v->first].count);
-}
-
-static uint64_t all_votes(const struct visit *v)
-{
-	return no_votes(v) + (uint64_t)v->present;
-}
-
-/* Agree to go on; false if a rank has left.  Release: the card. */
+/* Agree to go on; false if not all have the same view.  Release: the card. */
 static bool vote(const struct visit *v)
 {
 	uint64_t before = atomic_load(votes_of(v));
 
+	/* Only this rank begins to count, for another view. */
+	if (v->first == v->join->rank && (before & VIEW_BITS) != v->view) {
+		atomic_store(votes_of(v), v->view);
+		before = v->view;
+	}
 	do
-		if (before < no_votes(v) || before >= all_votes(v))
+		if ((before & VIEW_BITS) != v->view || (before & SPOILED))
 			return false;
 	while (!atomic_compare_exchange_weak(votes_of(v), &before, before + 1));
 	return true;
@@ -419,7 +456,7 @@ static bool vote(const struct visit *v)
 /* True if all have agreed.  Acquire: their cards. */
 static bool is_agreed(const struct visit *v)
 {
-	return atomic_load(votes_of(v)) == all_votes(v);
+	return atomic_load(votes_of(v)) == v->view + (uint64_t)v->present;
 }
 
 /* Leave before all have agreed; false if they have. */
@@ -428,19 +465,32 @@ static bool spoil(const struct visit *v)
 	uint64_t before = atomic_load(votes_of(v));
 
 	do
-		if (before == all_votes(v))
+		if (before == v->view + (uint64_t)v->present)
 			return false;
-	while (before >= no_votes(v) && before < all_votes(v) &&
+	while ((before & VIEW_BITS) == v->view &&
 	       !atomic_compare_exchange_weak(votes_of(v), &before,
 	                                     before | SPOILED));
 	return true;
 }
 
+/* This rank has agreed, and not all will: another count has begun, or a rank has
+ * come again. */
+static bool is_in_vain(const struct visit *v)
+{
+	int r;
+
+	if ((atomic_load(votes_of(v)) & VIEW_BITS) != v->view)
+		return true;
+	for (r = 0; r < v->join->n; r++)
+		if (v->of[r].is_awaited &&
+		    state_of(&cards_of(v)[r]) / STAGES != v->of[r].count)
+			return true;
+	return false;
+}
+
 static void leave(struct visit *v, ncclResult_t result, const char *why)
 {
-	if (v->mine->child)
-		segment_free_area(v->parent->segment, v->mine->child);
-	v->mine->child = 0;
+	free_child(v);
 	set_stage(v, LEFT);
 	end(v, result, why);
 }
@@ -454,7 +504,7 @@ static bool all_are_done(const struct visit *v)
 	for (r = 0; r < v->join->n; r++) {
 		state = v->of[r].is_awaited ? state_of(&cards_of(v)[r]) : 0;
 		if (v->of[r].is_awaited && state / STAGES == v->of[r].count &&
-		    (state % STAGES == CAME || state % STAGES == AGREED))
+		    has_card(state))
 			return false;
 	}
 	return true;
@@ -475,6 +525,8 @@ static void finish(struct visit *v)
 {
 	set_stage(v, AWAY);
 	end(v, ncclSuccess, NULL);
+	if (v->mine->is_in && !v->child)
+		end(v, ncclInternalError, cut);
 	if (v->child && !enter(v->join, v->parent->segment, v->child,
 	                       place_of(v, v->join->rank)))
 		end(v, ncclSystemError, "out of memory");
@@ -486,7 +538,7 @@ static void step_in_comm(struct visit *v, bool is_cut)
 	case CAME:
 		if (is_cut) {
 			leave(v, ncclInternalError, cut);
-		} else if (all_have_come(v)) {
+		} else if (read_all(v)) {
 			if (!make_child(v))
 				leave(v, ncclSystemError, "out of memory");
 			else if (vote(v))
@@ -498,9 +550,13 @@ static void step_in_comm(struct visit *v, bool is_cut)
 			take_child(v);
 		else if (is_cut && spoil(v))
 			leave(v, ncclInternalError, cut);
+		else if (!is_cut && is_in_vain(v) && !is_agreed(v))
+			set_stage(v, CAME);
 		break;
 	case DONE:
-		if (is_cut || all_are_done(v))
+		if (is_cut && !v->cut_ns)
+			v->cut_ns = clock_deadline(MOST_NS);
+		if (all_are_done(v) || (v->cut_ns && clock_now() >= v->cut_ns))
 			finish(v);
 		break;
 	default:
