@@ -48,14 +48,16 @@ on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
 # The api suite in two programs: what mostly waits for deadlines goes beside the rest.
 waits        := adaptive|stopped|stuck|stuck_device|connect|stack|watch|dump
-api_in        = '$1$(api) --jobs=1 --verbose --filter !($(waits)$2)/*' \
-                '$1$(api) --jobs=1 --verbose --filter @($(waits))/*'
+api_most      = '$1$(api) --jobs=1 --verbose --filter !($(waits)$2)/*'
+api_waits     = '$1$(api) --jobs=1 --verbose --filter @($(waits))/*'
+api_in        = $(api_most) $(api_waits)
 run.unit     := '$(unit) --jobs=1 --verbose'
-# As if the ranks were in several processes.  A sanitizer's memory cannot be shared.
+# As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  What
+# waits for deadlines goes on to make device, as make test is long.
 on_shared    := $(if $(filter asan tsan,$(VARIANT)),,env COHORT_HOST_SHARED=1 )
 run.api      := $(call api_in,$(strict)) \
                 $(call api_in,$(on_device) $(strict)$(on_gpu) ) \
-                $(if $(on_shared),$(call api_in,$(on_shared)$(strict)))
+                $(if $(on_shared),$(call api_most,$(on_shared)$(strict)))
 run.platform := '$(platform) --jobs=1 --verbose' \
                 '$(on_gpu) $(platform) --jobs=1 --verbose' \
                 $(if $(on_shared),'$(on_shared)$(platform) --jobs=1 --verbose')
@@ -167,6 +169,7 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	$(Q)CC='$(CC)' scripts/deps.sh --check || \
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
 	    $(call api_in,$(on_device) $(strict),$(same_sums)) \
+	    $(call api_waits,$(on_shared)$(strict)) \
 	    $(call api_in,$(strict)$(on_gpu) ,$(same_sums)) \
 	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums))) \
 	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
