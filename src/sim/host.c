@@ -54,7 +54,7 @@ static void host_launch(const struct platform *p, struct native_launch *l,
 		native_note_cuda(r, "mark", stream_ends_behind());
 }
 
-/* Constant once opened, but for a first time. */
+/* Constant once the first host_platform_open() has returned. */
 static struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",

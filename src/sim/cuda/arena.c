@@ -191,7 +191,8 @@ static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 
 /* ---- memory that other processes can map ------------------------------ */
 
-/* Of addresses, and of a file of which only what is touched takes memory. */
+/* The size of the file, of which only what is touched takes memory; and how much of it
+ * is for small pieces. */
 #define SHARED_BYTES (4 * RESERVED)
 #define SHARED_SMALL (RESERVED / 16)
 

@@ -368,7 +368,6 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	const bool shared = arena_is_shared();
 	struct root_id id = { .process = shared ? process_number() : 0 };
 	ncclResult_t result;
-	uint64_t number;
 
 	if (!comms)
 		return comm_error(ncclInvalidArgument,
@@ -379,12 +378,12 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	result = check_devices(ndev, devlist);
 	if (result != ncclSuccess || !ndev)
 		return result;
-	id.number = number = shared ? open_root() : meeting_number();
-	if (!number)
+	id.number = shared ? open_root() : meeting_number();
+	if (!id.number)
 		return comm_error(ncclSystemError,
 		                  "ncclCommInitAll: out of memory");
 	group_start();
-	add_all(comms, ndev, devlist, number, id.process);
+	add_all(comms, ndev, devlist, id.number, id.process);
 	result = group_end();
 	/* Perhaps nobody has come. */
 	if (result != ncclSuccess && result != ncclInProgress && shared)

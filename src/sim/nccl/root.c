@@ -56,6 +56,16 @@ static const struct {
 	                    "out of memory or of descriptors" },
 };
 
+/* What a rank says when it comes; without ranks: the id stays unused. */
+struct hello {
+	struct segment_process process;
+	int n;
+	int rank;
+	int device;
+	uint64_t list; /* a hash of its further ids */
+};
+
+/* What it is told. */
 struct reply {
 	enum answer_code code;
 	uint64_t segment;
@@ -90,8 +100,8 @@ static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
 		c.head.cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
 		memcpy(CMSG_DATA(&c.head), fds, (size_t)n * sizeof(int));
 	}
-	/* The system lets a user have so many descriptors under way: until others
-	 * have received theirs. */
+	/* The system limits how many of a user's descriptors are under way: wait
+	 * until others have received theirs. */
 	for (i = 0; i < MOST_TRIES; i++) {
 		if (sendmsg(to, &m, MSG_NOSIGNAL) == (ssize_t)bytes)
 			return true;
@@ -168,7 +178,7 @@ static bool is_own_user(int fd)
 
 struct guest {
 	int fd; /* -1: nobody */
-	struct root_hello hello;
+	struct hello hello;
 	int fds[SEGMENT_FDS]; /* -1 where one of its process came before */
 };
 
@@ -188,7 +198,7 @@ static void answer(int fd, enum answer_code code)
 	send_fds(fd, &r, sizeof(r), NULL, 0);
 }
 
-static enum answer_code check(const struct root *r, const struct root_hello *h)
+static enum answer_code check(const struct root *r, const struct hello *h)
 {
 	const struct guest *g;
 
@@ -391,7 +401,7 @@ static void complete(struct root *r)
 	free(p);
 }
 
-/* Hear those out that have connected. */
+/* Hear out the ranks that have connected. */
 static void receive_all(struct root *r)
 {
 	struct pollfd come = { .fd = r->fd, .events = POLLIN };
@@ -406,8 +416,8 @@ static void receive_all(struct root *r)
 	}
 }
 
-/* Wait for something, and do it.  A rank that hangs up leaves; who had connected before
- * that is heard first. */
+/* Wait for something, and do it.  A rank that hangs up leaves; ranks that connected
+ * before that are heard first. */
 static void serve(struct root *r, struct pollfd *fds)
 {
 	const int n = r->n;
@@ -514,7 +524,7 @@ static int reach(const struct root_id *id)
 
 void root_dismiss(const struct root_id *id)
 {
-	const struct root_hello h = { .n = 0 };
+	const struct hello h = { .n = 0 };
 	const int fd = reach(id);
 
 	if (fd < 0)
@@ -526,7 +536,7 @@ void root_dismiss(const struct root_id *id)
 int root_come(const struct root_id *id, int n, int rank, int device,
               uint64_t list, struct root_answer *a)
 {
-	struct root_hello h = {
+	struct hello h = {
 		.n = n, .rank = rank, .device = device, .list = list
 	};
 	int fds[SEGMENT_FDS], fd;

@@ -23,16 +23,7 @@ struct root_id {
 	uint64_t number;
 };
 
-/* A rank that comes. */
-struct root_hello {
-	struct segment_process process;
-	int n;
-	int rank;
-	int device;
-	uint64_t list; /* a hash of its further ids */
-};
-
-/* What it is told.  @segment is its use of it; NULL with a @result other than
+/* What a rank is told.  @segment is its use of it; NULL with a @result other than
  * ncclSuccess, which @why explains. */
 struct root_answer {
 	ncclResult_t result;
@@ -44,7 +35,8 @@ struct root_answer {
 /* Be the root of an id of this process; false without memory or threads. */
 bool root_open(uint64_t number);
 
-/* Come to the root of @id, for a communicator of @n ranks.  Returns a descriptor, or -1
+/* Come to the root of @id, for a communicator of @n ranks; @list is a hash of the
+ * rank's further ids, in which all must agree.  Returns a descriptor, or -1
  * if there is no such root, with *@answer why. */
 int root_come(const struct root_id *id, int n, int rank, int device,
               uint64_t list, struct root_answer *answer);

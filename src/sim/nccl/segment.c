@@ -12,7 +12,7 @@
 #include "base/process.h"
 #include "sim/cuda/memory.h"
 
-/* Of addresses; only what is touched takes memory. */
+/* How many addresses a segment takes; only what is touched takes memory. */
 #define SEGMENT_BYTES ((size_t)1 << 30)
 
 #define SEGMENT_CLASSES 31

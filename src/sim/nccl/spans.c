@@ -13,8 +13,8 @@
  * all have agreed, all go on, whatever happens to them then; a rank that leaves before
  * that spoils the vote, and if it comes again the others read its card again.  The
  * first rank of each child makes its area before it agrees.  A rank does not change its
- * card before all have read it, which they say by DONE; it waits a second for that, and
- * no longer once something of it was aborted.
+ * card before all have read it, which they say by DONE.  Once something of the rank was
+ * aborted, it waits for that for a second at most.
  */
 
 #include "sim/nccl/spans.h"
@@ -44,8 +44,8 @@ struct spanned {
 	struct span_shared *shared; /* the area */
 	int here;                   /* ranks in this process */
 
-	/* Guarded by lock: the world, until it is freed, and ranks of it that make
-	 * others, which the end of all ranks may free the world under. */
+	/* Guarded by lock: the world, until it is freed, and each of its ranks that
+	 * is making another communicator, which may outlast the world. */
 	int users;
 };
 
@@ -381,7 +381,7 @@ static bool is_with(const struct visit *v, int r)
 	       v->of[r].color == v->join->color;
 }
 
-/* The place of rank @r in the child, and how many ranks that has. */
+/* The place of rank @r in the child; and how many ranks the child has. */
 static int place_of(const struct visit *v, int r)
 {
 	const struct said *s = v->of;
