@@ -405,7 +405,9 @@ Test(peers_far, bring_what_they_brought_before_their_end)
 
 	open_parts();
 	pthread_create(&thread, NULL, gather, &last);
-	while (!peers_has_brought(parts[0].peers, 2, 1))
+	/* The line delivers to one after the other. */
+	while (!peers_has_brought(parts[0].peers, 2, 1) ||
+	       !peers_has_brought(parts[1].peers, 2, 1))
 		sched_yield();
 	tell_end(2);
 	gather_without(2, 7);
