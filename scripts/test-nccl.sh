@@ -159,9 +159,11 @@ use_mode() {
 	processes)
 		variables=
 		processes 2 4
+		program "$cohort demo --processes 2 --kill 1@50"
 		programs gpu processes
 		variables='NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1'
 		processes 2 4
+		program "$cohort demo --processes 2 --kill 1@50"
 		;;
 	shm)
 		variables="$connected NCCL_P2P_DISABLE=1"

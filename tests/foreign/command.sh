@@ -159,6 +159,14 @@ refuses "4@0: there are ranks 0 to 3" demo --die 4@0
 refuses "3@46: there are ranks 0 to 3 and steps 0 to 45" \
 	demo --epochs 2 --stall 3@46
 refuses "--join-deadline: '0'" demo --join-deadline 0
+refuses "--processes: '0'" demo --processes 0
+refuses "--processes: 5 are more than the ranks, 3" demo --processes 5 --ranks 3
+refuses "--kill: '0'" demo --processes 2 --kill 0@3
+refuses "--kill: '1' is not PROCESS@STEP" demo --processes 2 --kill 1
+refuses "--kill: there is no process 2, only 2" demo --processes 2 --kill 2@3
+refuses "2@99999: there are ranks 0 to 3" demo --processes 2 --kill 1@99999
+refuses "process 0 reports, and has no rank but rank 0" \
+	demo --ranks 2 --processes 2 --stall 0@3
 
 for value in 0 1 3 16 four ''; do
 	refuses "--ranks: '$value'" drill --ranks "$value"
@@ -522,6 +530,41 @@ exact --ranks 2 --mismatch 1@30
 tells '"stalled_rank":null,' '"generations":2,"final_ranks":2,'
 exact --ranks 1
 tells '"fault":null'
+
+# In several processes, one of which may be killed, or be left without a rank.
+for processes in 2 3 8; do
+	exact --ranks 8 --processes $processes --no-fault
+	tells "\"processes\":$processes," '"generations":1,"final_ranks":8,'
+done
+exact --processes 2 --kill 1@30
+tells '"fault":"kill","stalled_rank":2,"verdict_kind":"process exited"' \
+	'"generations":2,"final_ranks":2,"abandoned":[]'
+exact --ranks 8 --processes 4 --kill 3@0
+tells '"stalled_rank":6,' '"final_ranks":6,'
+exact --processes 2 --stall 3@10 --join-deadline 200
+tells '"stalled_rank":3,"verdict_kind":"outside the library"' \
+	'"final_ranks":3,"abandoned":[3]'
+exact --ranks 3 --processes 2 --die 2@30
+tells '"fault":"die","stalled_rank":2,' '"final_ranks":2,'
+exact --processes 2 --die 0@30
+tells '"stalled_rank":0,' '"final_ranks":3,'
+
+what='cohort demo --processes that is killed'
+"$cohort" demo --processes 3 --epochs 10000 --no-fault >"$dir/out" &
+demo=$!
+children=
+while [ -e "/proc/$demo/task/$demo/children" ] &&
+	[ "$(echo "$children" | wc -w)" -lt 2 ]; do
+	read -r children <"/proc/$demo/task/$demo/children" || :
+done
+kill -KILL "$demo"
+{ wait "$demo" || :; } 2>/dev/null
+# The kernel kills them; it may take a moment.
+for child in $children; do
+	while read -r _ _ state _ 2>/dev/null <"/proc/$child/stat" && [ "$state" != Z ]; do
+		:
+	done
+done
 
 # A thread that dies inside its native call leaves its generation wedged: the other
 # ranks finish the training, and the report is complete.

@@ -59,7 +59,7 @@ int train_compare(const struct plan *plan, double *difference_out)
 	}
 	train_single(plan, single, sum);
 	for (int r = 0; r < plan->now_size; r++) {
-		double d = mlp_difference(&plan->ranks[plan->now[r]]->weights,
+		double d = mlp_difference(&plan->ranks[plan->now[r]].weights,
 		                          &single->weights);
 
 		/* True also if d is NaN. */

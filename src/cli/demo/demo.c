@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
 
@@ -22,6 +23,7 @@
 #include "cli/common/symbols.h"
 #include "cli/demo/digits.h"
 #include "cli/demo/mlp.h"
+#include "cli/demo/processes.h"
 #include "cli/demo/supervise.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -39,6 +41,7 @@ enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
 /* ---- options ---------------------------------------------------------- */
 
 static const struct demo_options defaults = {
+	.processes = 1,
 	.platform = COHORT_PLATFORM_AUTO,
 	.epochs = 30,
 	.batch = 64,
@@ -66,11 +69,13 @@ static void print_help(void)
 	       "  --seed N          seed of the weights and the order (default %llu)\n",
 	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
 	       (double)defaults.lr, (unsigned long long)defaults.seed);
-	puts("  --platform P      gpu or host (default: see cohort info)\n"
+	puts("  --processes N     processes to spread the ranks over (default 1)\n"
+	     "  --platform P      gpu or host (default: see cohort info)\n"
 	     "  --stall R@S       rank R waits outside the library at step S, from 0\n"
 	     "                    (default: rank 2, or the last, half-way)\n"
 	     "  --die R@S         the thread of rank R exits at step S\n"
 	     "  --mismatch R@S    rank R makes another call than the others at step S\n"
+	     "  --kill P@S        process P, from 1, is killed at step S\n"
 	     "  --no-fault        no rank fails\n"
 	     "  --join-deadline MS  how long the others wait for a rank (default 500)\n"
 	     "  --verify          compare with a single run without the library\n"
@@ -93,28 +98,30 @@ static int read_rate(const struct cli_option *option, const char *text)
 	return CLI_OK;
 }
 
-/* Read "RANK@STEP"; settle_fault() checks whether they exist. */
+/* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they exist. */
 static int read_fault(const struct cli_option *option, const char *text,
                       enum demo_fault fault)
 {
 	struct demo_options *options = option->value;
 	const char *at = strchr(text, '@');
-	char rank[24];
+	bool kill = fault == FAULT_KILL;
+	char who[24];
 	uint64_t number;
 
-	if (!at || (size_t)(at - text) >= sizeof(rank)) {
-		cli_complain("demo", "--%s: '%s' is not RANK@STEP",
-		             option->name, text);
+	if (!at || (size_t)(at - text) >= sizeof(who)) {
+		cli_complain("demo", "--%s: '%s' is not %s@STEP", option->name,
+		             text, kill ? "PROCESS" : "RANK");
 		return CLI_USAGE;
 	}
-	snprintf(rank, sizeof(rank), "%.*s", (int)(at - text), text);
-	if (cli_number("demo", option->name, rank, 0,
-	               COHORT_SIM_MAX_DEVICES - 1, &number) != CLI_OK ||
+	snprintf(who, sizeof(who), "%.*s", (int)(at - text), text);
+	if (cli_number("demo", option->name, who, kill ? 1 : 0,
+	               kill ? MAX_PROCESSES - 1 : COHORT_SIM_MAX_DEVICES - 1,
+	               &number) != CLI_OK ||
 	    cli_number("demo", option->name, at + 1, 0, UINT64_MAX,
 	               &options->fault_step) != CLI_OK)
 		return CLI_USAGE;
 	options->fault = fault;
-	options->fault_rank = (int)number;
+	*(kill ? &options->fault_process : &options->fault_rank) = (int)number;
 	return CLI_OK;
 }
 
@@ -133,6 +140,11 @@ static int read_mismatch(const struct cli_option *option, const char *text)
 	return read_fault(option, text, FAULT_MISMATCH);
 }
 
+static int read_kill(const struct cli_option *option, const char *text)
+{
+	return read_fault(option, text, FAULT_KILL);
+}
+
 static int read_no_fault(const struct cli_option *option, const char *text)
 {
 	struct demo_options *options = option->value;
@@ -147,6 +159,8 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 	const struct cli_option options[] = {
 		{ "ranks", 0, CLI_INT, &o->ranks, .least = 1,
 		  .most = COHORT_SIM_MAX_DEVICES },
+		{ "processes", 0, CLI_INT, &o->processes, .least = 1,
+		  .most = MAX_PROCESSES },
 		{ "epochs", 0, CLI_UINT, &o->epochs, .least = 1,
 		  .most = MAX_EPOCHS },
 		{ "batch", 0, CLI_UINT, &o->batch, .least = 1,
@@ -158,6 +172,7 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 		{ "stall", 0, CLI_READ, o, .read = read_stall },
 		{ "die", 0, CLI_READ, o, .read = read_die },
 		{ "mismatch", 0, CLI_READ, o, .read = read_mismatch },
+		{ "kill", 0, CLI_READ, o, .read = read_kill },
 		{ "no-fault", 0, CLI_CALL, o, .read = read_no_fault },
 		{ "join-deadline", 0, CLI_MS, &o->join_deadline_ns, .least = 1,
 		  .most = 1000000 },
@@ -169,33 +184,72 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 	return cli_options("demo", argc, argv, options, print_help, help_out);
 }
 
-/*
- * Set the number of ranks, and of devices of the host platform.  The latter must be
- * set before the host platform is used, and has no effect on GPUs.
- */
-static int settle_ranks(struct demo_options *options)
+/* The number of ranks that nobody has asked for: DEFAULT_RANKS, or the number of devices if
+ * that is less. */
+static int choose_ranks(struct demo_options *options)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
-	int devices = options->ranks > DEFAULT_HOST_DEVICES
-	                      ? options->ranks
-	                      : DEFAULT_HOST_DEVICES;
 
-	if (!getenv("COHORT_HOST_DEVICES") &&
-	    cohort_sim_set_devices(devices) != COHORT_OK)
-		goto failed;
-	if (options->ranks)
-		return CLI_OK;
-	if (cohort_platform_probe(options->platform, &info) != COHORT_OK)
-		goto failed;
+	if (cohort_platform_probe(options->platform, &info) != COHORT_OK) {
+		cli_complain("demo", "%s", cohort_last_error());
+		return CLI_FAILED;
+	}
 	/* Opening the group explains why a platform is unusable. */
 	options->ranks = DEFAULT_RANKS;
 	if (info.status == COHORT_OK && info.devices > 0 &&
 	    info.devices < DEFAULT_RANKS)
 		options->ranks = info.devices;
 	return CLI_OK;
-failed:
-	cli_complain("demo", "%s", cohort_last_error());
-	return CLI_FAILED;
+}
+
+/*
+ * Set the number of ranks, and of devices of the host platform.  The latter must be set
+ * before the host platform is used, and has no effect on GPUs.  Devices that have been
+ * looked at cannot be used in processes that are forked then.
+ */
+static int settle_ranks(struct demo_options *options)
+{
+	int ranks = options->ranks, n = options->processes;
+	char devices[16];
+
+	if (!ranks && n > 1)
+		ranks = n > DEFAULT_RANKS ? n : DEFAULT_RANKS;
+	snprintf(devices, sizeof(devices), "%d",
+	         ranks > DEFAULT_HOST_DEVICES ? ranks : DEFAULT_HOST_DEVICES);
+	if (setenv("COHORT_HOST_DEVICES", devices, 0)) {
+		cli_complain("demo", "out of memory");
+		return CLI_FAILED;
+	}
+	options->ranks = ranks;
+	if (!ranks)
+		return choose_ranks(options);
+	if (ranks >= n)
+		return CLI_OK;
+	cli_complain("demo", "--processes: %d are more than the ranks, %d", n,
+	             ranks);
+	return CLI_USAGE;
+}
+
+/* Choose the rank that is made to fail, or the first of those with which its process is
+ * killed. */
+static int settle_fault_rank(struct demo_options *options)
+{
+	if (options->fault == FAULT_KILL) {
+		if (options->fault_process >= options->processes) {
+			cli_complain("demo",
+			             "--kill: there is no process %d, only %d",
+			             options->fault_process,
+			             options->processes);
+			return CLI_USAGE;
+		}
+		options->fault_rank =
+			train_first_rank(options, options->fault_process);
+	}
+	if (options->fault_rank || options->processes == 1 ||
+	    train_first_rank(options, 1) > 1)
+		return CLI_OK;
+	cli_complain("demo", "process 0 reports, and has no rank but rank 0");
+	return CLI_USAGE;
 }
 
 /* Choose which rank fails at which step, now that both numbers are known. */
@@ -212,6 +266,8 @@ static int settle_fault(struct demo_options *options)
 	}
 	if (options->fault == FAULT_NONE)
 		return CLI_OK;
+	if (settle_fault_rank(options) != CLI_OK)
+		return CLI_USAGE;
 	if (options->ranks == 1) {
 		cli_complain(
 			"demo",
@@ -238,8 +294,8 @@ static int run_group(struct plan *plan, struct demo_result *result)
 	int status;
 
 	result->platform = cohort_group_platform(plan->group);
-	cohort_group_devices(plan->group, result->devices);
-	progress_start(&plan->progress);
+	if (plan->process == 0)
+		progress_start(&plan->progress);
 	result->start_ns = demo_ns();
 	status = supervise(plan, result);
 	result->end_ns = demo_ns();
@@ -248,11 +304,18 @@ static int run_group(struct plan *plan, struct demo_result *result)
 	return status;
 }
 
-static int open_group(struct plan *plan)
+/* Each process drives the devices whose numbers are those of its ranks. */
+static int open_group(struct plan *plan, const int *devices)
 {
+	const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_ENV,
+	};
 	struct cohort_group_options options;
 
 	cohort_group_options_init(&options);
+	if (plan->options->processes > 1)
+		options.bootstrap = &bootstrap;
 	options.name = "demo";
 	options.platform = plan->options->platform;
 	options.deadlines.join_ns = plan->options->join_deadline_ns;
@@ -261,8 +324,8 @@ static int open_group(struct plan *plan)
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	options.stack_signal = CLI_STACK_SIGNAL;
 	symbols_use();
-	if (cohort_group_open(NULL, plan->options->ranks, &options,
-	                      &plan->group) == COHORT_OK)
+	if (cohort_group_open(devices + plan->first_rank, plan->own_ranks,
+	                      &options, &plan->group) == COHORT_OK)
 		return CLI_OK;
 	cli_complain("demo", "%s", cohort_last_error());
 	return CLI_FAILED;
@@ -270,8 +333,11 @@ static int open_group(struct plan *plan)
 
 static int train(struct plan *plan, struct demo_result *result)
 {
-	int closed, status = open_group(plan);
+	int closed, status;
 
+	for (int r = 0; r < plan->options->ranks; r++)
+		result->devices[r] = r;
+	status = open_group(plan, result->devices);
 	if (status != CLI_OK)
 		return status;
 	status = run_group(plan, result);
@@ -279,13 +345,51 @@ static int train(struct plan *plan, struct demo_result *result)
 	if (closed != COHORT_OK)
 		snprintf(result->complaint, sizeof(result->complaint), "%s",
 		         cohort_last_error());
-	for (int r = 0; closed == COHORT_WEDGED && r < plan->options->ranks;
-	     r++)
-		plan->ranks[r]->wedged = true;
+	for (int r = 0; closed == COHORT_WEDGED && r < plan->own_ranks; r++)
+		plan->ranks[plan->first_rank + r].wedged = true;
 	return status;
 }
 
 /* ---- report ----------------------------------------------------------- */
+
+/* Once all processes are done. */
+static int report(const struct plan *plan, struct demo_result *result)
+{
+	const struct demo_options *options = plan->options;
+	int status = CLI_OK;
+
+	train_collect(plan, result);
+	if (options->verify)
+		status = train_compare(plan, &result->difference);
+	if (status != CLI_OK)
+		return status;
+	if (options->json)
+		report_json(options, result);
+	else
+		report_print(options, result);
+	return CLI_OK;
+}
+
+/* What each process does; process 0 also waits for the others, and reports. */
+static int run_process(struct plan *plan, struct processes *processes,
+                       struct demo_result *result)
+{
+	const struct demo_options *options = plan->options;
+	int status = train(plan, result);
+
+	if (plan->process == 0 && status == CLI_OK)
+		status = processes_wait(processes,
+		                        options->fault == FAULT_KILL
+		                                ? options->fault_process
+		                                : 0);
+	if (plan->process == 0 && status == CLI_OK)
+		status = report(plan, result);
+	if (status == CLI_OK && *result->complaint) {
+		cli_complain("demo", "%s", result->complaint);
+		status = CLI_FAILED;
+	}
+	return status;
+}
 
 static int run_plan(struct plan *plan)
 {
@@ -295,28 +399,22 @@ static int run_plan(struct plan *plan)
 		.curve = calloc(options->epochs, sizeof(double)),
 		.abandoned = calloc((size_t)options->ranks, sizeof(int)),
 	};
-	int status = CLI_FAILED;
+	struct processes processes;
+	int n = plan->options->processes, status = CLI_FAILED;
 
 	if (!result.devices || !result.curve || !result.abandoned) {
 		cli_complain("demo", "out of memory");
 		goto out;
 	}
-	status = train(plan, &result);
+	status = processes_fork(&processes, n, &plan->process);
 	if (status != CLI_OK)
 		goto out;
-	train_collect(plan, &result);
-	if (options->verify)
-		status = train_compare(plan, &result.difference);
-	if (status != CLI_OK)
-		goto out;
-	if (options->json)
-		report_json(options, &result);
-	else
-		report_print(options, &result);
-	if (*result.complaint) {
-		cli_complain("demo", "%s", result.complaint);
-		status = CLI_FAILED;
-	}
+	plan->first_rank = train_first_rank(options, plan->process);
+	plan->own_ranks =
+		train_first_rank(options, plan->process + 1) - plan->first_rank;
+	status = run_process(plan, &processes, &result);
+	if (plan->process == 0)
+		processes_end(&processes);
 out:
 	free(result.abandoned);
 	free(result.curve);

@@ -18,18 +18,21 @@ enum demo_fault {
 	FAULT_STALL,    /* the rank waits outside the library */
 	FAULT_DIE,      /* its thread exits */
 	FAULT_MISMATCH, /* it makes another call than the others */
+	FAULT_KILL,     /* its process is killed */
 };
 
 struct demo_options {
-	int ranks;    /* 0: not given */
-	int platform; /* enum cohort_platform */
+	int ranks;     /* 0: not given */
+	int processes; /* over which the ranks are spread */
+	int platform;  /* enum cohort_platform */
 	size_t epochs;
 	size_t batch; /* images per step, of all ranks together */
 	uint64_t seed;
 	float lr;
 	float momentum;
 	enum demo_fault fault;
-	int fault_rank;
+	int fault_rank;    /* with FAULT_KILL the first of the process */
+	int fault_process; /* with FAULT_KILL */
 	uint64_t fault_step;
 	uint64_t join_deadline_ns;
 	bool verify;

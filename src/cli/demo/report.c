@@ -128,6 +128,7 @@ static const char *fault_name(enum demo_fault fault)
 		[FAULT_STALL] = "stall",
 		[FAULT_DIE] = "die",
 		[FAULT_MISMATCH] = "mismatch",
+		[FAULT_KILL] = "kill",
 	};
 
 	return fault > FAULT_NONE ? names[fault] : NULL;
@@ -151,9 +152,16 @@ static void print_fault(const struct demo_options *options,
 	};
 	char text[128];
 
-	snprintf(text, sizeof(text), "rank %d %s, at step %llu",
-	         options->fault_rank, did[options->fault],
-	         (unsigned long long)options->fault_step);
+	if (options->fault == FAULT_KILL)
+		snprintf(text, sizeof(text),
+		         "process %d is killed, before step %llu of rank %d",
+		         options->fault_process,
+		         (unsigned long long)options->fault_step,
+		         options->fault_rank);
+	else
+		snprintf(text, sizeof(text), "rank %d %s, at step %llu",
+		         options->fault_rank, did[options->fault],
+		         (unsigned long long)options->fault_step);
 	print_when(result, result->fault_ns, text);
 }
 
@@ -176,6 +184,10 @@ static void print_detection(const struct demo_result *result)
 	print_when(result, cause->time_ns, text);
 	printf("%*s", TEXT_COLUMN, "");
 	print_wrapped(cause->text);
+}
+
+static void print_last_answer(const struct demo_result *result)
+{
 	if (result->unblocked_ns)
 		print_when(result, result->unblocked_ns,
 		           "the last rank inside the library has its answer");
@@ -183,12 +195,18 @@ static void print_detection(const struct demo_result *result)
 
 static void print_recovery(const struct demo_result *result)
 {
+	/* The last rank may be another process's. */
+	bool last = result->unblocked_ns > result->returned_ns;
 	char text[128];
 
+	if (!last)
+		print_last_answer(result);
 	snprintf(text, sizeof(text), "the run is over; ranks left behind: %d%s",
 	         result->abandoned_count,
 	         result->abandoned_count ? " (abort deadline 2 s)" : "");
 	print_when(result, result->returned_ns, text);
+	if (last)
+		print_last_answer(result);
 	snprintf(text, sizeof(text),
 	         "generation 2: %d rank%s from the weights of step %llu",
 	         result->resumed_ranks,
@@ -223,6 +241,8 @@ void report_print(const struct demo_options *options,
 	       cli_platform_name(result->platform), options->ranks,
 	       one ? "" : "s", one ? "" : "s");
 	print_devices(result->devices, options->ranks);
+	if (options->processes > 1)
+		printf(", in %d processes", options->processes);
 	printf("\naccuracy  %.4f on %d held-out images\n", result->accuracy,
 	       DIGITS_HELD_OUT);
 	printf("loss      %.5g after %zu epochs, %llu steps\n", loss,
@@ -287,6 +307,7 @@ void report_json(const struct demo_options *options,
 	json_open(&json, NULL, '{');
 	json_string(&json, "platform", cli_platform_name(result->platform));
 	json_int(&json, "ranks", options->ranks);
+	json_int(&json, "processes", options->processes);
 	json_open(&json, "devices", '[');
 	for (int i = 0; i < options->ranks; i++)
 		json_int(&json, NULL, result->devices[i]);

@@ -12,7 +12,10 @@
 
 #include <stdlib.h>
 
+#include <cohort/bootstrap.h>
+
 #include "cli/common/cli.h"
+#include "cli/demo/processes.h"
 
 /* ---- whom to go on without -------------------------------------------- */
 
@@ -23,16 +26,16 @@ static bool set_has(const uint64_t *set, int rank)
 
 /* Collect the ranks that the cause blames and those that did not come back, and return
  * how many.  (A cause may blame no rank, and then have all of them missing.)  They are
- * numbered as in the generation that has ended. */
+ * numbered as in the generation that has ended, which had @size; @lost has room for
+ * twice as many. */
 static int find_lost(const struct plan *plan, const struct cohort_cause *cause,
-                     int *lost)
+                     int size, int *lost)
 {
-	int *abandoned = lost + plan->now_size;
-	int gone =
-		cohort_group_abandoned(plan->group, abandoned, plan->now_size);
+	int *abandoned = lost + size;
+	int gone = cohort_group_abandoned(plan->group, abandoned, size);
 	int n = 0;
 
-	for (int r = 0; r < plan->now_size; r++) {
+	for (int r = 0; r < size; r++) {
 		bool is_lost = r == cause->rank ||
 		               (cause->rank >= 0 && set_has(cause->missing, r));
 
@@ -44,72 +47,52 @@ static int find_lost(const struct plan *plan, const struct cohort_cause *cause,
 	return n;
 }
 
-/* ---- what happened ---------------------------------------------------- */
-
-/* The time at which the last rank inside the library had its answer. */
-static uint64_t last_answer(const struct plan *plan, uint64_t cause_ns)
+/* True if all of @own's ranks are among @lost. */
+static bool are_all_lost(const struct cohort_process *own, const int *lost,
+                         int n)
 {
-	uint64_t last = 0;
+	int count = 0;
 
-	for (int r = 0; r < plan->now_size; r++) {
-		const struct rank *rank = plan->ranks[plan->now[r]];
-
-		if (rank->called_ns < cause_ns && rank->answered_ns > last)
-			last = rank->answered_ns;
-	}
-	return last;
+	for (int i = 0; i < n; i++)
+		count += lost[i] >= own->first_rank &&
+		         lost[i] < own->first_rank + own->ranks;
+	return count == own->ranks;
 }
 
-/* Record the first failure, which is the one that the report is about. */
+/* ---- what happened ---------------------------------------------------- */
+
+/* Record the first failure, in which the ranks have their first numbers: the report is
+ * about that. */
 static void record(const struct plan *plan, const struct cohort_cause *cause,
                    struct demo_result *result)
 {
+	int n;
+
 	if (result->cause.status != COHORT_OK)
 		return;
 	result->cause = *cause;
 	result->returned_ns = demo_ns();
-	result->fault_ns = atomic_load(&plan->fault_ns);
-	result->unblocked_ns = last_answer(plan, cause->time_ns);
-	result->abandoned_count = cohort_group_abandoned(
-		plan->group, result->abandoned, plan->options->ranks);
+	n = cohort_group_abandoned(plan->group, result->abandoned,
+	                           plan->options->ranks);
+	for (int i = 0; i < n; i++)
+		plan->ranks[result->abandoned[i]].is_left_behind = true;
 }
 
 /* ---- the loop --------------------------------------------------------- */
 
-/* Free what the worker of a rank that died could not free. */
-static void free_memory(struct rank *rank)
+/* Free what the workers of ranks that died could not free. */
+static void free_memory(struct plan *plan)
 {
-	if (!rank->has_died || !rank->device)
-		return;
-	cohort_reducer_free(rank->reducer);
-	cohort_free(rank->comm, rank->device);
-	rank->reducer = NULL;
-	rank->device = NULL;
-}
+	for (int r = 0; r < plan->own_ranks; r++) {
+		struct rank *rank = &plan->ranks[plan->first_rank + r];
 
-/* Renumber the remaining ranks in their order, and choose the rank that has the
- * weights. */
-static void plan_next(struct plan *plan, const int *lost, int n)
-{
-	int size = plan->now_size, i = 0;
-
-	plan->now_size = 0;
-	plan->root = 0;
-	for (int r = 0; r < size; r++) {
-		struct rank *rank = plan->ranks[plan->now[r]];
-		struct rank *root = plan->ranks[plan->now[plan->root]];
-
-		if (i < n && lost[i] == r) {
-			i++;
-			free_memory(rank);
+		if (!rank->has_died || !rank->device)
 			continue;
-		}
-		plan->now[plan->now_size] = plan->now[r];
-		if (!plan->now_size || rank->step > root->step)
-			plan->root = plan->now_size;
-		plan->now_size++;
+		cohort_reducer_free(rank->reducer);
+		cohort_free(rank->comm, rank->device);
+		rank->reducer = NULL;
+		rank->device = NULL;
 	}
-	plan->first_step = plan->ranks[plan->now[plan->root]]->step;
 }
 
 static void plan_log(struct plan *plan)
@@ -120,27 +103,36 @@ static void plan_log(struct plan *plan)
 	};
 }
 
-/* Open the next generation without the ranks to blame.  An enum cli_exit. */
-static int go_on(struct plan *plan, const struct cohort_cause *cause)
+/* Open the next generation without the ranks to blame.  If all ranks of this process are,
+ * the other processes go on once it has closed the group.  An enum cli_exit. */
+static int go_on(struct plan *plan, const struct cohort_cause *cause,
+                 bool *left_out)
 {
-	int *lost = calloc(2 * (size_t)plan->now_size, sizeof(*lost));
-	int n, rc, status = CLI_FAILED;
+	struct cohort_process all[MAX_PROCESSES];
+	int n = plan->options->processes, size = 0, rc, status = CLI_FAILED;
+	int *lost = calloc(2 * (size_t)plan->options->ranks, sizeof(*lost));
 
+	cohort_group_processes(plan->group, all, n);
+	for (int i = 0; i < n; i++)
+		size += all[i].ranks;
 	if (!lost) {
 		cli_complain("demo", "out of memory");
 		return CLI_FAILED;
 	}
-	n = find_lost(plan, cause, lost);
-	if (n == plan->now_size || plan->generation_count == MAX_GENERATIONS) {
+	n = find_lost(plan, cause, size, lost);
+	if (n == size || plan->generation_count == MAX_GENERATIONS) {
 		cli_complain("demo", "%s", cause->text);
 		goto out;
 	}
-	rc = cohort_group_respawn(plan->group, lost, n);
-	if (rc != COHORT_OK) {
-		cli_complain("demo", "%s", cohort_last_error());
-		goto out;
+	*left_out = are_all_lost(&all[plan->process], lost, n);
+	if (!*left_out) {
+		rc = cohort_group_respawn(plan->group, lost, n);
+		if (rc != COHORT_OK) {
+			cli_complain("demo", "%s", cohort_last_error());
+			goto out;
+		}
 	}
-	plan_next(plan, lost, n);
+	free_memory(plan);
 	status = CLI_OK;
 out:
 	free(lost);
@@ -151,28 +143,23 @@ int supervise(struct plan *plan, struct demo_result *result)
 {
 	struct cohort_cause cause;
 	int rc, status = CLI_OK;
+	bool is_left_out = false;
 
-	for (;;) {
-		plan_log(plan);
+	while (status == CLI_OK && !is_left_out) {
+		atomic_store(&plan->is_settled, false);
 		rc = cohort_group_run(plan->group, train_worker, plan, &cause);
-		if (rc == COHORT_OK)
-			break;
-		if (cause.status == COHORT_OK) {
+		if (rc != COHORT_OK && cause.status == COHORT_OK) {
 			cli_complain("demo", "%s", cohort_last_error());
 			return CLI_FAILED;
 		}
-		record(plan, &cause, result);
-		status = go_on(plan, &cause);
-		if (status != CLI_OK)
+		plan_log(plan);
+		if (rc == COHORT_OK)
 			break;
-		if (result->respawned_ns)
-			continue;
-		result->respawned_ns = demo_ns();
-		result->resumed_step = plan->first_step;
-		result->resumed_ranks = plan->now_size;
+		record(plan, &cause, result);
+		status = go_on(plan, &cause, &is_left_out);
+		if (!result->respawned_ns)
+			result->respawned_ns = demo_ns();
 	}
-	result->generation_count = plan->generation_count;
-	result->final_ranks = plan->now_size;
 	return status;
 }
 

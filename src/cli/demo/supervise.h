@@ -11,7 +11,8 @@
 
 /*
  * Train to the end on plan->group, in as many generations as it takes, and store in
- * @result what happened.  An enum cli_exit, after a complaint.
+ * @result what happened; or until no rank of this process is left.  An enum cli_exit,
+ * after a complaint.
  */
 int supervise(struct plan *plan, struct demo_result *result);
 

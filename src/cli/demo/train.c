@@ -13,8 +13,10 @@
 #include "cli/demo/train.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "cli/common/cli.h"
 
@@ -22,33 +24,47 @@
 
 /* ---- plan: what all ranks share --------------------------------------- */
 
-static void rank_destroy(struct rank *rank)
+int train_first_rank(const struct demo_options *options, int process)
 {
-	if (!rank || rank->wedged)
-		return;
-	free(rank->scores);
-	free(rank);
+	int each = options->ranks / options->processes;
+	int more = options->ranks % options->processes;
+
+	return process * each + (process < more ? process : more);
 }
 
-static struct rank *rank_create(size_t epochs)
+static size_t shared_bytes(const struct demo_options *options)
 {
-	struct rank *rank = calloc(1, sizeof(*rank));
+	return sizeof(struct shared) +
+	       (size_t)options->ranks *
+	               (sizeof(struct rank) +
+	                options->epochs * sizeof(struct epoch_score));
+}
 
-	if (!rank)
+/* Zeroed memory that processes share once they are forked: struct shared, the ranks,
+ * and their scores.  NULL without memory. */
+static struct shared *shared_create(const struct demo_options *options)
+{
+	struct shared *shared =
+		mmap(NULL, shared_bytes(options), PROT_READ | PROT_WRITE,
+	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct epoch_score *scores;
+
+	if (shared == MAP_FAILED)
 		return NULL;
-	rank->scores = calloc(epochs, sizeof(*rank->scores));
-	if (!rank->scores) {
-		free(rank);
-		return NULL;
-	}
-	return rank;
+	scores = (struct epoch_score *)&shared->ranks[options->ranks];
+	for (int r = 0; r < options->ranks; r++)
+		shared->ranks[r].scores = scores + (size_t)r * options->epochs;
+	return shared;
 }
 
 void plan_fini(struct plan *plan)
 {
-	for (int r = 0; plan->ranks && r < plan->options->ranks; r++)
-		rank_destroy(plan->ranks[r]);
-	free(plan->ranks);
+	bool wedged = false;
+
+	for (int r = 0; r < plan->options->ranks; r++)
+		wedged |= plan->ranks[r].wedged;
+	if (!wedged)
+		munmap(plan->shared, shared_bytes(plan->options));
 	free(plan->now);
 	sem_destroy(&plan->release);
 	sem_destroy(&plan->released);
@@ -70,25 +86,23 @@ int plan_init(struct plan *plan, const struct demo_options *options,
 	*plan = (struct plan){ .options = options, .digits = digits };
 	plan->epoch_steps = epoch_steps(options);
 	plan->steps = train_steps(options);
-	sem_init(&plan->release, 0, 0);
-	sem_init(&plan->released, 0, 0);
+	plan->own_ranks = options->ranks;
 	plan->now_size = options->ranks;
 	plan->now = calloc((size_t)options->ranks, sizeof(*plan->now));
-	plan->ranks = calloc((size_t)options->ranks, sizeof(*plan->ranks));
-	if (!plan->ranks || !plan->now)
-		goto no_memory;
-	for (int r = 0; r < options->ranks; r++) {
-		plan->ranks[r] = rank_create(options->epochs);
-		if (!plan->ranks[r])
-			goto no_memory;
-		plan->now[r] = r;
+	plan->shared = shared_create(options);
+	if (!plan->shared || !plan->now) {
+		free(plan->now);
+		cli_complain("demo", "out of memory");
+		return CLI_FAILED;
 	}
-	mlp_init(&plan->ranks[0]->weights, options->seed);
+	sem_init(&plan->release, 0, 0);
+	sem_init(&plan->released, 0, 0);
+	plan->ranks = plan->shared->ranks;
+	for (int r = 0; r < options->ranks; r++)
+		plan->now[r] = r;
+	mlp_init(&plan->ranks[0].weights, options->seed);
+	plan->ranks[0].has_state = true;
 	return CLI_OK;
-no_memory:
-	plan_fini(plan);
-	cli_complain("demo", "out of memory");
-	return CLI_FAILED;
 }
 
 /* The images of one step, or a rank's part of them: their begin in the order of
@@ -147,28 +161,91 @@ static int copy_in(struct rank *rank, uint64_t ticket, struct mlp *to)
 }
 
 /* Broadcast @values from the rank that has them. */
-static int receive(struct plan *plan, struct rank *rank, struct mlp *values)
+static int receive(struct rank *rank, struct mlp *values)
 {
 	uint64_t ticket;
 	int rc = COHORT_OK;
 
-	if (cohort_comm_rank(rank->comm) == plan->root)
+	if (cohort_comm_rank(rank->comm) == rank->root)
 		rc = copy_out(rank, values);
 	if (rc == COHORT_OK)
 		rc = cohort_broadcast(rank->comm, rank->device, rank->device,
-		                      MLP_FLOATS, COHORT_F32, plan->root,
+		                      MLP_FLOATS, COHORT_F32, rank->root,
 		                      cohort_comm_stream(rank->comm), &ticket);
 	return rc == COHORT_OK ? copy_in(rank, ticket, values) : rc;
 }
 
-/* Receive the state with which the generation starts. */
-static int receive_state(struct plan *plan, struct rank *rank)
-{
-	int rc = receive(plan, rank, &rank->weights);
+/* What the ranks of a later generation tell each other. */
+struct standing {
+	int64_t origin; /* the number in the first generation */
+	int64_t ahead; /* how many steps are done, and 1; 0: it has no weights */
+};
 
+/* Choose the first rank that is furthest ahead, and note who is there if no other rank of
+ * this process has. */
+static int settle(struct plan *plan, struct rank *rank,
+                  const struct standing *all)
+{
+	int size = cohort_comm_size(rank->comm);
+
+	rank->root = 0;
+	for (int r = 1; r < size; r++)
+		if (all[r].ahead > all[rank->root].ahead)
+			rank->root = r;
+	if (!all[rank->root].ahead) {
+		cohort_comm_fail(rank->comm, COHORT_STATE,
+		                 "no rank that has weights is left");
+		return COHORT_STATE;
+	}
+	rank->step = (uint64_t)all[rank->root].ahead - 1;
+	if (atomic_exchange(&plan->is_settled, true))
+		return COHORT_OK;
+	for (int r = 0; r < size; r++)
+		plan->now[r] = (int)all[r].origin;
+	plan->now_size = size;
+	plan->first_step = rank->step;
+	return COHORT_OK;
+}
+
+/* Find out which ranks are there, and which of them has the weights: in the first
+ * generation all, and rank 0. */
+static int meet(struct plan *plan, struct rank *rank)
+{
+	const struct standing mine = {
+		.origin = cohort_comm_origin(rank->comm),
+		.ahead = rank->has_state ? (int64_t)rank->step + 1 : 0,
+	};
+	struct standing *all;
+	int rc;
+
+	if (cohort_comm_generation(rank->comm) == 1)
+		return COHORT_OK;
+	all = calloc((size_t)cohort_comm_size(rank->comm), sizeof(*all));
+	if (!all) {
+		cohort_comm_fail(rank->comm, COHORT_NO_MEMORY,
+		                 "no memory for the other ranks' steps");
+		return COHORT_NO_MEMORY;
+	}
+	rc = cohort_all_gather_host(rank->comm, &mine, all,
+	                            sizeof(mine) / sizeof(int64_t), COHORT_I64,
+	                            STEP_TIMEOUT_NS);
 	if (rc == COHORT_OK)
-		rc = receive(plan, rank, &rank->momentum);
-	rank->step = plan->first_step;
+		rc = settle(plan, rank, all);
+	free(all);
+	return rc;
+}
+
+/* Receive the state with which the generation starts.  After an error a rank that had
+ * none, or another one, has none. */
+static int receive_state(const struct plan *plan, struct rank *rank)
+{
+	int rc;
+
+	rank->has_state = cohort_comm_rank(rank->comm) == rank->root;
+	rc = receive(rank, &rank->weights);
+	if (rc == COHORT_OK)
+		rc = receive(rank, &rank->momentum);
+	rank->has_state |= rc == COHORT_OK;
 	if (rank->step % plan->epoch_steps == 0)
 		rank->running = (struct mlp_score){ 0 };
 	return rc;
@@ -233,7 +310,7 @@ static void mean_score(const struct plan *plan, size_t epoch, double *loss_out,
 	unsigned correct = 0, count = 0;
 
 	for (int r = 0; r < plan->options->ranks; r++) {
-		struct epoch_score *score = &plan->ranks[r]->scores[epoch];
+		struct epoch_score *score = &plan->ranks[r].scores[epoch];
 
 		/* Acquire: pairs with the release in publish_score(). */
 		loss += atomic_load_explicit(&score->loss,
@@ -302,11 +379,13 @@ static bool fail_on_purpose(struct plan *plan, struct rank *rank)
 	    cohort_comm_rank(rank->comm) != options->fault_rank ||
 	    rank->step != options->fault_step || options->fault == FAULT_NONE)
 		return false;
-	atomic_store(&plan->fault_ns, demo_ns());
+	atomic_store(&plan->shared->fault_ns, demo_ns());
 	if (options->fault == FAULT_STALL)
 		stall(plan);
 	if (options->fault == FAULT_DIE)
 		die(rank);
+	if (options->fault == FAULT_KILL)
+		raise(SIGKILL);
 	return options->fault == FAULT_MISMATCH;
 }
 
@@ -318,6 +397,7 @@ static int reduce_step(struct plan *plan, struct rank *rank, bool last)
 {
 	struct mlp_score before = rank->running;
 	double start = demo_seconds(), computed;
+	uint64_t called_ns;
 	int rc = cohort_reducer_begin(rank->reducer,
 	                              cohort_comm_stream(rank->comm));
 
@@ -330,15 +410,18 @@ static int reduce_step(struct plan *plan, struct rank *rank, bool last)
 		rc = copy_out(rank, &rank->gradients);
 	if (fail_on_purpose(plan, rank))
 		rc = call_otherwise(rank);
-	rank->called_ns = demo_ns();
+	called_ns = demo_ns();
 	if (rc == COHORT_OK)
 		rc = reduce_gradients(rank);
 	rank->compute_seconds += computed - start;
 	rank->comm_seconds += demo_seconds() - computed;
 	if (rc == COHORT_OK)
 		return COHORT_OK;
-	rank->answered_ns = demo_ns();
 	rank->running = before;
+	if (!rank->answered_ns) {
+		rank->called_ns = called_ns;
+		rank->answered_ns = demo_ns();
+	}
 	return rc;
 }
 
@@ -405,18 +488,20 @@ static void leave(struct plan *plan, struct rank *rank)
 	rank->device = NULL;
 	rank->comm = NULL;
 	if (atomic_load(&plan->is_stalled) &&
-	    rank == plan->ranks[plan->options->fault_rank])
+	    rank == &plan->ranks[plan->options->fault_rank])
 		sem_post(&plan->released);
 }
 
 int train_worker(struct cohort_comm *comm, void *user)
 {
 	struct plan *plan = user;
-	struct rank *rank = plan->ranks[cohort_comm_origin(comm)];
+	struct rank *rank = &plan->ranks[cohort_comm_origin(comm)];
 	int rc;
 
 	rank->comm = comm;
 	rc = cohort_alloc(comm, sizeof(struct mlp), &rank->device);
+	if (rc == COHORT_OK)
+		rc = meet(plan, rank);
 	if (rc == COHORT_OK)
 		rc = receive_state(plan, rank);
 	if (rc == COHORT_OK)
@@ -437,6 +522,36 @@ int train_worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
+/* The time at which the last rank inside the library had its answer. */
+static uint64_t last_answer(const struct plan *plan, uint64_t cause_ns)
+{
+	uint64_t last = 0;
+
+	for (int r = 0; r < plan->options->ranks; r++) {
+		const struct rank *rank = &plan->ranks[r];
+
+		if (rank->called_ns < cause_ns && rank->answered_ns > last)
+			last = rank->answered_ns;
+	}
+	return last;
+}
+
+static void collect_story(const struct plan *plan, struct demo_result *result)
+{
+	result->fault_ns = atomic_load(&plan->shared->fault_ns);
+	result->generation_count = plan->generation_count;
+	result->final_ranks = plan->now_size;
+	if (result->cause.status == COHORT_OK)
+		return;
+	result->unblocked_ns = last_answer(plan, result->cause.time_ns);
+	result->resumed_step = plan->generations[1].first_step;
+	result->resumed_ranks = plan->generations[1].ranks;
+	result->abandoned_count = 0;
+	for (int r = 0; r < plan->options->ranks; r++)
+		if (plan->ranks[r].is_left_behind)
+			result->abandoned[result->abandoned_count++] = r;
+}
+
 void train_collect(const struct plan *plan, struct demo_result *result)
 {
 	const struct digits *digits = plan->digits;
@@ -446,14 +561,15 @@ void train_collect(const struct plan *plan, struct demo_result *result)
 	for (size_t i = 0; i < options->epochs; i++)
 		mean_score(plan, i, &result->curve[i], &ignored);
 	for (int r = 0; r < plan->now_size; r++) {
-		const struct rank *rank = plan->ranks[plan->now[r]];
+		const struct rank *rank = &plan->ranks[plan->now[r]];
 
 		result->compute_seconds +=
 			rank->compute_seconds / plan->now_size;
 		result->comm_seconds += rank->comm_seconds / plan->now_size;
 	}
-	result->accuracy = mlp_correct(&plan->ranks[plan->now[0]]->weights,
+	result->accuracy = mlp_correct(&plan->ranks[plan->now[0]].weights,
 	                               digits->held_out, DIGITS_HELD_OUT) /
 	                   (double)DIGITS_HELD_OUT;
 	result->steps = plan->steps;
+	collect_story(plan, result);
 }

@@ -28,8 +28,10 @@ struct epoch_score {
 };
 
 /*
- * What a rank has and does.  Outlives its worker and the group.  Owned by the
- * rank's thread while that runs, then by the main thread; but for the scores.
+ * What a rank has and does.  Outlives its worker, the group and its process: it is in
+ * memory that the processes of the demo share.  Owned by the rank's thread while that
+ * runs, then by its process's main thread, then by that of process 0; but for the
+ * scores.
  */
 struct rank {
 	struct mlp weights;
@@ -43,15 +45,22 @@ struct rank {
 	double compute_seconds;
 	double comm_seconds;
 
-	uint64_t called_ns;   /* when its last reduction began */
-	uint64_t answered_ns; /* when it had the answer that that failed */
+	/* Whether it has weights, or only memory for them; and which rank of the
+	 * current generation it has them from. */
+	bool has_state;
+	int root;
+
+	/* The first reduction that failed: when it began, and when that was known. */
+	uint64_t called_ns;
+	uint64_t answered_ns;
 
 	struct cohort_comm *comm;       /* while the worker runs */
 	void *device;                   /* a struct mlp in device memory */
 	struct cohort_reducer *reducer; /* of gradients there */
-	bool has_died; /* its worker has died, and left all of these */
-	bool wedged;   /* an operation may still use the buffers:
-	                             they are never released */
+	bool has_died;       /* its worker has died, and left all of these */
+	bool is_left_behind; /* the first failure's run has not waited for it */
+	bool wedged;         /* an operation may still use the buffers: they
+	                        are never released */
 };
 
 /* Generations that the demo goes through before it gives up. */
@@ -62,40 +71,55 @@ struct generation_log {
 	int ranks;
 };
 
+/* What the processes share. */
+struct shared {
+	_Atomic uint64_t fault_ns; /* the time of the fault, or 0 */
+	struct rank ranks[]; /* by their numbers in the first generation */
+};
+
 struct plan {
+	/* This process, and those of the ranks that are its own, by their numbers in
+	 * the first generation. */
+	int process;
+	int first_rank;
+	int own_ranks;
+
 	/* Constant while the workers run. */
 	const struct demo_options *options;
 	const struct digits *digits;
 	struct cohort_group *group;
 	uint64_t epoch_steps;
 	uint64_t steps;
-	struct rank **ranks; /* by their numbers in the first generation */
+	struct shared *shared;
+	struct rank *ranks; /* shared->ranks */
 
-	/* The current generation; constant while the workers run. */
+	/* The last generation whose ranks have met.  The first of this process's ranks to
+	 * know them writes them, which is_settled tells. */
 	int *now; /* for each of its ranks the number in the first generation */
 	int now_size;
-	int root; /* the rank that has the weights */
 	uint64_t first_step;
+	atomic_bool is_settled;
 	struct generation_log generations[MAX_GENERATIONS];
 	int generation_count;
-
-	/* Atomic; the time of the fault, or 0. */
-	_Atomic uint64_t fault_ns;
 
 	/* A rank that stalls waits for release and posts released at its end. */
 	atomic_bool is_stalled;
 	sem_t release;
 	sem_t released;
 
-	/* Owned by rank 0's thread while the workers run. */
+	/* Shown in process 0, and owned by rank 0's thread while the workers run. */
 	struct progress progress;
 };
 
 /* The number of steps. */
 uint64_t train_steps(const struct demo_options *options);
 
-/* Prepare the ranks; only rank 0 has weights.  An enum cli_exit, after a
- * complaint; after a failure plan_fini() must not be called. */
+/* How many of the ranks are in the processes before @process. */
+int train_first_rank(const struct demo_options *options, int process);
+
+/* Prepare the ranks, in memory that is shared with processes that are forked; only rank
+ * 0 has weights.  An enum cli_exit, after a complaint; after a failure plan_fini() must
+ * not be called. */
 int plan_init(struct plan *plan, const struct demo_options *options,
               const struct digits *digits);
 
@@ -109,7 +133,7 @@ void train_gradients(const struct plan *plan, struct rank *rank, size_t part,
 /* A rank's thread, for cohort_group_run() with the plan as @user. */
 int train_worker(struct cohort_comm *comm, void *user);
 
-/* Store the results in @result, after the workers are done. */
+/* Store the results in @result, after the workers of all processes are done. */
 void train_collect(const struct plan *plan, struct demo_result *result);
 
 /*

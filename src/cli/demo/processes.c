@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "cli/demo/processes.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+
+static bool set_number(const char *name, int number)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", number);
+	return setenv(name, text, 1) == 0;
+}
+
+/* What COHORT_BOOTSTRAP_ENV reads. */
+static bool set_environment(int number, int n, pid_t parent)
+{
+	return set_number("COHORT_PROCESS", number) &&
+	       set_number("COHORT_PROCESSES", n) &&
+	       set_number("COHORT_JOB", (int)parent);
+}
+
+int processes_fork(struct processes *p, int n, int *number_out)
+{
+	const pid_t parent = getpid();
+	int i;
+
+	*p = (struct processes){ .n = n };
+	*number_out = 0;
+	if (n == 1)
+		return CLI_OK;
+	fflush(stdout);
+	for (i = 1; i < n; i++) {
+		p->pids[i] = fork();
+		if (p->pids[i] <= 0)
+			break;
+	}
+	if (i < n && p->pids[i] < 0) {
+		p->pids[i] = 0;
+		cli_complain("demo", "cannot start process %d: %s", i,
+		             strerror(errno));
+		processes_end(p);
+		return CLI_FAILED;
+	}
+	if (i < n) {
+		*number_out = i;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(CLI_FAILED);
+	}
+	if (set_environment(*number_out, n, parent))
+		return CLI_OK;
+	cli_complain("demo", "out of memory");
+	if (*number_out)
+		exit(CLI_FAILED);
+	processes_end(p);
+	return CLI_FAILED;
+}
+
+/* Wait for process @i.  True if it has ended as it should. */
+static bool await(struct processes *p, int i, bool may_be_killed)
+{
+	int status = 0;
+
+	while (waitpid(p->pids[i], &status, 0) < 0 && errno == EINTR)
+		;
+	p->pids[i] = 0;
+	if (may_be_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return true;
+	if (WIFSIGNALED(status))
+		cli_complain("demo", "process %d: signal %d (%s)", i,
+		             WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return WIFEXITED(status) && WEXITSTATUS(status) == CLI_OK;
+}
+
+int processes_wait(struct processes *p, int killed)
+{
+	int status = CLI_OK;
+
+	for (int i = 1; i < p->n; i++)
+		if (!await(p, i, i == killed))
+			status = CLI_FAILED;
+	return status;
+}
+
+void processes_end(struct processes *p)
+{
+	for (int i = 1; i < p->n; i++)
+		if (p->pids[i])
+			kill(p->pids[i], SIGKILL);
+	for (int i = 1; i < p->n; i++)
+		if (p->pids[i])
+			await(p, i, true);
+}
