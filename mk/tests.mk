@@ -55,8 +55,10 @@ run.unit     := '$(unit) --jobs=1 --verbose'
 # As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  What
 # waits for deadlines goes on to make device, as make test is long.
 on_shared    := $(if $(filter asan tsan,$(VARIANT)),,env COHORT_HOST_SHARED=1 )
+# AddressSanitizer sees those on the host platform alone.
 run.api      := $(call api_in,$(strict)) \
-                $(call api_in,$(on_device) $(strict)$(on_gpu) ) \
+                $(call $(if $(filter asan,$(VARIANT)),api_most,api_in),$\
+                  $(on_device) $(strict)$(on_gpu) ) \
                 $(if $(on_shared),$(call api_most,$(on_shared)$(strict)))
 run.platform := '$(platform) --jobs=1 --verbose' \
                 '$(on_gpu) $(platform) --jobs=1 --verbose' \
@@ -170,7 +172,7 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
 	    $(call api_in,$(on_device) $(strict),$(same_sums)) \
 	    $(call api_waits,$(on_shared)$(strict)) \
-	    $(call api_in,$(strict)$(on_gpu) ,$(same_sums)) \
+	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
 	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums))) \
 	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
 	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \

@@ -33,13 +33,21 @@
  * than half of RLIMIT_NOFILE.  A call that waits for a rank of such a process ends as
  * a stall.
  *
- * Deadlines, comparisons of calls, and snapshots are of the process's own ranks.
- * If none of these is at fault for a collective that stalls, the other processes
- * are asked, and have 200 ms.  The verdict names the rank that has not called, or not
- * started, with the pid of its process, and its host if that is a different one, and
- * says what it is doing; or it says of which ranks nothing is known, and which
- * processes have not answered.  They are not asked for warnings, for on_slow, nor
- * about sends and receives.
+ * Processes that watch each other on one machine also see what the others' ranks have
+ * called.  A collective that differs from another process's is COHORT_MISMATCH, found by
+ * whichever process calls it later; and join_ns is how long a rank waits for the calls of
+ * all.  That takes recorder_slots of at most 2048, and is done for 16 communicators of a
+ * process at a time: the group, and those that are split from it.  Beyond that, and
+ * between machines, calls are not compared, and exec_ns begins once all ranks of
+ * the process have called.
+ *
+ * Snapshots, and what adaptive deadlines learn of the time in which ranks call, are of the
+ * process's own ranks.  If none of these is at fault for a collective that stalls, the
+ * other processes are asked, and have 200 ms.  The verdict names the rank that has not
+ * called, or not started, with the pid of its process, and its host if that is a
+ * different one, and says what it is doing; or it says of which ranks nothing is known,
+ * and which processes have not answered.  They are not asked for warnings, for on_slow,
+ * nor about sends and receives.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or

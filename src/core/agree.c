@@ -5,6 +5,7 @@
 #include "base/backoff.h"
 #include "core/clique.h"
 #include "core/mismatch.h"
+#include "core/others.h"
 
 /* Wait until @other has compared the call whose shared word this one's
  * replaces, and lower *@compared to the number that it has reached. */
@@ -55,12 +56,17 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 	const uint64_t number = agree_next(c);
 	int rc = await_ranks(c, number);
 	bool differs;
+	int called;
 
 	if (rc != COHORT_OK)
 		return rc;
 	agree_publish(c, op, number, digest, ticket, now_ns);
-	*comes_last =
-		agree_count_in(c, number, digest, &differs) == c->clique->size;
+	if (c->clique->others)
+		others_tell_time(c->clique, number, now_ns);
+	called = agree_count_in(c, number, digest, &differs);
+	*comes_last = called == c->clique->size;
+	if (called == 1 && c->clique->others)
+		differs |= others_differ(c->clique, number, digest);
 	if (differs)
 		return mismatch_end(c, number, ticket);
 	/* Release: compared; the words may be taken for later numbers.  Pairs

@@ -4,15 +4,16 @@
 
 /*
  * Agreement: before a collective is launched, it is compared with what the
- * other ranks called under the same number
+ * other ranks called under the same number, also those of other processes of the
+ * machine (others.h)
  *
  * A rank that calls after a mismatch must not launch.  It waits a moment for
  * the other ranks, so that the odd one can be named, and ends the clique.
  *
  *  A. Calls that differ in kind, operation, root, or in the count or type of
  *     any tensor are an error on every rank, not a hang.
- *  B. Ranks that have launched have called the same, and before any that
- *     differs.
+ *  B. Ranks of a process that have launched have called the same, and before
+ *     any that differs.
  *  C. A rank cannot have more collectives in flight than the clique has shared
  *     words: it waits for the ranks that are further behind.
  */

@@ -120,10 +120,15 @@ _Atomic uint64_t *agree_words(unsigned slots)
 	return words ? memset(words, 0, bytes) : NULL;
 }
 
+size_t agree_shared_slot(const struct clique *q, uint64_t number)
+{
+	return (number - 1) & (q->slots - 1);
+}
+
 /* The shared word of a number. */
 static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
 {
-	return &q->agreed[(number - 1) & (q->slots - 1)];
+	return &q->agreed[agree_shared_slot(q, number)];
 }
 
 /* The lap of a number over the words, from 1: a word that nobody has used says
@@ -141,7 +146,7 @@ static uint64_t shared_make(const struct clique *q, uint64_t number,
 }
 
 /* How many laps the word is behind @number: 0 or 1; or LAPS - 1, if the word
- * was taken for a later number. */
+ * was taken for a later number.  In another process it may be more. */
 static uint64_t laps_to(const struct clique *q, uint64_t word, uint64_t number)
 {
 	return (lap_of(q, number) - word / LAP) % LAPS;
@@ -158,18 +163,26 @@ static uint64_t load_shared(const struct clique *q, uint64_t number)
 	return atomic_load_explicit(shared_at(q, number), memory_order_acquire);
 }
 
+int agree_shared_count(const struct clique *q, uint64_t word, uint64_t number,
+                       int ranks)
+{
+	const uint64_t laps = laps_to(q, word, number);
+
+	if (!laps)
+		return called_of(word);
+	return laps < LAPS / 2 ? 0 : ranks;
+}
+
+bool agree_shared_differs(const struct clique *q, uint64_t word,
+                          uint64_t number, uint32_t digest)
+{
+	return !laps_to(q, word, number) &&
+	       (word & DIFFERS || (uint32_t)word != digest);
+}
+
 int agree_count(const struct clique *q, uint64_t number)
 {
-	const uint64_t word = load_shared(q, number);
-
-	switch (laps_to(q, word, number)) {
-	case 0:
-		return called_of(word);
-	case 1:
-		return 0;
-	default:
-		return q->size;
-	}
+	return agree_shared_count(q, load_shared(q, number), number, q->size);
 }
 
 /* A shared word with one more rank, which calls what @digest says. */
@@ -218,12 +231,13 @@ int agree_count_in(const struct cohort_comm *c, uint64_t number,
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
 
 	/* Release: what this rank has published, for all that are counted after
-	 * it.  Acquire: what the ranks before it have. */
+	 * it.  Acquire: what the ranks before it have.  seq_cst: before it looks at
+	 * the words of other processes. */
 	do
 		with = laps_to(q, word, number) ? shared_make(q, number, digest)
 		                                : shared_add(word, digest);
 	while (!atomic_compare_exchange_weak_explicit(
-		at, &word, with, memory_order_acq_rel, memory_order_relaxed));
+		at, &word, with, memory_order_seq_cst, memory_order_relaxed));
 	*differs_out = with & DIFFERS;
 	return called_of(with);
 }

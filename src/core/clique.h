@@ -43,6 +43,7 @@
 #include "platform/platform.h"
 
 struct connected;
+struct others;
 
 enum clique_state {
 	CLIQUE_LIVE, /* or CAUSED */
@@ -104,6 +105,8 @@ struct clique {
 	struct comm_config config;
 	struct list_policy list_policy, list_policy_asked;
 	_Atomic uint64_t *agreed; /* words: see agree_words.h */
+	struct others *others;    /* those of other processes, which see these, too;
+	                             NULL: none do */
 	struct cohort_abort *end; /* the cause; a reference */
 	pthread_t reaper;
 

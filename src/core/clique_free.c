@@ -13,6 +13,7 @@
 #include "core/batch.h"
 #include "core/clique_tree.h"
 #include "core/native.h"
+#include "core/others.h"
 #include "core/pair.h"
 #include "core/register.h"
 #include "core/window.h"
@@ -136,7 +137,10 @@ void clique_free(struct clique *q, int comms)
 	if (q->end)
 		cause_put(q->end);
 	free(clique_take_orphans(q));
-	free(q->agreed);
+	if (q->others)
+		q->others->release(q->others);
+	else
+		free(q->agreed);
 	free(q);
 	if (parent)
 		clique_put(parent);

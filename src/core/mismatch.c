@@ -2,12 +2,15 @@
 
 #include "core/mismatch.h"
 
+#include <stdlib.h>
+
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/agree_words.h"
 #include "core/clique.h"
+#include "core/others.h"
 
 /* How long to wait for the other ranks' calls before a rank is blamed: when
  * most have called the same; and when the odd one is not known yet, where a
@@ -15,24 +18,14 @@
 #define QUORUM_NS (5 * UINT64_C(1000000))
 #define NO_QUORUM_NS UINT64_C(1000000000)
 
-/* True if @other has called @number, and something else than @word says. */
-static bool differs(const struct cohort_comm *other, uint64_t number,
-                    uint64_t word)
-{
-	const uint64_t theirs = agree_word(other, number);
+/* ---- what was called -------------------------------------------------- */
 
-	return theirs != word && agree_word_is_of(theirs, number);
-}
-
-/* How many ranks of this process have called @number. */
-static int ranks_here(const struct clique *q, uint64_t number)
-{
-	int r, n = 0;
-
-	for (r = 0; r < q->size; r++)
-		n += agree_word_is_of(agree_word(&q->comms[r], number), number);
-	return n;
-}
+/* What the ranks that have called a number have called, in the order of the ranks.  Those
+ * whose words are equal are of one side. */
+struct voices {
+	int n;
+	struct voice of[];
+};
 
 /* What rank @c has called, from its recorder. */
 static void add_call(struct text *t, const struct cohort_comm *c,
@@ -47,84 +40,123 @@ static void add_call(struct text *t, const struct cohort_comm *c,
 		text_add(t, "a call that is not on record any more");
 }
 
-/* Add the ranks that call what rank @first calls: "ranks 0 2 3 call ...". */
-static void add_side(struct text *t, const struct clique *q, int first,
-                     uint64_t number)
+/* The ranks of this process. */
+static void hear_own(const struct clique *q, uint64_t number, struct voices *v)
 {
-	uint64_t word = agree_word(&q->comms[first], number);
-	int r, n = 0;
+	int r;
 
-	for (r = 0; r < q->size; r++)
-		n += agree_word(&q->comms[r], number) == word;
-	text_add(t, n > 1 ? "ranks" : "rank");
-	for (r = 0; r < q->size; r++)
-		if (agree_word(&q->comms[r], number) == word)
-			text_add(t, " %d", q->comms[r].rank);
-	text_add(t, n > 1 ? " call " : " calls ");
-	add_call(t, &q->comms[first], number);
+	for (r = 0, v->n = 0; r < q->size; r++) {
+		const uint64_t word = agree_word(&q->comms[r], number);
+
+		if (agree_word_is_of(word, number))
+			v->of[v->n++] = (struct voice){
+				.rank = q->comms[r].rank,
+				.word = word,
+			};
+	}
 }
 
-/* How many ranks call what rank @rank calls; 0 if it has not called. */
-static int side_size(const struct clique *q, int rank, uint64_t number)
+/* How many are on the side of voice @i. */
+static int side_size(const struct voices *v, int i)
 {
-	uint64_t word = agree_word(&q->comms[rank], number);
-	int r, n = 0;
+	int k, n = 0;
 
-	if (!agree_word_is_of(word, number))
-		return 0;
-	for (r = 0; r < q->size; r++)
-		n += agree_word(&q->comms[r], number) == word;
+	for (k = 0; k < v->n; k++)
+		n += v->of[k].word == v->of[i].word;
 	return n;
 }
 
-/* The first rank of the side that has more than half of @n ranks, or -1. */
-static int majority(const struct clique *q, uint64_t number, int n)
+/* The first voice of the side that has more than half of @n ranks, or -1. */
+static int majority(const struct voices *v, int n)
 {
-	int r;
+	int i;
 
-	for (r = 0; r < q->size; r++)
-		if (2 * side_size(q, r, number) > n)
-			return r;
+	for (i = 0; i < v->n; i++)
+		if (2 * side_size(v, i) > n)
+			return i;
 	return -1;
 }
 
-/* The first rank that is not on the side of @right, or -1. */
-static int odd_rank(const struct clique *q, int right, uint64_t number)
+/* True if a voice before @i is on its side. */
+static bool is_repeated(const struct voices *v, int i)
 {
-	uint64_t word = agree_word(&q->comms[right], number);
-	int r;
+	int k = 0;
 
-	for (r = 0; r < q->size; r++)
-		if (differs(&q->comms[r], number, word))
-			return q->comms[r].rank;
-	return -1;
+	while (v->of[k].word != v->of[i].word)
+		k++;
+	return k < i;
 }
 
-/* True if a rank before @rank calls what it calls. */
-static bool is_repeated(const struct clique *q, int rank, uint64_t number)
+/* True if ranks of other processes may still call. */
+static bool others_may_call(const struct clique *q, uint64_t number)
 {
-	int r;
+	uint64_t last_ns;
+	const int called = others_called(q, number, &last_ns);
 
-	for (r = 0; r < rank; r++)
-		if (agree_word(&q->comms[r], number) ==
-		    agree_word(&q->comms[rank], number))
-			return true;
-	return false;
+	return called >= 0 && called < q->others->ranks;
 }
 
 /* Wait until all ranks have called, or for as long as is given to them. */
-static void await_quorum(const struct clique *q, uint64_t number)
+static void await_quorum(const struct clique *q, uint64_t number,
+                         struct voices *v)
 {
 	uint64_t began = clock_now(), deadline;
 	struct backoff b = BACKOFF;
 
 	do {
-		deadline = began + (majority(q, number, q->size) >= 0
-		                            ? QUORUM_NS
-		                            : NO_QUORUM_NS);
+		hear_own(q, number, v);
+		deadline = began + (majority(v, q->world) >= 0 ? QUORUM_NS
+		                                               : NO_QUORUM_NS);
 		backoff_wait(&b, deadline);
-	} while (ranks_here(q, number) < q->size && !clique_cause(q) &&
-	         clock_now() < deadline);
+		hear_own(q, number, v);
+	} while ((v->n < q->size || others_may_call(q, number)) &&
+	         !clique_cause(q) && clock_now() < deadline);
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const struct voice *x = a, *y = b;
+
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Add what the ranks of other processes have called. */
+static void hear_others(const struct clique *q, uint64_t number,
+                        struct voices *v)
+{
+	if (!q->others)
+		return;
+	v->n += q->others->ask(q->others, q, number, v->of + v->n,
+	                       q->world - v->n);
+	qsort(v->of, (size_t)v->n, sizeof(v->of[0]), compare_ranks);
+}
+
+/* ---- texts ------------------------------------------------------------ */
+
+/* The rank of that voice, NULL: it is another process's. */
+static const struct cohort_comm *own_rank(const struct clique *q,
+                                          const struct voice *v)
+{
+	return clique_rank(q, v->rank);
+}
+
+/* Add the ranks on the side of voice @i: "ranks 0 2 3 call ...". */
+static void add_side(struct text *t, const struct clique *q,
+                     const struct voices *v, int i, uint64_t number)
+{
+	const struct cohort_comm *c = own_rank(q, &v->of[i]);
+	const bool are_several = side_size(v, i) > 1;
+	int k;
+
+	text_add(t, are_several ? "ranks" : "rank");
+	for (k = 0; k < v->n; k++)
+		if (v->of[k].word == v->of[i].word)
+			text_add(t, " %d", v->of[k].rank);
+	text_add(t, are_several ? " call " : " calls ");
+	if (c)
+		add_call(t, c, number);
+	else
+		text_add(t, "%s", v->of[i].call);
 }
 
 static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
@@ -134,70 +166,96 @@ static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
 		                    c->rank };
 }
 
-/* Add which tensor of a list differs, or which call of a batch, between two
- * ranks: @one, or if that is negative the first that has called, and the first
- * that calls something else. */
-static void add_tensors(struct text *t, const struct clique *q, int one,
-                        uint64_t number)
+/* Add which tensor of a list differs, or which call of a batch, between two ranks of this
+ * process: the first on the side of voice @right, or if that is negative the first of all,
+ * and the first that calls something else. */
+static void add_tensors(struct text *t, const struct clique *q,
+                        const struct voices *v, int right, uint64_t number)
 {
+	const struct cohort_comm *one = NULL, *other = NULL;
 	struct call_shape a, b;
-	int r = 0;
+	int i, k = 0;
 
-	for (; one < 0; r++)
-		if (side_size(q, r, number))
-			one = r;
-	a = shape_of(&q->comms[one], number);
-	for (r = 0; r < q->size; r++)
-		if (differs(&q->comms[r], number,
-		            agree_word(&q->comms[one], number)))
-			break;
-	if (r == q->size)
+	for (i = 0; i < v->n && !one; i++)
+		if (right < 0 || v->of[i].word == v->of[right].word) {
+			one = own_rank(q, &v->of[i]);
+			k = i;
+		}
+	for (i = 0; i < v->n && !other; i++)
+		if (v->of[i].word != v->of[k].word)
+			other = own_rank(q, &v->of[i]);
+	if (!one || !other)
 		return;
-	b = shape_of(&q->comms[r], number);
-	call_shape_compare(t, r < one ? &b : &a, r < one ? &a : &b);
+	a = shape_of(one, number);
+	b = shape_of(other, number);
+	call_shape_compare(t, other < one ? &b : &a, other < one ? &a : &b);
 }
 
 /* End the clique with every side's call, the odd ones first. */
-static int fire(struct cohort_comm *c, uint64_t number, uint64_t ticket)
+static void fire(struct clique *q, const struct voices *v, uint64_t number,
+                 uint64_t ticket, struct cohort_cause *cause)
 {
-	struct clique *q = c->clique;
-	struct cohort_cause cause = {
+	struct text t = { cause->text, sizeof(cause->text) };
+	const bool is_seen = side_size(v, 0) < v->n;
+	int i, right = is_seen ? majority(v, v->n) : -1;
+
+	*cause = (struct cohort_cause){
 		.status = COHORT_MISMATCH,
 		.kind = COHORT_VERDICT_DIFFERENT_CALL,
 		.rank = -1,
 		.ticket = ticket,
 		.collective = number,
 	};
-	struct text t = { cause.text, sizeof(cause.text) };
-	int r, right = majority(q, number, ranks_here(q, number));
-
-	if (right >= 0)
-		cause.rank = odd_rank(q, right, number);
 	text_add(&t, "collective %llu differs", (unsigned long long)number);
 	if (right < 0)
-		text_add(&t, ", no majority");
-	for (r = 0; r < q->size; r++)
-		if (side_size(q, r, number))
-			rank_set_add(cause.joined, q->comms[r].rank);
-	for (r = 0; r < q->size; r++)
-		if (side_size(q, r, number) && !is_repeated(q, r, number) &&
-		    (right < 0 ||
-		     differs(&q->comms[r], number,
-		             agree_word(&q->comms[right], number)))) {
-			text_add(&t, ": ");
-			add_side(&t, q, r, number);
-		}
+		text_add(
+			&t,
+			is_seen ? ", no majority"
+				: " in another process, which does not answer");
+	for (i = 0; i < v->n; i++) {
+		rank_set_add(cause->joined, v->of[i].rank);
+		if (right >= 0 && v->of[i].word == v->of[right].word)
+			continue;
+		if (right >= 0 && cause->rank < 0)
+			cause->rank = v->of[i].rank;
+		if (is_repeated(v, i))
+			continue;
+		text_add(&t, ": ");
+		add_side(&t, q, v, i, number);
+	}
 	if (right >= 0) {
 		text_add(&t, ": ");
-		add_side(&t, q, right, number);
+		add_side(&t, q, v, right, number);
 	}
-	add_tensors(&t, q, right, number);
-	cause_set(q->end, &cause);
-	return error_set(COHORT_MISMATCH, "%s", cause.text);
+	add_tensors(&t, q, v, right, number);
+	cause_set(q->end, cause);
 }
 
 int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 {
-	await_quorum(c->clique, number);
-	return fire(c, number, ticket);
+	struct clique *q = c->clique;
+	struct voices *v =
+		calloc(1, sizeof(*v) + (size_t)q->world * sizeof(v->of[0]));
+	struct cohort_cause cause;
+
+	if (!v) {
+		clique_fire(
+			q,
+			&(struct cohort_cause){
+				.status = COHORT_MISMATCH,
+				.kind = COHORT_VERDICT_DIFFERENT_CALL,
+				.rank = -1,
+				.ticket = ticket,
+				.collective = number,
+			},
+			"collective %llu differs, and there is no memory to "
+			"tell how",
+			(unsigned long long)number);
+		return clique_error(q);
+	}
+	await_quorum(q, number, v);
+	hear_others(q, number, v);
+	fire(q, v, number, ticket, &cause);
+	free(v);
+	return error_set(COHORT_MISMATCH, "%s", cause.text);
 }

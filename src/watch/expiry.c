@@ -21,12 +21,12 @@ static uint64_t latest(uint64_t a, uint64_t b)
  * have called and it is not done. */
 static bool has_clock(const struct snapshot *s, const struct rank_snapshot *r)
 {
-	return s->all_joined ? !r->done : r->joined;
+	return snapshot_has_all(s) ? !r->done : r->joined;
 }
 
 static uint64_t last_arrival(const struct snapshot *s)
 {
-	uint64_t last = 0;
+	uint64_t last = s->others_ns;
 	int i;
 
 	for (i = 0; i < s->size; i++)
@@ -71,18 +71,23 @@ static struct expiry first_clock(const struct snapshot *s)
 {
 	struct expiry clock, first = { .next_ns = UINT64_MAX };
 	uint64_t began, allowed, last = last_arrival(s);
+	const bool has_all = snapshot_has_all(s);
 	int i;
 
 	for (i = 0; i < s->size; i++) {
 		if (!has_clock(s, &s->ranks[i]))
 			continue;
-		began = s->all_joined ? last : s->ranks[i].arrived_ns;
+		began = has_all ? last : s->ranks[i].arrived_ns;
 		began = latest(latest(began, s->resumed_ns), s->moved_ns);
-		allowed = s->all_joined ? s->ranks[i].limits.exec_ns
-		                        : s->ranks[i].limits.join_ns;
+		allowed = has_all ? s->ranks[i].limits.exec_ns
+		                  : s->ranks[i].limits.join_ns;
 		clock = clock_of(s, began, allowed);
 		if (clock.next_ns < first.next_ns)
 			first = clock;
+		/* What was learned of the end includes waits for other
+		 * processes. */
+		if (s->others_miss)
+			began = latest(began, last);
 		clock = adapted_clock(s, began, allowed);
 		if (clock.next_ns < first.next_ns)
 			first = clock;

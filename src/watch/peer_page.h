@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "core/others.h"
 #include "watch/peers.h"
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656573)
@@ -33,6 +34,9 @@ struct told {
 };
 
 _Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
+
+/* How many of a process's cliques show what they have called, at a time. */
+#define CALL_PLACES 16
 
 /* What is asked: what a process's ranks are doing about a collective. */
 struct question {
@@ -85,6 +89,9 @@ struct page {
 	/* The cliques that the process has, or had; and those of which it has noted what
 	 * was done, or which it has no more. */
 	struct identities members, noted;
+
+	/* What the cliques that the process has have called. */
+	struct call_words calls[CALL_PLACES];
 
 	/* What this process asks the others, and how often it has asked in that
 	 * place.  Release and acquire: the question. */
@@ -150,11 +157,12 @@ struct peers {
 	uint64_t exchange; /* the last one */
 	pthread_t thread;
 	bool has_thread;
-	atomic_bool stop;
+	atomic_bool stop, must_ring;
 
 	pthread_mutex_t lock; /* short; guards: */
 	struct member *members;
 	const struct cohort_process *facts;
+	bool has_calls[CALL_PLACES]; /* a clique's are there */
 
 	/* The thread's room for an answer. */
 	struct answer answer;
@@ -250,7 +258,7 @@ static inline bool peer_is_here(const struct peer *x)
 }
 
 /* If nobody reads it that is a SIGPIPE, so the others' bells are rung by threads of
- * the library only, which have signals blocked. */
+ * the library only, which have signals blocked.  The process reads its own. */
 static inline void peer_ring(int bell)
 {
 	/* A full pipe rings as well. */
@@ -284,8 +292,13 @@ void peers_name(const struct peers *peers, int process, struct text *t);
 /* Start the thread; false: that was not possible. */
 bool peers_start(struct peers *peers);
 
-/* Ring the bells of all others. */
+/* Ring the bells of all others; or have the thread of @peers ring them. */
 void peers_ring(const struct peers *peers);
+void peers_have_rung(struct peers *peers);
+
+/* Let the other processes of the machine see what the ranks of @q call, if there is a place
+ * for that and @q is not in use yet.  Under lock. */
+void peers_show_calls(struct peers *peers, struct clique *q);
 
 /* What a message brings to the sender's page. */
 enum message_kind {

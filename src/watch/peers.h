@@ -108,8 +108,9 @@ const atomic_bool *peers_is_vain(const struct peers *peers);
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
 
 /*
- * Give @clique the causes that other processes tell for the clique of the same
- * identity, and a cause if a process with ranks in it has ended.
+ * Give @clique, which is not in use yet, the causes that other processes tell for the
+ * clique of the same identity, and a cause if a process with ranks in it has ended; and
+ * compare its calls with those of other processes of the machine (core/others.h).
  * @parent_end: the end of what the clique was split from, with which it ends; NULL:
  *              it is the group's
  *
@@ -141,7 +142,7 @@ void peers_note(struct peers *peers, const struct clique *clique,
  * Ask the other processes what their ranks in @clique are doing about @collective, and
  * store what they answer until @deadline_ns, or until the clique has a cause, in @out,
  * which has room for @room ranks.  A process answers for its first 32 ranks, and for none
- * if it has no such clique.  On a thread of the library, which waits.  Returns how many
+ * if it has no such clique.  Any thread, which waits.  Returns how many
  * ranks there are; 0 also while four other cliques ask.
  * @silent: begun, and gets the processes that have not answered:
  *          "process 1 (pid 4711), process 2 (host b, pid 4712)"

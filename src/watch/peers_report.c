@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "core/agree_words.h"
 #include "watch/describe.h"
 #include "watch/peer_page.h"
 #include "watch/stall.h"
@@ -32,6 +33,8 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.pid = getpid(),
 	};
 	struct text t = { out->text, sizeof(out->text) };
+	struct text call = { out->call, sizeof(out->call) };
+	const uint64_t word = agree_word(c, collective);
 	struct rank_snapshot r;
 
 	snapshot_closely(&r, c, collective);
@@ -43,6 +46,11 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.kind = stall_kind(&s, &r),
 	};
 	describe_rank(&t, &s, &r);
+	if (!agree_word_is_of(word, collective))
+		return;
+	out->word = word;
+	if (r.call.ticket)
+		record_add(&call, &r.call);
 }
 
 static void answer_one(struct peers *p, int i, int k, uint64_t number)
@@ -117,6 +125,7 @@ static int add_answer(const struct clique *q, const struct answer *a,
 			continue;
 		out[n] = *x;
 		out[n].joined = !!x->joined;
+		out[n].call[sizeof(out[n].call) - 1] = '\0';
 		out[n].text[sizeof(out[n].text) - 1] = '\0';
 		n++;
 	}
@@ -144,7 +153,7 @@ static uint64_t put_question(struct peers *p, int k,
 	put_words(p->page->asks[k].question, question, WORDS(struct question));
 	atomic_store_explicit(&p->page->asks[k].number, number,
 	                      memory_order_release);
-	peers_ring(p);
+	peers_have_rung(p);
 	peers_send(p, -1, MESSAGE_QUESTION, k, number, question,
 	           sizeof(*question));
 	return number;

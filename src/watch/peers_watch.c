@@ -27,6 +27,12 @@ void peers_ring(const struct peers *p)
 			peer_ring(x->bell);
 }
 
+void peers_have_rung(struct peers *p)
+{
+	atomic_store(&p->must_ring, true);
+	peer_ring(p->bell[1]);
+}
+
 static struct member *find_member(const struct peers *p, const struct clique *q)
 {
 	struct member *m = p->members;
@@ -303,6 +309,8 @@ static void *peers_main(void *arg)
 
 	while (!atomic_load(&p->stop)) {
 		await_any(p, t->polled, t->over);
+		if (atomic_exchange(&p->must_ring, false))
+			peers_ring(p);
 		pthread_mutex_lock(&p->lock);
 		for (i = 0; i < p->processes; i++) {
 			look_at_peer(p, i, t->over[i]);
@@ -351,6 +359,7 @@ int peers_attach(struct peers *p, struct clique *q,
 	pthread_mutex_lock(&p->lock);
 	m->next = p->members;
 	p->members = m;
+	peers_show_calls(p, q);
 	put_member(p, q->identity);
 	/* Another process may have told its cause before this one was ready. */
 	for (i = 0; i < p->processes; i++) {

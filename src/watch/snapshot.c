@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "core/gate.h"
+#include "core/others.h"
 
 bool snapshot_init(struct snapshot *s, const struct clique *q)
 {
@@ -188,7 +189,7 @@ static void take(struct snapshot *s, struct clique *q)
 	};
 	struct rank_snapshot former;
 	uint64_t front = find_front(q, s->next);
-	int r;
+	int r, called;
 
 	s->all_joined = true;
 	for (r = 0; r < q->size; r++) {
@@ -200,6 +201,9 @@ static void take(struct snapshot *s, struct clique *q)
 		s->all_joined &= s->ranks[r].joined;
 	}
 	s->front = front;
+	called = front ? others_called(q, front, &s->others_ns) : -1;
+	s->others_miss =
+		s->all_joined && called >= 0 && called < s->world - s->size;
 }
 
 /* True if the transfers are one, with one clock. */
@@ -228,7 +232,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 {
 	uint64_t front = s->front, resumed_ns = s->resumed_ns;
 	struct transfer_snapshot transfer = s->transfer;
-	bool all_joined = s->all_joined;
+	bool has_all = snapshot_has_all(s);
 
 	/* In this order, so that a rank that resumes in between is seen. */
 	s->paused = atomic_load(&q->paused) > 0;
@@ -255,7 +259,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	}
 	if (s->front != front)
 		s->slow = false;
-	if (s->front == front && s->all_joined == all_joined &&
+	if (s->front == front && snapshot_has_all(s) == has_all &&
 	    s->resumed_ns == resumed_ns)
 		return;
 	s->warned = false;

@@ -118,6 +118,8 @@ struct remote_rank {
 	int kind; /* what it is at fault for, if it is: enum cohort_verdict_kind */
 	int joined;
 	int is_behind;  /* an older collective is not done in its process */
+	uint64_t word;  /* if it has called the front: see agree_word(); or 0 */
+	char call[160]; /* if it has: the call */
 	char text[400]; /* see describe_rank() */
 };
 
@@ -180,7 +182,12 @@ struct snapshot {
 	                        something else: an older collective in flight, or
 	                        a transfer of its batch that the peer had not
 	                        called */
-	bool all_joined;
+	bool all_joined;  /* all ranks of this process have called the front */
+	bool others_miss; /* so they have, and as far as can be seen some rank of
+	                        another process has not */
+	uint64_t
+		others_ns; /* when the last rank of another process called it, 0: that
+	                        cannot be seen */
 	bool closing;        /* the clique ends in peace */
 	const char *reaping; /* the reaper's native call, NULL: none */
 	int reaping_rank;
@@ -205,6 +212,12 @@ struct snapshot {
 	 * be done; kept from one snapshot to the next. */
 	uint64_t *next;
 };
+
+/* True if all ranks have called the front, as far as can be seen. */
+static inline bool snapshot_has_all(const struct snapshot *s)
+{
+	return s->all_joined && !s->others_miss;
+}
 
 /* Room for snapshots of @clique; false without memory. */
 bool snapshot_init(struct snapshot *s, const struct clique *clique);

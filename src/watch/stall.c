@@ -185,6 +185,47 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 	}
 }
 
+/* The digest of what this process's ranks have called, 0: that is not on record. */
+static uint32_t own_digest(const struct snapshot *s)
+{
+	int i = 0;
+
+	while (i < s->size && !s->ranks[i].call.ticket)
+		i++;
+	return i < s->size ? s->ranks[i].call.digest : 0;
+}
+
+static bool calls_other(const struct remote_rank *x, uint32_t digest)
+{
+	return digest && x->word && (uint32_t)x->word != digest;
+}
+
+/* Ranks of other processes whose calls differ from this one's, which are compared now at
+ * the latest.  The smaller side is at fault. */
+static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct remote_rank *x, *end = s->remote + s->remote_count;
+	const uint32_t digest = own_digest(s);
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	int others = 0, all = s->size, first = -1;
+
+	for (x = s->remote; x < end; x++) {
+		all += x->word != 0;
+		if (!calls_other(x, digest))
+			continue;
+		rank_set_add(set, x->rank);
+		others++;
+		if (first < 0 || x->rank < first)
+			first = x->rank;
+	}
+	if (!others)
+		return false;
+	v->kind = COHORT_VERDICT_DIFFERENT_CALL;
+	v->rank = 2 * others < all ? first : -1;
+	memcpy(v->missing, set, sizeof(set));
+	return true;
+}
+
 /* All ranks of this process have come to the front, and have started it or are inside its
  * native call: @v says so.  Which ranks of others it waits for, as far as these have
  * answered; otherwise for those of which nothing is known. */
@@ -198,6 +239,8 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 	v->rank = -1;
 	memset(v->missing, 0, sizeof(v->missing));
 	find_remote_fault(s, all_known, v);
+	if (find_different(s, v))
+		return;
 	if (v->rank >= 0 && v->kind != COHORT_VERDICT_NOT_STARTED)
 		return;
 	if (!all_known) {
@@ -231,10 +274,10 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 		if (2 * waited_for < s->size && !*s->crossing.ended &&
 		    !s->crossing.second.here_ns)
 			v->rank = s->crossing.second.rank;
-	} else if (s->world > s->size && s->all_joined &&
-	           (v->kind == COHORT_VERDICT_NOT_FINISHED ||
-	            may_connect_all(s)) &&
-	           waited_for == s->size) {
+	} else if (s->others_miss || (s->world > s->size && s->all_joined &&
+	                              (v->kind == COHORT_VERDICT_NOT_FINISHED ||
+	                               may_connect_all(s)) &&
+	                              waited_for == s->size)) {
 		blame_remote(s, v);
 	}
 }
@@ -344,6 +387,17 @@ static void add_front(struct text *t, const struct snapshot *s)
 	         (unsigned long long)s->front, s->group, s->generation);
 }
 
+/* What another process's rank has called instead. */
+static void add_different(struct text *t, const struct snapshot *s)
+{
+	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
+
+	while (x < end && !calls_other(x, own_digest(s)))
+		x++;
+	if (x < end)
+		text_add(t, "; rank %d calls %s", x->rank, x->call);
+}
+
 /* What a group that spans several processes needs to have said. */
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
@@ -357,6 +411,8 @@ static void add_others(struct text *t, const struct snapshot *s,
 	else if (s->world > s->size && !s->remote_count)
 		text_add(t, "; %d of %d ranks are of other processes",
 		         s->world - s->size, s->world);
+	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL)
+		add_different(t, s);
 	if (x)
 		text_add(t, "; %s", x->text);
 	if (s->remote_count && find_unknown(s, unknown)) {
@@ -381,7 +437,7 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 	add_kind(t, s, due, v);
 	text_add(t, "; joined: ");
 	rank_set_spell(t, v->joined);
-	text_add(t, s->all_joined ? "; it waits for: " : "; missing: ");
+	text_add(t, snapshot_has_all(s) ? "; it waits for: " : "; missing: ");
 	rank_set_spell(t, v->missing);
 	add_others(t, s, v);
 	add_held(t, s);

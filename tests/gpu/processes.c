@@ -3,8 +3,8 @@
 /*
  * A group of several processes, with a device or two each, that find each other
  * by the environment: sums over all ranks; a split across processes; a respawn
- * without a rank of one; a process that does not call; and one that is killed,
- * without which the others go on.
+ * without a rank of one; a process that does not call, and one that calls something else;
+ * and one that is killed, without which the others go on.
  *
  * The program starts itself again for each process.  It has run on one GPU that
  * three processes shared, and on the simulator, with its own NCCL and with NVIDIA's.
@@ -122,9 +122,10 @@ static void await_abort(const struct cohort_group *group)
 	const uint64_t deadline = clock_deadline(RANKS_SOON);
 	struct cohort_cause cause;
 
-	do
+	do {
+		sched_yield();
 		must(cohort_group_cause(group, &cause), "cause");
-	while (cause.status == COHORT_OK && clock_now() < deadline);
+	} while (cause.status == COHORT_OK && clock_now() < deadline);
 	must(cause.status != COHORT_ABORTED, "the other process's abort");
 }
 
@@ -133,18 +134,20 @@ static int await_cause(struct cohort_comm *comm)
 	const uint64_t deadline = clock_deadline(RANKS_SOON);
 	struct cohort_cause cause;
 
-	do
+	do {
+		sched_yield();
 		must(cohort_comm_cause(comm, &cause), "cause");
-	while (cause.status == COHORT_OK && clock_now() < deadline);
+	} while (cause.status == COHORT_OK && clock_now() < deadline);
 	return 0;
 }
 
 /* The ranks of one process do not call. */
 static int hang(struct cohort_comm *comm, void *unused)
 {
+	/* Nobody waits for what all have called. */
 	const struct cohort_deadlines soon = {
 		.join_ns = UINT64_C(1000000000),
-		.exec_ns = UINT64_C(1000000000),
+		.exec_ns = 2 * RANKS_SOON,
 	};
 	const int victim = VICTIM * per_process - (per_process > 1);
 	void *stream = cohort_comm_stream(comm), *memory;
@@ -172,6 +175,34 @@ static int hang(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
+/* The ranks of one process call something else. */
+static int differ(struct cohort_comm *comm, void *unused)
+{
+	const int victim = VICTIM * per_process - (per_process > 1);
+	void *stream = cohort_comm_stream(comm), *memory;
+	struct cohort_cause cause;
+	int rc;
+
+	(void)unused;
+	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
+	meet(comm);
+	rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32,
+	                       process == VICTIM ? COHORT_MAX : COHORT_SUM,
+	                       stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(comm, RANKS_SOON);
+	must(rc != COHORT_MISMATCH, "a call that differs");
+	cohort_comm_cause(comm, &cause);
+	if (cohort_comm_rank(comm) == 0)
+		printf("%s\n", cause.text);
+	must(cause.rank != victim, "the rank that differs");
+	must(!strstr(cause.text, "call all_reduce of 1 int32, sum"),
+	     "what most have called");
+	must(!strstr(cause.text, " all_reduce of 1 int32, max"),
+	     "what it has called");
+	return 0;
+}
+
 /* One process ends while the ranks of the others wait for its ranks. */
 static int lose(struct cohort_comm *comm, void *unused)
 {
@@ -194,8 +225,11 @@ static int lose(struct cohort_comm *comm, void *unused)
 	                       stream, NULL),
 	     "all_reduce");
 	rc = cohort_synchronize(comm, RANKS_SOON);
-	must(rc != COHORT_PROCESS_EXITED, "synchronize");
 	cohort_comm_cause(comm, &cause);
+	if (rc != COHORT_PROCESS_EXITED)
+		fprintf(stderr, "rank %d, %d: %s\n", cohort_comm_rank(comm), rc,
+		        cause.text);
+	must(rc != COHORT_PROCESS_EXITED, "the end of a process");
 	must(cause.rank != VICTIM * per_process - (per_process > 1),
 	     "the rank to blame");
 	if (cohort_comm_rank(comm) == 0)
@@ -245,6 +279,9 @@ static int be_process(void)
 	must(cohort_group_run(group, hang, NULL, NULL) != COHORT_STALLED,
 	     "run to hang");
 	must(cohort_group_respawn(group, NULL, 0), "respawn with all");
+	must(cohort_group_run(group, differ, NULL, NULL) != COHORT_MISMATCH,
+	     "run to differ");
+	must(cohort_group_respawn(group, NULL, 0), "respawn once more");
 	go_on_without(group);
 	return cohort_group_close(group);
 }

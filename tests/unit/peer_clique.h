@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clique.h"
+#include "core/others.h"
 
 static inline struct clique *make_clique(uint64_t identity)
 {
@@ -50,6 +51,10 @@ static inline void free_clique(struct clique *c)
 	free(c->comms[0].started);
 	free(c->comms[0].agreed);
 	recorder_fini(&c->comms[0].recorder);
+	if (c->others)
+		c->others->release(c->others);
+	else
+		free(c->agreed);
 	cause_put(c->end);
 	free(c);
 }

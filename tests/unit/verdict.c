@@ -1443,6 +1443,72 @@ Test(verdict, of_other_processes_names_the_ranks_without_an_answer)
 	                   "%s", out.text);
 }
 
+/* Ranks 0 and 1 have called what @digest says, rank 2 the same, 3 and 4 not. */
+static void given_different(uint32_t digest)
+{
+	int i;
+
+	given_remote(3);
+	for (i = 0; i < 2; i++)
+		ranks[i].call.digest = digest;
+	for (i = 0; i < 3; i++)
+		remote[i].word = UINT64_C(7) << 32 | (i ? 6 : 5);
+	strcpy(remote[1].call, "broadcast of 3 float32 from 0");
+}
+
+Test(verdict, of_other_processes_tells_who_calls_something_else)
+{
+	given_different(5);
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.missing[0], 0x18);
+	cr_assert_not_null(
+		strstr(out.text,
+	               "; rank 3 calls broadcast of 3 float32 from 0"),
+		"%s", out.text);
+}
+
+Test(verdict, of_other_processes_blames_no_rank_if_most_call_something_else)
+{
+	given_different(6);
+	remote[0].word = UINT64_C(7) << 32 | 5;
+	remote[1].word = remote[2].word = remote[0].word;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 0x1c);
+}
+
+/* A record that is gone has no digest, and neither has a rank that has not called. */
+Test(verdict, of_other_processes_compares_what_is_known)
+{
+	given_different(0);
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	given_different(5);
+	remote[1].word = remote[2].word = 0;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+}
+
+/* All of this process have called, and a rank of another has not, which it shows. */
+Test(verdict, of_ranks_that_others_miss_comes_after_the_join_deadline)
+{
+	given_remote(3);
+	s.others_miss = true;
+	remote[1].joined = 0;
+	remote[1].kind = COHORT_VERDICT_NEVER_CALLED;
+	/* Its own ranks have not started, which is nobody's fault. */
+	s.starts_are_marked = true;
+	ranks[0].started = ranks[1].started = false;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.missing[0], 0x8);
+	cr_assert_not_null(strstr(out.text, "; missing: 3"), "%s", out.text);
+}
+
 /* Whoever waits for a rank of which nothing is known has not started, either. */
 Test(verdict, of_other_processes_blames_no_rank_that_may_wait_for_another)
 {

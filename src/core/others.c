@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/others.h"
+
+#include "core/agree_words.h"
+#include "core/clique.h"
+
+/* Find what has not been found yet. */
+static void find_more(const struct clique *q)
+{
+	struct others *o = q->others;
+	const struct call_words *w;
+	int i, ranks = 0;
+
+	for (i = 0; i < o->processes; i++) {
+		w = atomic_load(&o->found[i]);
+		if (!w) {
+			w = o->find(o, q, i);
+			atomic_store(&o->found[i], w);
+		}
+		ranks += w ? (int)atomic_load(&w->ranks) : 0;
+	}
+	if (ranks >= o->ranks)
+		atomic_store(&o->has_all, true);
+}
+
+static bool has_all(const struct clique *q)
+{
+	/* Acquire: what was found. */
+	if (!atomic_load_explicit(&q->others->has_all, memory_order_acquire))
+		find_more(q);
+	return atomic_load_explicit(&q->others->has_all, memory_order_acquire);
+}
+
+/* The word of process @i in the slot of @number, and how many ranks @q has there; false:
+ * it shows none. */
+static bool read_word(const struct clique *q, int i, uint64_t number,
+                      uint64_t *word, int *ranks)
+{
+	const struct call_words *w = atomic_load_explicit(&q->others->found[i],
+	                                                  memory_order_acquire);
+
+	if (!w)
+		return false;
+	/* seq_cst: after this process's own word was written. */
+	*word = atomic_load(&w->words[agree_shared_slot(q, number)]);
+	*ranks = (int)atomic_load_explicit(&w->ranks, memory_order_relaxed);
+	/* Acquire: the words are another clique's once this has changed. */
+	return atomic_load_explicit(&w->identity, memory_order_acquire) ==
+	       q->identity;
+}
+
+bool others_differ(const struct clique *q, uint64_t number, uint32_t digest)
+{
+	uint64_t word;
+	int i, ranks;
+
+	has_all(q);
+	for (i = 0; i < q->others->processes; i++)
+		if (read_word(q, i, number, &word, &ranks) &&
+		    agree_shared_differs(q, word, number, digest))
+			return true;
+	return false;
+}
+
+void others_tell_time(const struct clique *q, uint64_t number, uint64_t now_ns)
+{
+	/* Relaxed: the word comes after it. */
+	atomic_store_explicit(
+		&q->others->called_ns[agree_shared_slot(q, number)], now_ns,
+		memory_order_relaxed);
+}
+
+/* When the last rank of process @i called @number, if any has. */
+static uint64_t time_of(const struct clique *q, int i, uint64_t number)
+{
+	const struct call_words *w = atomic_load(&q->others->found[i]);
+
+	return atomic_load_explicit(&w->called_ns[agree_shared_slot(q, number)],
+	                            memory_order_relaxed);
+}
+
+int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns)
+{
+	uint64_t word, ns;
+	int i, ranks, n = 0, count;
+
+	*last_ns = 0;
+	if (!q->others || !has_all(q))
+		return -1;
+	for (i = 0; i < q->others->processes; i++) {
+		if (!read_word(q, i, number, &word, &ranks))
+			continue;
+		count = agree_shared_count(q, word, number, ranks);
+		n += count < ranks ? count : ranks;
+		ns = count ? time_of(q, i, number) : 0;
+		*last_ns = ns > *last_ns ? ns : *last_ns;
+	}
+	return n;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_OTHERS_H
+#define CORE_OTHERS_H
+
+/*
+ * What the ranks of other processes have called: the words that the ranks of a process
+ * share (agree_words.h), where other processes of the machine can read them
+ *
+ * The first rank of a process that calls a collective compares it with what other
+ * processes have called under the same number; the process's other ranks are compared
+ * with the first.
+ *
+ *  A. Of two processes that call differently, at least one sees it before it launches:
+ *     each is counted in its own word before it looks at the other's.
+ *  B. What another process shows is not trusted.  Wrong words can end the clique, and
+ *     nothing else.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct clique;
+
+/* A clique with more slots is not compared with other processes. */
+#define CALL_WORDS 2048
+
+/* The words of a clique in one process, for others to read. */
+struct call_words {
+	/* The clique's; 0: nobody's.  Release and acquire: the rest. */
+	_Atomic uint64_t identity;
+
+	_Atomic uint64_t slots;
+	_Atomic uint64_t ranks; /* of the clique, in that process */
+	_Atomic uint64_t words[CALL_WORDS];
+
+	/* When a rank was counted in each word last, or a little before.  Written
+	 * before that. */
+	_Atomic uint64_t called_ns[CALL_WORDS];
+};
+
+/* What a rank has called under some number. */
+struct voice {
+	int rank;
+	uint64_t word; /* see agree_word() */
+	char call[160];
+};
+
+struct others {
+	/* Constant: how many processes there are, how many ranks of the clique are in
+	 * others than this one, and when this process's ranks have called: see above. */
+	int processes;
+	int ranks;
+	_Atomic uint64_t *called_ns;
+
+	/* The words of @q in process @i; NULL: there are none, or not yet. */
+	const struct call_words *(*find)(struct others *o,
+	                                 const struct clique *q, int i);
+
+	/* What the other processes' ranks have called under @number, which waits for
+	 * their answers for some time.  Returns how many have, at most @room. */
+	int (*ask)(struct others *o, const struct clique *q, uint64_t number,
+	           struct voice *out, int room);
+
+	/* The clique is freed, and its words may be taken for another one. */
+	void (*release)(struct others *o);
+
+	/* Atomic; what was found, by process, and whether that is all. */
+	atomic_bool has_all;
+	const struct call_words *_Atomic found[];
+};
+
+/* True if a rank of another process has called something else than @digest says under
+ * @number, or if these ranks' calls differ among themselves. */
+bool others_differ(const struct clique *q, uint64_t number, uint32_t digest);
+
+/* How many ranks of other processes have called @number, and when the last of them has;
+ * -1: that cannot be seen of all. */
+int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns);
+
+/* A rank calls @number: before it is counted in its word. */
+void others_tell_time(const struct clique *q, uint64_t number, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What two processes of a machine see of each other's calls: two parts of a group in one
+ * process, each with a clique of one or two ranks
+ */
+
+#include <criterion/criterion.h>
+
+#include "core/agree_words.h"
+#include "core/others.h"
+#include "unit/peer_clique.h"
+#include "watch/peers.h"
+
+#define PROCESSES 2
+#define IDENTITY 7
+
+TestSuite(others, .timeout = 60);
+
+static struct peers *parts[PROCESSES];
+static struct clique *q[PROCESSES];
+
+/* A clique of the process, not attached yet: rank @process of the two. */
+static struct clique *make(int process, uint64_t identity, unsigned slots)
+{
+	struct clique *c = make_clique(identity);
+
+	give_rank(c, process);
+	c->world = PROCESSES;
+	c->slots = slots;
+	c->agreed = agree_words(slots);
+	return c;
+}
+
+static void attach(int process, struct clique *c)
+{
+	cr_assert_eq(peers_attach(parts[process], c, NULL), COHORT_OK);
+}
+
+static void detach(int process, struct clique *c)
+{
+	peers_detach(parts[process], c);
+	free_clique(c);
+}
+
+static void open_parts(void)
+{
+	struct peer_address all[PROCESSES];
+	int i;
+
+	for (i = 0; i < PROCESSES; i++)
+		cr_assert_eq(peers_create(i, PROCESSES, "g", &all[i],
+		                          &parts[i]),
+		             COHORT_OK);
+	for (i = 0; i < PROCESSES; i++)
+		peers_connect(parts[i], all, NULL);
+	for (i = 0; i < PROCESSES; i++)
+		q[i] = make(i, IDENTITY, SLOTS);
+}
+
+static void close_parts(void)
+{
+	int i;
+
+	for (i = 0; i < PROCESSES; i++) {
+		peers_detach(parts[i], q[i]);
+		peers_leave(parts[i]);
+		free_clique(q[i]);
+	}
+}
+
+static void attach_both(void)
+{
+	attach(0, q[0]);
+	attach(1, q[1]);
+}
+
+/* The rank of @c calls @number.  True if that differs from what its own process has
+ * called, or the other one. */
+static bool call(struct clique *c, uint64_t number, uint32_t digest,
+                 uint64_t now_ns)
+{
+	bool differs;
+
+	others_tell_time(c, number, now_ns);
+	agree_count_in(&c->comms[0], number, digest, &differs);
+	return differs || others_differ(c, number, digest);
+}
+
+Test(others, are_counted)
+{
+	uint64_t last_ns;
+
+	open_parts();
+	attach_both();
+	cr_assert_eq(others_called(q[1], 1, &last_ns), 0);
+	cr_assert_eq(last_ns, 0);
+	cr_assert_not(call(q[0], 1, 5, 1000));
+	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	cr_assert_eq(last_ns, 1000);
+	cr_assert_eq(others_called(q[0], 1, &last_ns), 0);
+	cr_assert_eq(others_called(q[1], 2, &last_ns), 0);
+	close_parts();
+}
+
+Test(others, are_compared_by_whoever_comes_later)
+{
+	open_parts();
+	attach_both();
+	cr_assert_not(call(q[0], 1, 5, 1));
+	cr_assert_not(call(q[1], 1, 5, 2));
+	cr_assert_not(call(q[1], 2, 5, 3));
+	cr_assert(call(q[0], 2, 6, 4));
+	close_parts();
+}
+
+/* A process whose ranks call differently has no digest that others could compare. */
+Test(others, differ_if_they_do_among_themselves)
+{
+	bool differs;
+
+	open_parts();
+	attach_both();
+	agree_count_in(&q[0]->comms[0], 1, 5, &differs);
+	agree_count_in(&q[0]->comms[0], 1, 6, &differs);
+	cr_assert(differs);
+	cr_assert(call(q[1], 1, 5, 1));
+	close_parts();
+}
+
+Test(others, that_are_ahead_have_called)
+{
+	uint64_t number, last_ns;
+
+	open_parts();
+	attach_both();
+	for (number = 1; number <= 3 * SLOTS; number++)
+		cr_assert_not(call(q[0], number, 5, number));
+	/* One and two laps ahead, and none. */
+	for (number = 1; number <= 3 * SLOTS; number++) {
+		cr_assert_eq(others_called(q[1], number, &last_ns), 1);
+		cr_assert_not(
+			call(q[1], number, number > 2 * SLOTS ? 5 : 6, number));
+	}
+	cr_assert_eq(others_called(q[1], 3 * SLOTS + 1, &last_ns), 0);
+	close_parts();
+}
+
+Test(others, are_not_known_before_they_have_the_clique)
+{
+	uint64_t last_ns;
+
+	open_parts();
+	attach(0, q[0]);
+	cr_assert_eq(others_called(q[0], 1, &last_ns), -1);
+	cr_assert_not(call(q[0], 1, 5, 1));
+	attach(1, q[1]);
+	cr_assert(call(q[1], 1, 6, 1));
+	cr_assert_eq(others_called(q[0], 1, &last_ns), 1);
+	close_parts();
+}
+
+/* Its place may be another clique's then. */
+Test(others, show_nothing_of_a_clique_that_is_freed)
+{
+	uint64_t last_ns;
+
+	open_parts();
+	attach_both();
+	cr_assert_not(call(q[0], 1, 5, 1));
+	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	detach(0, q[0]);
+	cr_assert_eq(others_called(q[1], 1, &last_ns), 0);
+	cr_assert_not(call(q[1], 1, 6, 1));
+	q[0] = make(0, IDENTITY + 1, SLOTS);
+	attach(0, q[0]);
+	cr_assert_not(call(q[0], 2, 5, 1));
+	cr_assert_eq(others_called(q[1], 2, &last_ns), 0);
+	cr_assert_not(call(q[1], 2, 6, 1));
+	close_parts();
+}
+
+/* A thread that was left behind in a clique may write to its words until it is freed. */
+Test(others, keep_the_place_of_a_clique_that_is_not_freed)
+{
+	struct clique *next;
+	uint64_t last_ns;
+
+	open_parts();
+	attach_both();
+	peers_detach(parts[0], q[0]);
+	next = make(0, IDENTITY + 1, SLOTS);
+	attach(0, next);
+	cr_assert_not(call(q[0], 1, 5, 1));
+	cr_assert_eq(agree_count(next, 1), 0);
+	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	detach(0, next);
+	close_parts();
+}
+
+Test(others, see_as_many_cliques_as_there_are_places)
+{
+	struct clique *all[40];
+	int i, shown = 0;
+
+	open_parts();
+	attach_both();
+	for (i = 0; i < 40; i++) {
+		all[i] = make(0, IDENTITY + 1 + (uint64_t)i, SLOTS);
+		attach(0, all[i]);
+		shown += all[i]->others != NULL;
+	}
+	cr_assert_eq(shown, 15);
+	cr_assert_null(all[15]->others);
+	/* And go on when some are freed. */
+	detach(0, all[3]);
+	all[3] = make(0, IDENTITY + 100, SLOTS);
+	attach(0, all[3]);
+	cr_assert(all[3]->others);
+	for (i = 0; i < 40; i++)
+		detach(0, all[i]);
+	close_parts();
+}
+
+Test(others, do_not_see_a_clique_with_more_slots_or_as_many_others)
+{
+	struct clique *large, *other;
+	uint64_t last_ns;
+
+	open_parts();
+	attach_both();
+	large = make(0, IDENTITY + 1, 2 * CALL_WORDS);
+	attach(0, large);
+	cr_assert_null(large->others);
+	other = make(0, IDENTITY + 2, 2 * SLOTS);
+	attach(0, other);
+	detach(1, q[1]);
+	q[1] = make(1, IDENTITY + 2, SLOTS);
+	attach(1, q[1]);
+	cr_assert_not(call(other, 1, 5, 1));
+	cr_assert_eq(others_called(q[1], 1, &last_ns), -1);
+	cr_assert_not(call(q[1], 1, 6, 1));
+	detach(0, large);
+	detach(0, other);
+	close_parts();
+}
