@@ -13,9 +13,13 @@ atomic_bool strict_on;
 void strict_die(const char *function, const char *which, const char *format,
                 va_list args)
 {
+	static atomic_flag is_told = ATOMIC_FLAG_INIT;
 	char line[512], what[320];
 	int n;
 
+	/* Several threads may find the same: there is one line. */
+	while (atomic_flag_test_and_set(&is_told))
+		pause();
 	vsnprintf(what, sizeof(what), format, args);
 	n = snprintf(line, sizeof(line), "strict host platform: %s:%s %s\n",
 	             function, which, what);
