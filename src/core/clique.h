@@ -105,9 +105,7 @@ struct clique {
 	struct comm_config config;
 	struct list_policy list_policy, list_policy_asked;
 	_Atomic uint64_t *agreed; /* words: see agree_words.h */
-	struct others
-		*others; /* those of other processes, which see these, too;
-	                             NULL: none do */
+	struct others *others;    /* see others.h; NULL: none can be seen */
 	struct cohort_abort *end; /* the cause; a reference */
 	pthread_t reaper;
 

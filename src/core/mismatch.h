@@ -13,8 +13,9 @@ struct cohort_comm;
 
 /* End the clique of @comm, whose ranks call different things under @number,
  * with every side's call in the cause.  @ticket: of @comm's record.  Waits for
- * the other ranks' calls first, a second at most.  Returns COHORT_MISMATCH,
- * with the same text as this thread's error. */
+ * the other ranks' calls first, a second at most, and 0.2 s for what other
+ * processes say of theirs.  Returns COHORT_MISMATCH, with the same text as this
+ * thread's error. */
 int mismatch_end(struct cohort_comm *comm, uint64_t number, uint64_t ticket);
 
 #endif
