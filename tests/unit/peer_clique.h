@@ -26,7 +26,7 @@ static inline struct clique *make_clique(uint64_t identity)
 	return c;
 }
 
-#define SLOTS 4
+#define SLOTS 8 /* a cache line of words */
 
 /* A child's clique has a rank that has called nothing. */
 static inline void give_rank(struct clique *of, int rank)
