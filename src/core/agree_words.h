@@ -67,9 +67,14 @@ uint64_t agree_called(const struct cohort_comm *comm);
 /* How many ranks of @clique have called collective @number, and are counted. */
 int agree_count(const struct clique *clique, uint64_t number);
 
-/* Of a shared word of @clique, of this process or of another: its place; how many of
- * @ranks ranks have called @number, as @word says, which was there; and whether one of
- * them has called something else than @digest says. */
+/*
+ * The shared words of @clique, in this process or in another
+ *
+ * agree_shared_slot    - where the word of @number is
+ * agree_shared_count   - how many of @ranks ranks have called @number, by @word, which
+ *                        was read there
+ * agree_shared_differs - true if one of them has called something else than @digest says
+ */
 size_t agree_shared_slot(const struct clique *clique, uint64_t number);
 int agree_shared_count(const struct clique *clique, uint64_t word,
                        uint64_t number, int ranks);

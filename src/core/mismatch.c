@@ -103,8 +103,8 @@ static void await_quorum(const struct clique *q, uint64_t number,
 	uint64_t began = clock_now(), deadline;
 	struct backoff b = BACKOFF;
 
+	hear_own(q, number, v);
 	do {
-		hear_own(q, number, v);
 		deadline = began + (majority(v, q->world) >= 0 ? QUORUM_NS
 		                                               : NO_QUORUM_NS);
 		backoff_wait(&b, deadline);
@@ -133,18 +133,11 @@ static void hear_others(const struct clique *q, uint64_t number,
 
 /* ---- texts ------------------------------------------------------------ */
 
-/* The rank of that voice, NULL: it is another process's. */
-static const struct cohort_comm *own_rank(const struct clique *q,
-                                          const struct voice *v)
-{
-	return clique_rank(q, v->rank);
-}
-
 /* Add the ranks on the side of voice @i: "ranks 0 2 3 call ...". */
 static void add_side(struct text *t, const struct clique *q,
                      const struct voices *v, int i, uint64_t number)
 {
-	const struct cohort_comm *c = own_rank(q, &v->of[i]);
+	const struct cohort_comm *c = clique_rank(q, v->of[i].rank);
 	const bool are_several = side_size(v, i) > 1;
 	int k;
 
@@ -178,12 +171,12 @@ static void add_tensors(struct text *t, const struct clique *q,
 
 	for (i = 0; i < v->n && !one; i++)
 		if (right < 0 || v->of[i].word == v->of[right].word) {
-			one = own_rank(q, &v->of[i]);
+			one = clique_rank(q, v->of[i].rank);
 			k = i;
 		}
 	for (i = 0; i < v->n && !other; i++)
 		if (v->of[i].word != v->of[k].word)
-			other = own_rank(q, &v->of[i]);
+			other = clique_rank(q, v->of[i].rank);
 	if (!one || !other)
 		return;
 	a = shape_of(one, number);
@@ -191,21 +184,14 @@ static void add_tensors(struct text *t, const struct clique *q,
 	call_shape_compare(t, other < one ? &b : &a, other < one ? &a : &b);
 }
 
-/* End the clique with every side's call, the odd ones first. */
+/* End the clique with @cause, to which every side's call is added, the odd ones first. */
 static void fire(struct clique *q, const struct voices *v, uint64_t number,
-                 uint64_t ticket, struct cohort_cause *cause)
+                 struct cohort_cause *cause)
 {
 	struct text t = { cause->text, sizeof(cause->text) };
 	const bool is_seen = side_size(v, 0) < v->n;
 	int i, right = is_seen ? majority(v, v->n) : -1;
 
-	*cause = (struct cohort_cause){
-		.status = COHORT_MISMATCH,
-		.kind = COHORT_VERDICT_DIFFERENT_CALL,
-		.rank = -1,
-		.ticket = ticket,
-		.collective = number,
-	};
 	text_add(&t, "collective %llu differs", (unsigned long long)number);
 	if (right < 0)
 		text_add(
@@ -236,18 +222,17 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 	struct clique *q = c->clique;
 	struct voices *v =
 		calloc(1, sizeof(*v) + (size_t)q->world * sizeof(v->of[0]));
-	struct cohort_cause cause;
+	struct cohort_cause cause = {
+		.status = COHORT_MISMATCH,
+		.kind = COHORT_VERDICT_DIFFERENT_CALL,
+		.rank = -1,
+		.ticket = ticket,
+		.collective = number,
+	};
 
 	if (!v) {
 		clique_fire(
-			q,
-			&(struct cohort_cause){
-				.status = COHORT_MISMATCH,
-				.kind = COHORT_VERDICT_DIFFERENT_CALL,
-				.rank = -1,
-				.ticket = ticket,
-				.collective = number,
-			},
+			q, &cause,
 			"collective %llu differs, and there is no memory to "
 			"tell how",
 			(unsigned long long)number);
@@ -255,7 +240,7 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 	}
 	await_quorum(q, number, v);
 	hear_others(q, number, v);
-	fire(q, v, number, ticket, &cause);
+	fire(q, v, number, &cause);
 	free(v);
 	return error_set(COHORT_MISMATCH, "%s", cause.text);
 }

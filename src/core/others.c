@@ -24,7 +24,8 @@ static void find_more(const struct clique *q)
 		atomic_store(&o->has_all, true);
 }
 
-static bool has_all(const struct clique *q)
+/* True if all ranks of other processes can be seen. */
+static bool find_all(const struct clique *q)
 {
 	/* Acquire: what was found. */
 	if (!atomic_load_explicit(&q->others->has_all, memory_order_acquire))
@@ -55,7 +56,7 @@ bool others_differ(const struct clique *q, uint64_t number, uint32_t digest)
 	uint64_t word;
 	int i, ranks;
 
-	has_all(q);
+	find_all(q);
 	for (i = 0; i < q->others->processes; i++)
 		if (read_word(q, i, number, &word, &ranks) &&
 		    agree_shared_differs(q, word, number, digest))
@@ -86,7 +87,7 @@ int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns)
 	int i, ranks, n = 0, count;
 
 	*last_ns = 0;
-	if (!q->others || !has_all(q))
+	if (!q->others || !find_all(q))
 		return -1;
 	for (i = 0; i < q->others->processes; i++) {
 		if (!read_word(q, i, number, &word, &ranks))

@@ -34,8 +34,8 @@ struct call_words {
 	_Atomic uint64_t ranks; /* of the clique, in that process */
 	_Atomic uint64_t words[CALL_WORDS];
 
-	/* When a rank was counted in each word last, or a little before.  Written
-	 * before that. */
+	/* The time of the last call that each word counts.  Written before the call is
+	 * counted. */
 	_Atomic uint64_t called_ns[CALL_WORDS];
 };
 

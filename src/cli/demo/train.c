@@ -181,8 +181,8 @@ struct standing {
 	int64_t ahead; /* how many steps are done, and 1; 0: it has no weights */
 };
 
-/* Choose the first rank that is furthest ahead, and note who is there if no other rank of
- * this process has. */
+/* Choose the rank to receive the state from: the first that is furthest ahead.  The first
+ * rank of this process to come here also writes which ranks the generation has. */
 static int settle(struct plan *plan, struct rank *rank,
                   const struct standing *all)
 {
