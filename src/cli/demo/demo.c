@@ -20,10 +20,10 @@
 
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
+#include "cli/common/processes.h"
 #include "cli/common/symbols.h"
 #include "cli/demo/digits.h"
 #include "cli/demo/mlp.h"
-#include "cli/demo/processes.h"
 #include "cli/demo/supervise.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -399,14 +399,18 @@ static int run_plan(struct plan *plan)
 		.curve = calloc(options->epochs, sizeof(double)),
 		.abandoned = calloc((size_t)options->ranks, sizeof(int)),
 	};
-	struct processes processes;
-	int n = plan->options->processes, status = CLI_FAILED;
+	struct processes processes = {
+		.command = "demo",
+		.first = 1,
+		.n = options->processes,
+	};
+	int status = CLI_FAILED;
 
 	if (!result.devices || !result.curve || !result.abandoned) {
 		cli_complain("demo", "out of memory");
 		goto out;
 	}
-	status = processes_fork(&processes, n, &plan->process);
+	status = processes_fork(&processes, &plan->process);
 	if (status != CLI_OK)
 		goto out;
 	plan->first_rank = train_first_rank(options, plan->process);

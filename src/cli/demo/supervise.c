@@ -15,7 +15,7 @@
 #include <cohort/bootstrap.h>
 
 #include "cli/common/cli.h"
-#include "cli/demo/processes.h"
+#include "cli/common/processes.h"
 
 /* ---- whom to go on without -------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/demo/processes.h"
+#include "cli/common/processes.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -30,38 +30,38 @@ static bool set_environment(int number, int n, pid_t parent)
 	       set_number("COHORT_JOB", (int)parent);
 }
 
-int processes_fork(struct processes *p, int n, int *number_out)
+int processes_fork(struct processes *p, int *number_out)
 {
 	const pid_t parent = getpid();
 	int i;
 
-	*p = (struct processes){ .n = n };
-	*number_out = 0;
-	if (n == 1)
+	memset(p->pids, 0, sizeof(p->pids));
+	*number_out = p->first - 1;
+	if (p->first == p->n)
 		return CLI_OK;
 	fflush(stdout);
-	for (i = 1; i < n; i++) {
+	for (i = p->first; i < p->n; i++) {
 		p->pids[i] = fork();
 		if (p->pids[i] <= 0)
 			break;
 	}
-	if (i < n && p->pids[i] < 0) {
+	if (i < p->n && p->pids[i] < 0) {
 		p->pids[i] = 0;
-		cli_complain("demo", "cannot start process %d: %s", i,
+		cli_complain(p->command, "cannot start process %d: %s", i,
 		             strerror(errno));
 		processes_end(p);
 		return CLI_FAILED;
 	}
-	if (i < n) {
+	if (i < p->n) {
 		*number_out = i;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(CLI_FAILED);
 	}
-	if (set_environment(*number_out, n, parent))
+	if (*number_out < 0 || set_environment(*number_out, p->n, parent))
 		return CLI_OK;
-	cli_complain("demo", "out of memory");
-	if (*number_out)
+	cli_complain(p->command, "out of memory");
+	if (*number_out >= p->first)
 		exit(CLI_FAILED);
 	processes_end(p);
 	return CLI_FAILED;
@@ -78,7 +78,7 @@ static bool await(struct processes *p, int i, bool may_be_killed)
 	if (may_be_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return true;
 	if (WIFSIGNALED(status))
-		cli_complain("demo", "process %d: signal %d (%s)", i,
+		cli_complain(p->command, "process %d: signal %d (%s)", i,
 		             WTERMSIG(status), strsignal(WTERMSIG(status)));
 	return WIFEXITED(status) && WEXITSTATUS(status) == CLI_OK;
 }
@@ -87,7 +87,7 @@ int processes_wait(struct processes *p, int killed)
 {
 	int status = CLI_OK;
 
-	for (int i = 1; i < p->n; i++)
+	for (int i = p->first; i < p->n; i++)
 		if (!await(p, i, i == killed))
 			status = CLI_FAILED;
 	return status;
@@ -95,10 +95,10 @@ int processes_wait(struct processes *p, int killed)
 
 void processes_end(struct processes *p)
 {
-	for (int i = 1; i < p->n; i++)
+	for (int i = p->first; i < p->n; i++)
 		if (p->pids[i])
 			kill(p->pids[i], SIGKILL);
-	for (int i = 1; i < p->n; i++)
+	for (int i = p->first; i < p->n; i++)
 		if (p->pids[i])
 			await(p, i, true);
 }
