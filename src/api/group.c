@@ -147,6 +147,7 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 /* End a generation that some other process does not have. */
 static void discard(struct generation *g, const char *why)
 {
+	watch_silence(g->watch);
 	cause_set_aborted(g->clique->end, why);
 	generation_end(g);
 	generation_free(g);

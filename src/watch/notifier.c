@@ -81,7 +81,7 @@ static void tell(struct notifier *n)
 
 	await_dump(n);
 	/* A clique that has ended needs no question whether to end it. */
-	if (!asks || !cause_look(n->end)) {
+	if ((!asks || !cause_look(n->end)) && !atomic_load(&n->is_silent)) {
 		atomic_store(&n->since_ns, clock_now());
 		answer = call(n, v);
 		atomic_store(&n->since_ns, 0);

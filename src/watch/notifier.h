@@ -27,6 +27,9 @@ struct notifier {
 	_Atomic uint64_t since_ns;
 	_Atomic uint64_t answered;
 
+	/* Atomic; nothing is told any more. */
+	atomic_bool is_silent;
+
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* any of the following fields */

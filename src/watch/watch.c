@@ -144,6 +144,11 @@ static void watch_leave(struct watch *g)
 	pthread_mutex_unlock(&lock);
 }
 
+void watch_silence(struct watch *g)
+{
+	atomic_store(&g->notifier.is_silent, true);
+}
+
 const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 {
 	const char *left = NULL;

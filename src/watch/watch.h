@@ -37,6 +37,9 @@ struct watch;
 int watch_start(struct clique *clique, const struct watch_options *options,
                 struct watch **out);
 
+/* Tell nothing from now on of a clique that the program does not get. */
+void watch_silence(struct watch *watch);
+
 /*
  * Stop, once the clique has its cause or is closing.  Returns NULL, or the name of what
  * has not come back by @deadline_ns: its thread and the watch then stay for ever, and so
