@@ -186,8 +186,11 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
 		watch.peers = processes_peers(g->processes);
 		options.is_vain = peers_is_vain(watch.peers);
+		peers_open(watch.peers, options.identity);
 	}
 	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
+	if (part && rc != COHORT_OK)
+		peers_give_up(watch.peers, options.identity);
 	if (part)
 		rc = agree(g, rc, now);
 	if (rc != COHORT_OK)

@@ -346,17 +346,25 @@ static void record_status(struct process_record *r, int status)
 		text_set(r->error, sizeof(r->error), "%s", cohort_last_error());
 }
 
-/* The first process that cannot go on for another reason than that it has waited
- * for the others; if there is none, the first that cannot; -1: all can. */
+/* How much an error says: least if the process has only been told that another one has
+ * given up, more if it has waited for the others, most if it has failed itself. */
+static int weight(int status)
+{
+	return status == COHORT_OK               ? 0
+	       : status == COHORT_PROCESS_EXITED ? 1
+	       : status == COHORT_INIT_TIMEOUT   ? 2
+	                                         : 3;
+}
+
+/* The first of the processes whose errors say most; -1: all can go on. */
 static int find_failed(const struct processes *p, const struct exchange *e)
 {
 	int i, failed = -1;
 
 	for (i = 0; i < p->table.processes; i++)
-		if (rank_set_has(e->came, i) && e->all[i].status != COHORT_OK &&
-		    (failed < 0 ||
-		     (e->all[failed].status == COHORT_INIT_TIMEOUT &&
-		      e->all[i].status != COHORT_INIT_TIMEOUT)))
+		if (rank_set_has(e->came, i) &&
+		    weight(e->all[i].status) >
+		            (failed < 0 ? 0 : weight(e->all[failed].status)))
 			failed = i;
 	return failed;
 }
@@ -380,8 +388,7 @@ static int presence_check(const struct processes *p, const struct exchange *e)
 	return COHORT_OK;
 }
 
-/* This process's own error, unless it has only waited for another that has
- * failed. */
+/* This process's own error, unless another's says more. */
 static int status_of_all(const struct processes *p, const struct exchange *e)
 {
 	const struct process_record *r = e->all;
@@ -389,9 +396,7 @@ static int status_of_all(const struct processes *p, const struct exchange *e)
 
 	if (i < 0)
 		return COHORT_OK;
-	if (e->mine.status != COHORT_OK &&
-	    (e->mine.status != COHORT_INIT_TIMEOUT ||
-	     r[i].status == COHORT_INIT_TIMEOUT))
+	if (weight(e->mine.status) >= weight(r[i].status))
 		return error_set(e->mine.status, "%s", e->mine.error);
 	return error_set(r[i].status > COHORT_OK ? COHORT_SYSTEM : r[i].status,
 	                 "process %d (host %s, pid %lld) cannot go on: %s", i,

@@ -281,8 +281,9 @@ static int connect_by(struct connection *c, uint64_t timeout_ns,
 		return rc;
 	if (!await(c, timeout_ns)) {
 		rc = is_vain(c) ? error_set(COHORT_PROCESS_EXITED,
-		                            "a process has exited while its "
-		                            "ranks were to connect")
+		                            "a process has exited or given "
+		                            "up while its ranks were to "
+		                            "connect")
 		                : timed_out(c, timeout_ns);
 		/* Gives @c away. */
 		leave(c);

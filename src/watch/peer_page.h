@@ -17,7 +17,7 @@
 #include "core/others.h"
 #include "watch/peers.h"
 
-#define PAGE_MAGIC UINT64_C(0x6368705f70656573)
+#define PAGE_MAGIC UINT64_C(0x6368705f70656574)
 
 /* Causes that a page keeps.  A group's own cause is its last one, because what was split
  * from it and ends with it tells nothing.  So it is missed by a process that is this many
@@ -77,6 +77,9 @@ struct page {
 
 	/* 1: the process has closed its group. */
 	_Atomic uint64_t has_left;
+
+	/* The clique that the process could not make, last. */
+	_Atomic uint64_t gave_up;
 
 	/* How many causes were told.  Release and acquire: the causes.  Cause
 	 * number n, from 1, is in place (n - 1) % CAUSES. */
@@ -162,6 +165,7 @@ struct peers {
 	pthread_mutex_t lock; /* short; guards: */
 	struct member *members;
 	const struct cohort_process *facts;
+	uint64_t opening; /* the clique that is being made, or was last */
 	bool has_calls[CALL_PLACES]; /* a clique's are there */
 
 	/* The thread's room for an answer. */
@@ -170,7 +174,8 @@ struct peers {
 	/* Atomic; a watchdog has that place for its question. */
 	atomic_bool is_asking[QUESTIONS];
 
-	/* Atomic; written under lock: a process with ranks in @facts has ended. */
+	/* Atomic; written under lock: a process with ranks in @facts has ended, or could
+	 * not make @opening. */
 	atomic_bool is_vain;
 
 	/* Held while a message is sent; acquired after lock, and before the line's. */
@@ -309,6 +314,7 @@ enum message_kind {
 	MESSAGE_RECORD,   /* what it brings to an exchange */
 	MESSAGE_MEMBER,   /* the identity of a clique that it has */
 	MESSAGE_NOTED,    /* and of one that it has noted, or no more */
+	MESSAGE_GAVE_UP,  /* and of one that it could not make */
 };
 
 /* Make the page of far process @x; false: no memory. */

@@ -100,7 +100,16 @@ bool peers_watches(const struct peers *peers, int process);
 /* True if that process has ended without leaving. */
 bool peers_has_ended(const struct peers *peers, int process);
 
-/* Atomic; true while a process that has ranks has ended: connecting to it is in vain. */
+/*
+ * Begin to make the clique of that identity, for which the ranks of all processes connect.
+ * If that fails in a process it gives up, and tells the others: NCCL would let them wait
+ * for its ranks.
+ */
+void peers_open(struct peers *peers, uint64_t identity);
+void peers_give_up(struct peers *peers, uint64_t identity);
+
+/* Atomic; true while a process that has ranks has ended, or once one has given up what this
+ * process makes: connecting to it is in vain. */
 const atomic_bool *peers_is_vain(const struct peers *peers);
 
 /* Which ranks each process has in the generation that is opened next, until the next

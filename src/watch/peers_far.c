@@ -133,6 +133,12 @@ static void hear(struct page *page, const struct message_memory *m,
 	case MESSAGE_RECORD:
 		hear_record(page, m, bytes);
 		break;
+	case MESSAGE_GAVE_UP:
+		if (bytes == sizeof(uint64_t))
+			atomic_store_explicit(&page->gave_up,
+			                      m->content.identity,
+			                      memory_order_release);
+		break;
 	case MESSAGE_MEMBER:
 	case MESSAGE_NOTED:
 		if (bytes == sizeof(uint64_t))

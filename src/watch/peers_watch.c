@@ -205,7 +205,14 @@ static void take_end(const struct peers *p, int i, struct member *m)
 	cause_set(m->clique->end, &cause);
 }
 
-/* Note whether a process with ranks has ended.  Under lock. */
+static bool gave_up(const struct peer *x, uint64_t identity)
+{
+	return identity && x->page &&
+	       atomic_load_explicit(&x->page->gave_up, memory_order_acquire) ==
+	               identity;
+}
+
+/* Note whether it is in vain to connect to a process.  Under lock. */
 static void note_vain(struct peers *p)
 {
 	bool is_vain = false;
@@ -213,7 +220,8 @@ static void note_vain(struct peers *p)
 
 	for (i = 0; p->facts && i < p->processes; i++)
 		is_vain |= p->facts[i].ranks &&
-		           atomic_load(&p->peers[i].state) == PEER_ENDED;
+		           (atomic_load(&p->peers[i].state) == PEER_ENDED ||
+		            gave_up(&p->peers[i], p->opening));
 	atomic_store(&p->is_vain, is_vain);
 }
 
@@ -316,6 +324,7 @@ static void *peers_main(void *arg)
 			look_at_peer(p, i, t->over[i]);
 			peers_answer(p, i);
 		}
+		note_vain(p);
 		pthread_mutex_unlock(&p->lock);
 	}
 	peers_ring(p);
@@ -395,6 +404,27 @@ void peers_set_ranks(struct peers *p, const struct cohort_process *facts)
 	pthread_mutex_lock(&p->lock);
 	p->facts = facts;
 	note_vain(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void peers_open(struct peers *p, uint64_t identity)
+{
+	pthread_mutex_lock(&p->lock);
+	p->opening = identity;
+	note_vain(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void peers_give_up(struct peers *p, uint64_t identity)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->page) {
+		atomic_store_explicit(&p->page->gave_up, identity,
+		                      memory_order_release);
+		peers_ring(p);
+		peers_send(p, -1, MESSAGE_GAVE_UP, 0, 0, &identity,
+		           sizeof(identity));
+	}
 	pthread_mutex_unlock(&p->lock);
 }
 

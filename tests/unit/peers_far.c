@@ -220,6 +220,25 @@ Test(peers_far, an_end_is_named_with_its_ranks)
 	close_parts();
 }
 
+Test(peers_far, to_connect_is_in_vain_once_one_has_given_up)
+{
+	const atomic_bool *is_vain;
+
+	open_parts();
+	is_vain = peers_is_vain(parts[0].peers);
+	peers_open(parts[0].peers, 7);
+	peers_give_up(parts[1].peers, 6);
+	tell(&parts[1]); /* heard after that */
+	await_cause(&parts[0]);
+	cr_assert_not(atomic_load(is_vain), "it was another attempt");
+	peers_give_up(parts[1].peers, 7);
+	while (!atomic_load(is_vain))
+		sched_yield();
+	peers_open(parts[0].peers, 8);
+	cr_assert_not(atomic_load(is_vain));
+	close_parts();
+}
+
 /* Its end comes later, as for each process.  Process 2 has been heard behind it. */
 Test(peers_far, a_process_that_has_left_has_not_ended)
 {
