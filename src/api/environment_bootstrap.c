@@ -30,7 +30,7 @@
 #include "base/status.h"
 #include "core/cause.h"
 
-#define FILE_MAGIC UINT32_C(0x63684542)
+#define FILE_MAGIC UINT32_C(0x63684543)
 
 struct header {
 	uint32_t magic;
@@ -43,6 +43,9 @@ struct slot {
 	 * acquire: the record. */
 	_Atomic uint64_t round;
 	_Atomic uint64_t pid;
+
+	/* Atomic; 1: the process has waited for the others, and has left. */
+	_Atomic uint64_t has_left;
 	char records[]; /* two */
 };
 
@@ -347,6 +350,7 @@ static int begin(struct environment_bootstrap *e)
 		                 e->path);
 	/* What an earlier process of the number has told is void. */
 	atomic_store(&slot(e, e->process)->round, 0);
+	atomic_store(&slot(e, e->process)->has_left, 0);
 	atomic_store(&slot(e, e->process)->pid, (uint64_t)getpid());
 	e->is_in = true;
 	return COHORT_OK;
@@ -416,8 +420,10 @@ static void leave(struct environment_bootstrap *e)
 {
 	if (e->file < 0)
 		return;
-	if (e->is_in && !e->is_complete)
+	if (e->is_in && !e->is_complete) {
+		atomic_store(&slot(e, e->process)->has_left, 1);
 		atomic_store(&slot(e, e->process)->round, 0);
+	}
 	if (lock_door(e) && (e->is_complete || is_alone(e)))
 		remove_name(e);
 	if (e->memory)
@@ -453,31 +459,48 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	return 0;
 }
 
+/* True if process @i has waited for the others in vain: so will this one. */
+static bool has_left(const struct environment_bootstrap *e, int i)
+{
+	return atomic_load(&slot(e, i)->has_left);
+}
+
 /* True if process @i has been here, and has ended without coming to this
  * round. */
 static bool has_ended(const struct environment_bootstrap *e, int i)
 {
 	return atomic_load(&slot(e, i)->pid) && i != e->process &&
-	       !holder(e, SLOT(i), 1) && !has_come(e, i);
+	       !holder(e, SLOT(i), 1) && !has_come(e, i) && !has_left(e, i);
+}
+
+static bool all_are_here(const struct environment_bootstrap *e)
+{
+	int i = 0;
+
+	while (i < e->processes && has_come(e, i))
+		i++;
+	return i == e->processes;
+}
+
+/* True if somebody else has removed the file's name: those that have not come yet will
+ * make another file.  The last process to come removes it, but has come then. */
+static bool is_lost(const struct environment_bootstrap *e)
+{
+	return !e->is_complete && is_removed(e) && !all_are_here(e);
 }
 
 static int test(void *request)
 {
 	struct environment_bootstrap *e = request;
-	bool all = true;
 	int i;
 
-	for (i = 0; i < e->processes; i++) {
-		if (has_come(e, i))
-			continue;
-		all = false;
+	for (i = 0; i < e->processes; i++)
 		if (has_ended(e, i)) {
 			e->gone = i;
 			return -1;
 		}
-	}
-	if (!all)
-		return 1;
+	if (!all_are_here(e))
+		return is_lost(e) ? -1 : 1;
 	for (i = 0; i < e->processes; i++)
 		memcpy((char *)e->recv + (size_t)i * e->bytes, record(e, i),
 		       e->bytes);
@@ -553,9 +576,14 @@ static void explain(const void *info, struct text *t)
 		return;
 	}
 	for (i = 0; i < e->processes; i++)
-		if (has_come(e, i))
+		if (has_come(e, i) || has_left(e, i))
 			rank_set_add(came, i);
 	bootstrap_add_absent(came, e->processes, t);
+	if (is_lost(e))
+		text_add(t,
+		         "; /dev/shm%s, by which it would find this one, was "
+		         "removed",
+		         e->path);
 }
 
 static void end(void *info)
