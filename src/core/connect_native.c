@@ -26,6 +26,43 @@ static int init_rank(struct connection *c, int i)
 	                                             rank, &config));
 }
 
+void connection_add_ranks(struct text *t, const struct connection *c)
+{
+	int i;
+
+	if (c->n > 1)
+		text_add(t, "ranks %d-%d", c->first, c->first + c->n - 1);
+	else
+		text_add(t, "rank %d", c->first);
+	if (c->size)
+		text_add(t, " of %d", c->size);
+	text_add(t, c->n > 1 ? ", on devices" : ", on device");
+	for (i = 0; i < c->n; i++)
+		text_add(t, " %d", c->devices[i]);
+}
+
+/* @status, an error of place @i. */
+static int at_place(const struct connection *c, int i, int status)
+{
+	char error[384];
+
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	return error_set(status, "rank %d, device %d: %s", c->first + i,
+	                 c->devices[i], error);
+}
+
+/* @status, an error that says nothing of the rank that has failed. */
+static int at_some_place(const struct connection *c, int status)
+{
+	char error[384], list[512];
+	struct text t = { list, sizeof(list) };
+
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	connection_add_ranks(&t, c);
+	return error_set(status, "%s; for one of %s: NCCL does not say which",
+	                 error, list);
+}
+
 /* Call for a rank that cannot exist, so that the open group fails and its end
  * drops what is in it.  Otherwise the end would wait for the ranks that are
  * missing. */
@@ -57,12 +94,15 @@ static int init_group(struct connection *c)
 		                 p->cudaSetDevice(c->devices[i]));
 		if (rc == COHORT_OK)
 			rc = init_rank(c, i);
+		if (rc != COHORT_OK)
+			rc = at_place(c, i, rc);
 	}
 	if (rc != COHORT_OK)
 		spoil_group(c);
 	ended = p->ncclGroupEnd();
-	return rc != COHORT_OK ? rc
-	                       : native_nccl(p, "ncclGroupEnd", NULL, ended);
+	if (rc != COHORT_OK || ended == ncclSuccess)
+		return rc;
+	return at_some_place(c, native_nccl(p, "ncclGroupEnd", NULL, ended));
 }
 
 /* Find out which rank of how many rank @i has become. */
@@ -127,17 +167,12 @@ static int init_split(struct connection *c)
 static int visit_devices(struct connection *c)
 {
 	const struct platform *p = c->platform;
-	char error[384];
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		rc = native_cuda(p, "cudaSetDevice",
 		                 p->cudaSetDevice(c->devices[i]));
-	if (rc == COHORT_OK)
-		return rc;
-	text_set(error, sizeof(error), "%s", cohort_last_error());
-	return error_set(rc, "rank %d, device %d: %s", i - 1, c->devices[i - 1],
-	                 error);
+	return rc == COHORT_OK ? rc : at_place(c, i - 1, rc);
 }
 
 /* Does nothing if no group is open: NCCL refuses to end one then. */
@@ -147,27 +182,10 @@ static void end_group_left_open(struct connection *c)
 	c->platform->ncclGroupEnd();
 }
 
-void connection_add_ranks(struct text *t, const struct connection *c)
-{
-	int i;
-
-	if (c->n > 1)
-		text_add(t, "ranks %d-%d", c->first, c->first + c->n - 1);
-	else
-		text_add(t, "rank %d", c->first);
-	if (c->size)
-		text_add(t, " of %d", c->size);
-	text_add(t, c->n > 1 ? ", on devices" : ", on device");
-	for (i = 0; i < c->n; i++)
-		text_add(t, " %d", c->devices[i]);
-}
-
 /* ncclCommInitAll().  Its error says nothing of the rank that has failed. */
 static int all_at_once(struct connection *c)
 {
 	const struct platform *p = c->platform;
-	char error[384], list[512];
-	struct text t = { list, sizeof(list) };
 	int rc = visit_devices(c);
 
 	if (rc != COHORT_OK)
@@ -176,19 +194,21 @@ static int all_at_once(struct connection *c)
 	                 p->ncclCommInitAll(c->native, c->n, c->devices));
 	if (rc == COHORT_OK)
 		return rc;
+	rc = at_some_place(c, rc);
 	end_group_left_open(c);
-	text_set(error, sizeof(error), "%s", cohort_last_error());
-	connection_add_ranks(&t, c);
-	return error_set(rc, "%s; for one of %s: NCCL does not say which",
-	                 error, list);
+	return rc;
 }
 
 int connection_init(struct connection *c)
 {
+	int rc;
+
 	if (c->split)
 		return init_split(c);
-	if (c->size && c->n == 1)
-		return init_rank(c, 0);
+	if (c->size && c->n == 1) {
+		rc = init_rank(c, 0);
+		return rc == COHORT_OK ? rc : at_place(c, 0, rc);
+	}
 	if (c->size || !config_is_default(&c->config))
 		return init_group(c);
 	return all_at_once(c);
