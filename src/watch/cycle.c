@@ -299,6 +299,38 @@ void crossing_take(struct snapshot *s, const struct clique *q)
 		clique_tree_visit(q, visit, s);
 }
 
+struct hold {
+	const struct rank_snapshot *rank;
+	struct text *t;
+	bool exists;
+};
+
+static void visit_hold(const struct clique *other, void *arg)
+{
+	struct hold *h = arg;
+	const uint64_t front =
+		h->exists || cause_any(other->end) ? 0 : snapshot_front(other);
+	const struct crossing_side side =
+		front ? side_of(h->rank, other, front)
+		      : (struct crossing_side){ .there = -1 };
+
+	if (side.there < 0 || !side.there_ns || !side.is_held)
+		return;
+	h->exists = true;
+	describe_call(h->t, &side.call_there);
+	text_add(h->t, " (collective %llu, group \"%s\")",
+	         (unsigned long long)front, other->name);
+}
+
+bool crossing_holds(const struct rank_snapshot *rank,
+                    const struct cohort_comm *c, struct text *t)
+{
+	struct hold h = { .rank = rank, .t = t };
+
+	clique_tree_visit(c->clique, visit_hold, &h);
+	return h.exists;
+}
+
 static void add_there(struct text *t, const struct snapshot *s,
                       const struct record *call)
 {

@@ -36,6 +36,12 @@ void cycle_add(struct text *t, const struct snapshot *s,
  * found in @s.  Takes the lock of clique_tree.c. */
 void crossing_take(struct snapshot *s, const struct clique *clique);
 
+/* True if @rank, which is @c's and has not called the front, waits in another communicator
+ * instead: that one's call is added to @t.  Takes the lock of
+ * clique_tree.c. */
+bool crossing_holds(const struct rank_snapshot *rank,
+                    const struct cohort_comm *c, struct text *t);
+
 /* "; rank 0 (...) has called this, 1.0 s ago, and not yet ..." for both ranks of the
  * crossing in @s. */
 void crossing_add(struct text *t, const struct snapshot *s);

@@ -5,9 +5,14 @@
  * and the threads of the others look at their ranks and answer
  */
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "core/agree_words.h"
+#include "watch/cycle.h"
 #include "watch/describe.h"
 #include "watch/peer_page.h"
 #include "watch/stall.h"
@@ -35,6 +40,8 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 	struct text t = { out->text, sizeof(out->text) };
 	struct text call = { out->call, sizeof(out->call) };
 	const uint64_t word = agree_word(c, collective);
+	char other[256] = "";
+	struct text elsewhere = { other, sizeof(other) };
 	struct rank_snapshot r;
 
 	snapshot_closely(&r, c, collective);
@@ -45,7 +52,13 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.is_behind = front && front < collective,
 		.kind = stall_kind(&s, &r),
 	};
-	describe_rank(&t, &s, &r);
+	if (!r.joined && crossing_holds(&r, c, &elsewhere)) {
+		out->kind = COHORT_VERDICT_ORDER;
+		describe_name_of(&t, &s, &r);
+		text_add(&t, " waits in %s instead", other);
+	} else {
+		describe_rank(&t, &s, &r);
+	}
 	if (!agree_word_is_of(word, collective))
 		return;
 	out->word = word;
@@ -94,11 +107,12 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Those that have not called, or not started. */
+/* Those that have not called, or not started, or wait elsewhere. */
 static bool is_kind(int kind)
 {
-	return kind >= COHORT_VERDICT_NEVER_CALLED &&
-	       kind <= COHORT_VERDICT_THREAD_EXITED;
+	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
+	        kind <= COHORT_VERDICT_THREAD_EXITED) ||
+	       kind == COHORT_VERDICT_ORDER;
 }
 
 /* True if what is said is of a rank that may be the answering process's. */
@@ -159,6 +173,28 @@ static uint64_t put_question(struct peers *p, int k,
 	return number;
 }
 
+/* True if process @x is stopped, by a signal or a debugger: it answers nothing. */
+static bool is_stopped(const struct peer *x)
+{
+	char path[48], text[256] = "";
+	const char *state;
+	int fd;
+
+	if (x->is_far)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)x->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	/* "pid (name) state", and a name may have anything in it. */
+	state = strrchr(text, ')');
+	return state &&
+	       (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
+}
+
 /* Name the processes that are here and not in @has. */
 static void name_silent(struct peers *p, const uint64_t *has, struct text *t)
 {
@@ -171,6 +207,8 @@ static void name_silent(struct peers *p, const uint64_t *has, struct text *t)
 			continue;
 		text_add(t, "%s", comma);
 		peers_name(p, i, t);
+		if (is_stopped(&p->peers[i]))
+			text_add(t, ", which is stopped");
 		comma = ", ";
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -199,15 +237,16 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 			awaited++;
 			place = &peer_answers(p, &p->peers[i])[k];
 			if (!get_stamped(&place->stamp, &a, place->words,
-			                 number, WORDS(struct answer)))
+			                 number, WORDS(struct answer))) {
+				awaited -= is_stopped(&p->peers[i]);
 				continue;
+			}
 			n = add_answer(q, &a, out, n, room);
 			rank_set_add(has, i);
 			awaited--;
 		}
 	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));
 	atomic_store(&p->is_asking[k], false);
-	if (awaited)
-		name_silent(p, has, silent);
+	name_silent(p, has, silent);
 	return n;
 }

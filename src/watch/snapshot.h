@@ -182,7 +182,9 @@ struct snapshot {
 	                        something else: an older collective in flight, or
 	                        a transfer of its batch that the peer had not
 	                        called */
-	bool all_joined;  /* all ranks of this process have called the front */
+	bool all_joined;   /* all ranks of this process have called the front */
+	int others_joined; /* ranks of other processes that have, as far as can be
+	                      seen */
 	bool others_miss; /* so they have, and as far as can be seen some rank of
 	                        another process has not */
 	uint64_t

@@ -271,8 +271,8 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	if (s->crossing.exists) {
 		v->kind = COHORT_VERDICT_ORDER;
 		v->rank = -1;
-		if (2 * waited_for < s->size && !*s->crossing.ended &&
-		    !s->crossing.second.here_ns)
+		if (2 * waited_for < s->size + s->others_joined &&
+		    !*s->crossing.ended && !s->crossing.second.here_ns)
 			v->rank = s->crossing.second.rank;
 	} else if (s->others_miss || (s->world > s->size && s->all_joined &&
 	                              (v->kind == COHORT_VERDICT_NOT_FINISHED ||
@@ -443,7 +443,7 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 	add_held(t, s);
 	if (cycle.n)
 		cycle_add(t, s, &cycle);
-	else if (v->kind == COHORT_VERDICT_ORDER)
+	else if (s->crossing.exists)
 		crossing_add(t, s);
 	else
 		add_ranks(t, s, v->missing);
