@@ -7,8 +7,8 @@
 #
 #	scripts/drill-load.sh COHORT ROUNDS SECONDS
 #
-# Two processes compute all the time.  A round is the drill with 2, 4 and 8 ranks; no
-# drill begins after SECONDS.
+# Two processes compute all the time.  A round is the drill with 2, 4 and 8 ranks, and with
+# 4 in two processes; no drill begins after SECONDS.
 
 set -u
 
@@ -28,19 +28,20 @@ cells=0
 wrong=0
 done=0
 while [ "$done" -lt "$rounds" ] && [ "$SECONDS" -lt "$seconds" ]; do
-	for ranks in 2 4 8; do
+	for ranks in 2 '4 --processes 2' 4 8; do
 		[ "$SECONDS" -lt "$seconds" ] || break 2
-		timeout -k 5 300 "$cohort" drill --ranks "$ranks" --slack 100000 \
+		# shellcheck disable=SC2086 # it may have an option
+		timeout -k 5 300 "$cohort" drill --ranks $ranks --slack 100000 \
 			>"$scratch/out" 2>&1
 		rc=$?
 		read -r n _ < <(grep ' cells, .* right, ' "$scratch/out"; echo 0)
 		cells=$((cells + n))
 		if [ "$rc" -ne 0 ] || [ "$n" -eq 0 ]; then
-			echo "round $((done + 1)), $ranks ranks: exit status $rc"
+			echo "round $((done + 1)), $ranks: exit status $rc"
 			grep -A 2 -e WRONG -e '^cohort drill' "$scratch/out"
 			wrong=$((wrong + 1))
 		fi
-		sed -n "s/^noticed after the bound/$ranks ranks, &/p" \
+		sed -n "s/^noticed after the bound/--ranks $ranks: &/p" \
 			"$scratch/out" >>"$scratch/late"
 	done
 	done=$((done + 1))

@@ -81,6 +81,21 @@ run 1 --only wait/none
 unset COHORT_FAULTS
 grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "the drill has begun"
 
+# Ranks that are spread over processes: all of the cells, of which some are in both forms.
+run 0 --processes 2 --list
+[ "$(wc -l <"$dir/out")" -eq 275 ] || fail "--processes 2 --list: not all of the table"
+impossible=$(grep -c -e '-  [A-Z].*\.$' "$dir/out")
+run 0 --processes 2 --slack 5000
+grep -q "^$((275 - impossible)) cells, $((275 - impossible)) right, 0 wrong" "$dir/out" ||
+	fail "--processes 2: not all of the possible cells"
+run 1 --processes 2 --only call/process-stopped --slack 0
+grep -q 'process 0: remote stall; too late' "$dir/out" ||
+	fail "a late verdict of one process is not found"
+run 2 --processes 3
+grep -q "'3' is not 1, 2 or 4" "$dir/err" || fail "--processes 3 is not refused"
+run 2 --processes 4
+grep -q '4 of them take 8 ranks, not 4' "$dir/err" || fail "--processes 4 is not refused"
+
 run 0 --only 'send/recv/thread exit' --only group-call/native-error --slack 5000
 [ "$(grep -c '^send/recv\|^group call' "$dir/out")" -eq 2 ] || fail "--only: not two"
 awk 'length > 79 { exit 1 }' "$dir/out" || fail "a line is longer than 79 columns"

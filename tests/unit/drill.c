@@ -28,9 +28,9 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 	int p, t, possible = 0;
 
 	for (p = 0; p < PLACES; p++)
-		for (t = 0; t < TROUBLES; t++) {
+		for (t = 0; t < TROUBLES_OF_ONE; t++) {
 			const struct cell *c =
-				drill_cell((enum place)p, (enum trouble)t);
+				drill_cell((enum place)p, (enum trouble)t, 1);
 			bool ends = c->kind != COHORT_VERDICT_NONE;
 
 			if (c->impossible) {
@@ -50,8 +50,46 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 			HOLDS(ends || t == BY_NOTHING || t == BY_LATE ||
 			      p == AT_WAIT || p == AT_RESPAWN);
 		}
-	cr_assert_eq(PLACES * TROUBLES, 220);
+	cr_assert_eq(PLACES * TROUBLES_OF_ONE, 220);
 	cr_assert_geq(possible, 150);
+}
+
+/* Where ranks are spread over processes a fault may be none, such as a process that
+ * needs no descriptor. */
+Test(drill, every_cell_of_several_processes_has_an_expectation_or_a_reason)
+{
+	int p, t, possible = 0;
+
+	for (p = 0; p < PLACES; p++)
+		for (t = 0; t < TROUBLES; t++) {
+			const struct cell *c =
+				drill_cell((enum place)p, (enum trouble)t, 2);
+			bool ends = c->kind != COHORT_VERDICT_NONE;
+
+			if (c->impossible) {
+				HOLDS(is_sentence(c->impossible));
+				HOLDS(!ends && !c->says);
+				continue;
+			}
+			possible++;
+			HOLDS(ends == (c->bound != NO_BOUND));
+			HOLDS(ends == (c->says != NULL));
+			HOLDS(ends || c->blame == NOBODY);
+			HOLDS(t != BY_KILL || ends || p == AT_RESPAWN);
+			HOLDS(t != BY_STOP || ends || p == AT_CLOSE);
+			HOLDS(t != BY_REMOTE);
+		}
+	cr_assert_eq(PLACES * TROUBLES, 275);
+	cr_assert_geq(possible, 190);
+}
+
+Test(drill, the_first_rank_of_a_killed_process_is_named)
+{
+	const struct cell *c = drill_cell(AT_CALL, BY_KILL, 2);
+
+	cr_assert_eq(drill_expected_rank(c, 4, 2), 2);
+	cr_assert_eq(drill_expected_rank(c, 8, 2), 4);
+	cr_assert_eq(drill_expected_rank(c, 8, 4), 6);
 }
 
 Test(drill, every_place_ends_well_without_a_fault)
@@ -60,7 +98,7 @@ Test(drill, every_place_ends_well_without_a_fault)
 
 	for (p = 0, t = BY_NOTHING; p < PLACES; p++) {
 		const struct cell *c =
-			drill_cell((enum place)p, (enum trouble)t);
+			drill_cell((enum place)p, (enum trouble)t, 1);
 
 		HOLDS(!c->impossible);
 		HOLDS(c->kind == (p == AT_ABORT ? COHORT_VERDICT_ABORTED
@@ -84,17 +122,17 @@ Test(drill, places_and_faults_have_different_names)
 
 Test(drill, no_odd_rank_is_named_where_two_ranks_differ)
 {
-	const struct cell *c = drill_cell(AT_CALL, BY_COUNT);
+	const struct cell *c = drill_cell(AT_CALL, BY_COUNT, 1);
 
-	cr_assert_eq(drill_expected_rank(c, 2), -1);
-	cr_assert_eq(drill_expected_rank(c, 4), 3);
-	cr_assert_eq(drill_expected_rank(c, 8), 7);
-	c = drill_cell(AT_CALL, BY_ABSENCE);
-	cr_assert_eq(drill_expected_rank(c, 2), 1);
-	c = drill_cell(AT_CALL, BY_SIGNAL);
-	cr_assert_eq(drill_expected_rank(c, 8), -1);
-	c = drill_cell(AT_CLOSE, BY_ABSENCE);
-	cr_assert_eq(drill_expected_rank(c, 8), 0);
+	cr_assert_eq(drill_expected_rank(c, 2, 1), -1);
+	cr_assert_eq(drill_expected_rank(c, 4, 1), 3);
+	cr_assert_eq(drill_expected_rank(c, 8, 1), 7);
+	c = drill_cell(AT_CALL, BY_ABSENCE, 1);
+	cr_assert_eq(drill_expected_rank(c, 2, 1), 1);
+	c = drill_cell(AT_CALL, BY_SIGNAL, 1);
+	cr_assert_eq(drill_expected_rank(c, 8, 1), -1);
+	c = drill_cell(AT_CLOSE, BY_ABSENCE, 1);
+	cr_assert_eq(drill_expected_rank(c, 8, 1), 0);
 }
 
 /* What a program's own ranks do needs no script; the rest is checked as it

@@ -34,17 +34,83 @@ static void arm_init(struct drill_run *run, int rank)
 	}
 }
 
+/* True if the error is the one that this process must have for what struck it. */
+static bool says_why(const struct drill_run *run)
+{
+	return (run->trouble == BY_DESCRIPTORS && drill_has_victim(run) &&
+	        strstr(cohort_last_error(), "Too many open files")) ||
+	       (run->trouble == BY_UNLINK && !drill_has_victim(run) &&
+	        strstr(cohort_last_error(), "was removed"));
+}
+
 /* Note what the opening that began at @began_ns has returned; true if the group is
  * open. */
 static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 {
-	if (status != COHORT_INIT_TIMEOUT && status != COHORT_NCCL)
-		return drill_must(run, status, "open");
-	drill_note(run,
-	           status == COHORT_NCCL ? COHORT_VERDICT_NATIVE_ERROR
-	                                 : COHORT_VERDICT_INIT_STUCK,
-	           cohort_last_error(), began_ns);
-	return false;
+	static const struct {
+		int status;
+		int kind;
+	} told[] = {
+		{ COHORT_NCCL, COHORT_VERDICT_NATIVE_ERROR },
+		{ COHORT_INIT_TIMEOUT, COHORT_VERDICT_INIT_STUCK },
+		{ COHORT_PROCESS_EXITED, COHORT_VERDICT_PROCESS_EXITED },
+	};
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+		if (status == told[i].status) {
+			drill_note(run, told[i].kind, cohort_last_error(),
+			           began_ns);
+			return false;
+		}
+	if (status == COHORT_SYSTEM && says_why(run))
+		return false;
+	return drill_must(run, status, "open");
+}
+
+/* A thread that strikes while the main thread opens the group. */
+static void *strike_main(void *arg)
+{
+	struct drill_run *run = arg;
+
+	drill_dawdle(run);
+	drill_strike(run);
+	if (run->trouble == BY_UNLINK)
+		drill_remove_file(run);
+	else
+		drill_strike_process(run);
+	return NULL;
+}
+
+/* Strike as the cell does before the group is open. */
+static void strike_open(struct drill_run *run)
+{
+	pthread_t thread;
+
+	switch (run->trouble) {
+	case BY_KILL:
+		/* Its init takes longer than that. */
+		drill_fault(run, drill_victim(run), 0, COHORT_FAULT_INIT,
+		            TOO_LONG_NS);
+		break;
+	case BY_UNLINK:
+		if (!drill_has_victim(run))
+			break;
+		/* Come when the file has no name any more. */
+		drill_await_counted(run, &run->shared->called, 1);
+		return;
+	default:
+		if (drill_has_victim(run)) {
+			drill_strike(run);
+			drill_strike_process(run);
+		}
+		return;
+	}
+	if (run->trouble == BY_KILL && !drill_has_victim(run))
+		return;
+	if (thread_start(&thread, strike_main, run, "drill/strike"))
+		drill_complain(run, "a thread could not be started");
+	else
+		pthread_detach(thread);
 }
 
 static void open_all(struct drill_run *run)
@@ -53,37 +119,31 @@ static void open_all(struct drill_run *run)
 	uint64_t began = clock_now();
 	int rc;
 
-	atomic_store(&run->began_ns, began);
+	atomic_store(&run->own->began_ns, began);
 	arm_init(run, drill_victim(run));
-	drill_strike(run);
-	rc = cohort_group_open(NULL, run->n, &run->group_options, &run->group);
+	strike_open(run);
+	rc = drill_open_quietly(run);
 	if (!is_open(run, rc, began))
 		return;
 	if (drill_split(run, comms))
-		drill_sum(run, comms, run->n);
+		drill_sum(run, comms, run->own_n, run->n);
 	drill_close(run, COHORT_OK);
 }
 
 /* ---- joining ---------------------------------------------------------- */
 
-/* Two communicators: the one that all ranks should join first, and another one. */
-struct joining {
-	struct drill_run *run;
-	struct cohort_unique_id ids[2];
-};
-
 struct joiner {
-	struct joining *joining;
+	struct drill_run *run;
 	int number;
 	pthread_t thread;
 };
 
 static int join(struct joiner *k, int which, int nranks)
 {
-	struct drill_run *run = k->joining->run;
+	struct drill_run *run = k->run;
 	struct cohort_comm *comm = NULL;
 	struct cohort_abort *handle;
-	int rc = cohort_comm_join(&k->joining->ids[which], nranks, k->number,
+	int rc = cohort_comm_join(&run->shared->ids[which], nranks, k->number,
 	                          k->number, &run->group_options, &comm);
 
 	if (rc != COHORT_OK)
@@ -100,13 +160,13 @@ static int join(struct joiner *k, int which, int nranks)
 static void *join_main(void *arg)
 {
 	struct joiner *k = arg;
-	struct drill_run *run = k->joining->run;
+	struct drill_run *run = k->run;
 	bool is_victim = k->number == drill_victim(run);
 	uint64_t began;
 	int rc;
 
 	if (is_victim && run->trouble == BY_COUNT) {
-		drill_await_counted(run, &run->called, run->n - 1);
+		drill_await_counted(run, &run->shared->called, run->n - 1);
 		drill_dawdle(run);
 		rc = join(k, 0, run->n + 1);
 		if (rc != COHORT_INVALID ||
@@ -116,38 +176,49 @@ static void *join_main(void *arg)
 	}
 	/* Release the hanging joins once all ranks have their answers. */
 	if (is_victim && run->trouble != BY_ORDER) {
-		drill_await_counted(run, &run->left, run->n - 1);
+		drill_await_counted(run, &run->shared->left, run->n - 1);
 		join(k, 0, run->n);
 		return NULL;
 	}
 	began = clock_now();
-	atomic_fetch_add(&run->called, 1);
+	atomic_fetch_add(&run->shared->called, 1);
 	rc = join(k, is_victim, run->n);
 	if (is_open(run, rc, began))
 		drill_complain(run, "rank %d has joined", k->number);
-	atomic_fetch_add(&run->left, 1);
+	atomic_fetch_add(&run->shared->left, 1);
 	if (run->trouble == BY_ORDER) {
-		drill_await_counted(run, &run->left, run->n);
+		drill_await_counted(run, &run->shared->left, run->n);
 		join(k, !is_victim, run->n);
 	}
 	return NULL;
 }
 
+static bool make_ids(struct drill_run *run)
+{
+	struct cohort_unique_id *ids = run->shared->ids;
+
+	if (!drill_must(run, cohort_unique_id(&ids[0]), "an id") ||
+	    (run->trouble == BY_ORDER &&
+	     !drill_must(run, cohort_unique_id(&ids[1]), "an id")))
+		return false;
+	atomic_store(&run->shared->has_ids, true);
+	return true;
+}
+
 static void join_all(struct drill_run *run)
 {
 	struct joiner joiners[DRILL_MOST_RANKS];
-	struct joining joining = { .run = run };
 	int r, n;
 
-	if (!drill_must(run, cohort_unique_id(&joining.ids[0]), "an id") ||
-	    (run->trouble == BY_ORDER &&
-	     !drill_must(run, cohort_unique_id(&joining.ids[1]), "an id")))
+	if (run->process == 0 && !make_ids(run))
 		return;
-	atomic_store(&run->began_ns, clock_now());
-	for (n = 0; n < run->n; n++) {
-		joiners[n] = (struct joiner){ &joining, n, 0 };
+	if (!drill_await(run, &run->shared->has_ids, "there are no ids"))
+		return;
+	atomic_store(&run->own->began_ns, clock_now());
+	for (n = 0; n < run->own_n; n++) {
+		joiners[n] = (struct joiner){ run, run->first + n, 0 };
 		if (thread_start(&joiners[n].thread, join_main, &joiners[n],
-		                 "drill/%d", n)) {
+		                 "drill/%d", run->first + n)) {
 			drill_complain(run, "a thread could not be started");
 			break;
 		}
@@ -167,6 +238,14 @@ void drill_at_open(struct drill_run *run)
 	default:
 		open_all(run);
 	}
+}
+
+/* Wait until all processes have done what comes before the fault. */
+static bool all_are_ready(struct drill_run *run)
+{
+	atomic_fetch_add(&run->shared->left, 1);
+	return drill_await_counted(run, &run->shared->left,
+	                           run->options->processes);
 }
 
 /* ---- calls of the group ----------------------------------------------- */
@@ -199,8 +278,8 @@ static int reduce(struct drill_run *run, uint64_t *ticket)
 	void *tensors[DRILL_MOST_RANKS];
 	int r;
 
-	for (r = 0; r < run->n; r++)
-		tensors[r] = run->ranks[r].tensors;
+	for (r = 0; r < run->own_n; r++)
+		tensors[r] = run->ranks[run->first + r].tensors;
 	return cohort_group_all_reduce(run->group, (const void *const *)tensors,
 	                               tensors, DRILL_COUNT, COHORT_F32,
 	                               COHORT_SUM, NULL, ticket);
@@ -209,8 +288,8 @@ static int reduce(struct drill_run *run, uint64_t *ticket)
 static void fire(struct drill_run *run)
 {
 	if (cohort_group_abort(run->group, "drill") == COHORT_OK)
-		atomic_fetch_add(&run->fired, 1);
-	atomic_fetch_add(&run->fires, 1);
+		atomic_fetch_add(&run->shared->fired, 1);
+	atomic_fetch_add(&run->shared->fires, 1);
 }
 
 static void call_and_wait(struct drill_run *run)
@@ -220,9 +299,14 @@ static void call_and_wait(struct drill_run *run)
 	uint64_t ticket;
 	int rc;
 
-	drill_strike(run);
+	atomic_fetch_add(&run->shared->called, 1);
+	if (drill_has_victim(run)) {
+		drill_strike(run);
+		drill_strike_process(run);
+	}
 	rc = reduce(run, &ticket);
-	if (rc == COHORT_OK && run->trouble == BY_TWO_ABORTS) {
+	if (rc == COHORT_OK && run->trouble == BY_TWO_ABORTS &&
+	    drill_has_victim(run)) {
 		drill_strike(run);
 		fire(run);
 		fire(run);
@@ -246,8 +330,8 @@ void drill_at_group(struct drill_run *run)
 	rc = reduce(run, &ticket);
 	if (rc == COHORT_OK)
 		rc = cohort_group_wait(run->group, ticket, TOO_LONG_NS);
-	if (drill_must(run, rc, "warm up")) {
-		atomic_store(&run->began_ns, clock_now());
+	if (drill_must(run, rc, "warm up") && all_are_ready(run)) {
+		atomic_store(&run->own->began_ns, clock_now());
 		call_and_wait(run);
 	}
 	drill_keep_cause(run);
@@ -262,14 +346,17 @@ static void *bound_main(void *arg)
 	struct drill_rank *k = arg;
 
 	drill_must(k->run, cohort_comm_bind(k->comm), "bind");
-	atomic_fetch_add(&k->run->called, 1);
-	drill_await(k->run, &k->run->is_closing, "nothing is respawned");
+	atomic_fetch_add(&k->run->shared->called, 1);
+	drill_await(k->run, &k->run->shared->is_closing,
+	            "nothing is respawned");
 	return NULL;
 }
 
 /* Strike the earlier generation once there is the next one. */
 static void strike_former(struct drill_run *run)
 {
+	if (!drill_has_victim(run))
+		return;
 	if (run->trouble == BY_SIGNAL)
 		drill_fire_by_signal(run, pthread_self());
 	if (run->trouble != BY_TWO_ABORTS)
@@ -286,38 +373,49 @@ static void respawn(struct drill_run *run)
 
 	arm_init(run, 0);
 	began = clock_now();
-	atomic_store(&run->began_ns, began);
-	drill_strike(run);
+	atomic_store(&run->own->began_ns, began);
+	if (drill_has(run, 0))
+		drill_strike(run);
+	/* Let its former generation end before it is stopped. */
+	if (drill_has_victim(run) && run->trouble == BY_STOP)
+		drill_dawdle(run);
+	if (drill_has_victim(run))
+		drill_strike_process(run);
 	rc = cohort_group_respawn(run->group, &lost, 1);
-	atomic_store(&run->is_closing, true);
+	atomic_store(&run->shared->is_closing, true);
 	if (!is_open(run, rc, began))
 		return;
 	strike_former(run);
 	if (run->trouble == BY_EXIT)
-		pthread_join(run->ranks[0].thread, NULL);
+		pthread_join(run->ranks[run->first].thread, NULL);
 	if (drill_split(run, comms))
-		drill_sum(run, comms, run->n - 1);
+		drill_sum(run, comms, cohort_group_size(run->group),
+		          cohort_comm_size(comms[0]));
 	drill_keep_cause(run);
 }
 
 void drill_at_respawn(struct drill_run *run)
 {
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
-	struct drill_rank *k = &run->ranks[0];
+	struct drill_rank *k = &run->ranks[run->first];
 	bool is_bound = false;
 
 	if (!drill_open(run))
 		return;
 	if (drill_split(run, comms)) {
-		drill_sum(run, comms, run->n);
+		drill_sum(run, comms, run->own_n, run->n);
 		k->run = run;
 		k->comm = comms[0];
 		is_bound = run->trouble == BY_EXIT &&
-		           !thread_start(&k->thread, bound_main, k, "drill/0");
+		           !thread_start(&k->thread, bound_main, k, "drill/%d",
+		                         run->first);
 		if (is_bound)
-			drill_await_counted(run, &run->called, 1);
-		drill_must(run, cohort_group_abort(run->group, "drill"),
-		           "abort");
+			drill_await_counted(run, &run->shared->called,
+			                    run->options->processes);
+		if (all_are_ready(run) && drill_has(run, 0))
+			drill_must(run, cohort_group_abort(run->group, "drill"),
+			           "abort");
+		drill_await_cause(run);
 		respawn(run);
 	}
 	drill_close(run, COHORT_OK);

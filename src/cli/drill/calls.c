@@ -37,7 +37,8 @@ static float expected(const struct drill_rank *k, int i)
 	int n = k->run->n;
 
 	if (k->run->place == AT_TRANSFER)
-		return (float)k->number + (k->number % 2 == 0);
+		return (float)(drill_sends(k) ? k->number : drill_partner(k)) +
+		       1.0f;
 	return i ? 1.0f : (float)(n * (n + 1)) / 2.0f;
 }
 
@@ -120,12 +121,22 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	return rc != COHORT_OK ? rc : ended;
 }
 
-/* Even ranks send to the next rank, which receives; where the order must differ,
- * they also send back. */
+int drill_partner(const struct drill_rank *k)
+{
+	return k->number ^ (k->run->options->processes > 1 ? k->run->n / 2 : 1);
+}
+
+bool drill_sends(const struct drill_rank *k)
+{
+	return k->number < drill_partner(k);
+}
+
+/* A sender sends to its partner, which receives; where the order must differ, they also
+ * send back. */
 static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 {
-	bool sends = k->number % 2 == 0, back = k->run->trouble == BY_ORDER;
-	int peer = sends ? k->number + 1 : k->number - 1, i, rc = COHORT_OK;
+	bool sends = drill_sends(k), back = k->run->trouble == BY_ORDER;
+	int peer = drill_partner(k), i, rc = COHORT_OK;
 	void *stream = cohort_comm_stream(k->comm);
 
 	if (drill_is_odd(k, BY_ROOT))
@@ -214,6 +225,15 @@ static bool meets(const struct drill_rank *k)
 	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
 }
 
+/* The rank whose call has the fault. */
+static int struck_rank(const struct drill_run *run)
+{
+	return run->place == AT_SPLIT && (run->trouble == BY_ERROR ||
+	                                  run->trouble == BY_MEMORY)
+	               ? 0
+	               : drill_victim(run);
+}
+
 int drill_act(struct drill_rank *k, uint64_t tickets[2])
 {
 	struct drill_run *run = k->run;
@@ -224,8 +244,8 @@ int drill_act(struct drill_rank *k, uint64_t tickets[2])
 	if (rc != COHORT_OK)
 		return rc;
 	if (waits)
-		atomic_fetch_add(&run->called, 1);
-	if (k->number == drill_victim(run) && is_in_call(by))
+		atomic_fetch_add(&run->shared->called, 1);
+	if (k->number == struck_rank(run) && is_in_call(by))
 		drill_strike(run);
 	if (run->place == AT_BATCH)
 		rc = call_batch(k, &tickets[0]);
@@ -236,6 +256,6 @@ int drill_act(struct drill_rank *k, uint64_t tickets[2])
 	else
 		rc = call(k, by == BY_ORDER || by == BY_ROOT, tickets);
 	if (!waits)
-		atomic_fetch_add(&run->called, 1);
+		atomic_fetch_add(&run->shared->called, 1);
 	return rc;
 }

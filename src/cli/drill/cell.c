@@ -15,6 +15,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "cli/common/cli.h"
 #include "platform/cuda_abi.h"
 
 /* Nothing in a cell may take longer than this. */
@@ -28,8 +29,9 @@ void drill_complain(struct drill_run *run, const char *format, ...)
 
 	pthread_mutex_lock(&run->lock);
 	va_start(args, format);
-	if (!*run->complaint)
-		vsnprintf(run->complaint, sizeof(run->complaint), format, args);
+	if (!*run->own->complaint)
+		vsnprintf(run->own->complaint, sizeof(run->own->complaint),
+		          format, args);
 	va_end(args);
 	pthread_mutex_unlock(&run->lock);
 }
@@ -45,14 +47,14 @@ bool drill_must(struct drill_run *run, int status, const char *what)
 void drill_note(struct drill_run *run, int kind, const char *text,
                 uint64_t began_ns)
 {
-	struct drill_verdict *v = &run->verdict;
+	struct drill_verdict *v = &run->own->verdict;
 
 	pthread_mutex_lock(&run->lock);
 	if (v->kind == COHORT_VERDICT_NONE) {
 		v->kind = kind;
 		v->rank = -1;
 		v->since_ns = began_ns;
-		v->deadline_ns = run->group_options.deadlines.init_ns;
+		v->deadline_ns = run->deadline_ns;
 		v->time_ns = clock_now();
 		snprintf(v->text, sizeof(v->text), "%s", text);
 	}
@@ -61,7 +63,7 @@ void drill_note(struct drill_run *run, int kind, const char *text,
 
 void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
 {
-	struct drill_verdict *v = &run->verdict;
+	struct drill_verdict *v = &run->own->verdict;
 
 	pthread_mutex_lock(&run->lock);
 	v->kind = cause->kind;
@@ -86,7 +88,7 @@ void drill_keep_cause(struct drill_run *run)
 
 void drill_strike(struct drill_run *run)
 {
-	atomic_store(&run->fault_ns, clock_now());
+	atomic_store(&run->shared->fault_ns, clock_now());
 }
 
 void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
@@ -111,7 +113,8 @@ void drill_arm(struct drill_run *run, uint64_t operation)
 		uint64_t value;
 	} faults[TROUBLES] = {
 		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
-		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, 6 },
+		/* An internal error: a remote one may be another process's end. */
+		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, 3 },
 		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE, cudaErrorUnknown },
 		[BY_DEVICE_LOST] = { COHORT_FAULT_DEVICE,
 		                     cudaErrorLaunchFailure },
@@ -218,8 +221,8 @@ static struct drill_run *_Atomic firing;
 void drill_fire(struct drill_run *run)
 {
 	if (cohort_abort_fire(run->handle, "drill") == COHORT_OK)
-		atomic_fetch_add(&run->fired, 1);
-	atomic_fetch_add(&run->fires, 1);
+		atomic_fetch_add(&run->shared->fired, 1);
+	atomic_fetch_add(&run->shared->fires, 1);
 }
 
 static void handle_signal(int signal)
@@ -232,24 +235,72 @@ void drill_fire_by_signal(struct drill_run *run, pthread_t thread)
 {
 	const struct sigaction action = { .sa_handler = handle_signal };
 	struct patience p = patience();
-	int fires = atomic_load(&run->fires);
+	int fires = atomic_load(&run->shared->fires);
 
 	atomic_store(&firing, run);
 	sigaction(DRILL_SIGNAL, &action, NULL);
 	pthread_kill(thread, DRILL_SIGNAL);
-	while (atomic_load(&run->fires) == fires)
+	while (atomic_load(&run->shared->fires) == fires)
 		if (!go_on(run, &p, "the signal is not handled"))
 			return;
 }
 
+/* ---- memory ----------------------------------------------------------- */
+
+bool drill_memory_open(struct drill_memory *m,
+                       const struct drill_options *drill, int first, int n)
+{
+	struct cohort_group_options options;
+	int devices[DRILL_MOST_RANKS];
+	void *memory;
+	int r, rc;
+
+	cohort_group_options_init(&options);
+	options.name = "keeper";
+	options.platform = drill->platform;
+	*m = (struct drill_memory){ .first = first, .n = n };
+	for (r = 0; r < n; r++)
+		devices[r] = first + r;
+	rc = cohort_group_open(devices, n, &options, &m->keeper);
+	if (rc == COHORT_OK)
+		rc = cohort_group_split(m->keeper, m->comms);
+	for (r = 0; r < n && rc == COHORT_OK; r++) {
+		rc = cohort_alloc(m->comms[r], 2 * DRILL_COUNT * sizeof(float),
+		                  &memory);
+		if (rc == COHORT_OK)
+			m->tensors[first + r] = memory;
+	}
+	if (rc != COHORT_OK)
+		cli_complain("drill", "%s", cohort_last_error());
+	return rc == COHORT_OK;
+}
+
+void drill_memory_close(struct drill_memory *m)
+{
+	for (int r = 0; r < m->n; r++)
+		if (m->tensors[m->first + r])
+			cohort_free(m->comms[r], m->tensors[m->first + r]);
+	if (m->keeper)
+		cohort_group_close(m->keeper);
+}
+
 /* ---- groups ----------------------------------------------------------- */
+
+int drill_open_quietly(struct drill_run *run)
+{
+	int devices[DRILL_MOST_RANKS];
+
+	for (int i = 0; i < run->own_n; i++)
+		devices[i] = run->first + i;
+	if (run->options->processes > 1)
+		run->group_options.bootstrap = &run->bootstrap;
+	return cohort_group_open(devices, run->own_n, &run->group_options,
+	                         &run->group);
+}
 
 bool drill_open(struct drill_run *run)
 {
-	return drill_must(run,
-	                  cohort_group_open(NULL, run->n, &run->group_options,
-	                                    &run->group),
-	                  "open");
+	return drill_must(run, drill_open_quietly(run), "open");
 }
 
 bool drill_split(struct drill_run *run, struct cohort_comm **comms)
@@ -311,24 +362,25 @@ static void *sum_main(void *arg)
 	return NULL;
 }
 
-void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n)
+void drill_sum(struct drill_run *run, struct cohort_comm **comms, int own,
+               int n)
 {
 	struct part_of_sum parts[DRILL_MOST_RANKS];
 	int r, started = 0;
 
-	for (r = 0; r < n; r++) {
+	for (r = 0; r < own; r++) {
 		parts[r] = (struct part_of_sum){ .run = run, .comm = comms[r] };
 		if (pthread_create(&parts[r].thread, NULL, sum_main, &parts[r]))
 			break;
 		started++;
 	}
-	if (started < n) {
+	if (started < own) {
 		drill_complain(run, "a thread for a sum cannot be started");
 		cohort_group_abort(run->group, "drill");
 	}
 	for (r = 0; r < started; r++) {
 		pthread_join(parts[r].thread, NULL);
-		if (started == n && parts[r].value != (float)n)
+		if (started == own && parts[r].value != (float)n)
 			drill_complain(run, "a sum is %g, not %d",
 			               (double)parts[r].value, n);
 	}

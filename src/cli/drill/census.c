@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -48,6 +49,20 @@ static void count_threads(struct drill_census *census)
 		closedir(tasks);
 }
 
+/* How many names in @directory begin with @prefix. */
+static size_t count_names(const char *directory, const char *prefix)
+{
+	DIR *all = opendir(directory);
+	const struct dirent *one;
+	size_t n = 0;
+
+	while (all && (one = readdir(all)))
+		n += !strncmp(one->d_name, prefix, strlen(prefix));
+	if (all)
+		closedir(all);
+	return n;
+}
+
 struct drill_census drill_census(void)
 {
 	struct drill_census census = {
@@ -57,8 +72,12 @@ struct drill_census drill_census(void)
 		.worlds = world_live(),
 		.meetings = meeting_live(),
 	};
+	char files[32];
 
 	count_threads(&census);
+	census.descriptors = count_names("/proc/self/fd", "");
+	snprintf(files, sizeof(files), "cohort-%u-", (unsigned)geteuid());
+	census.files = count_names("/dev/shm", files);
 	return census;
 }
 
@@ -66,13 +85,15 @@ struct drill_census drill_census(void)
 static const char *excess(const struct drill_census *before,
                           const struct drill_census *now)
 {
-	return now->threads > before->threads     ? "thread"
-	       : now->memory > before->memory     ? "memory of a device"
-	       : now->streams > before->streams   ? "stream"
-	       : now->events > before->events     ? "event"
-	       : now->worlds > before->worlds     ? "native communicator"
-	       : now->meetings > before->meetings ? "unique id"
-	                                          : NULL;
+	return now->threads > before->threads           ? "thread"
+	       : now->descriptors > before->descriptors ? "descriptor"
+	       : now->files > before->files             ? "file"
+	       : now->memory > before->memory           ? "memory of a device"
+	       : now->streams > before->streams         ? "stream"
+	       : now->events > before->events           ? "event"
+	       : now->worlds > before->worlds           ? "native communicator"
+	       : now->meetings > before->meetings       ? "unique id"
+	                                                : NULL;
 }
 
 bool drill_is_left(const struct drill_census *before, char *out, size_t size)

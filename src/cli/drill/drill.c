@@ -8,9 +8,12 @@
 
 #include "cli/drill/drill.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cohort/sim.h>
 
@@ -37,6 +40,9 @@ static void print_help(void)
 	     "what the library says is right and in time, and that nothing is left behind.\n"
 	     "\n"
 	     "  --ranks N         2, 4 or 8 (default 4)\n"
+	     "  --processes N     1, 2 or 4 processes over which the ranks are spread, two\n"
+	     "                    ranks each at least (default 1); more than one has faults\n"
+	     "                    of its own, such as a process that is killed\n"
 	     "  --only WHERE[/FAULT]  only these cells, as --list spells them\n"
 	     "  --deadline MS     how long a group waits for what hangs (default 200)\n"
 	     "  --slack MS        how late a verdict may be (default 50); the median may be\n"
@@ -123,11 +129,30 @@ static int read_ranks(const struct cli_option *option, const char *text)
 	return CLI_OK;
 }
 
+static int check_processes(const struct drill_options *options)
+{
+	int n = options->processes;
+
+	if (n & (n - 1)) {
+		cli_complain("drill", "--processes: '%d' is not 1, 2 or 4", n);
+		return CLI_USAGE;
+	}
+	if (n > 1 && options->ranks < 2 * n) {
+		cli_complain("drill",
+		             "--processes: %d of them take %d ranks, not %d", n,
+		             2 * n, options->ranks);
+		return CLI_USAGE;
+	}
+	return CLI_OK;
+}
+
 static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 {
 	const uint64_t most = 1000000;
 	const struct cli_option options[] = {
 		{ "ranks", 0, CLI_READ, &o->ranks, .read = read_ranks },
+		{ "processes", 0, CLI_INT, &o->processes, .least = 1,
+		  .most = DRILL_MOST_RANKS / 2 },
 		{ "only", 0, CLI_READ, o, .read = read_only },
 		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
 		{ "deadline", 0, CLI_MS, &o->deadline_ns, .least = 10,
@@ -142,7 +167,7 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 
 	if (!o->is_limited)
 		memset(o->only, true, sizeof(o->only));
-	return status;
+	return status == CLI_OK && !*help_out ? check_processes(o) : status;
 }
 
 /* ---- the cells -------------------------------------------------------- */
@@ -160,27 +185,18 @@ struct drill {
 static bool is_possible(const struct drill_options *options, int place,
                         int trouble)
 {
-	const struct cell *cell =
-		drill_cell((enum place)place, (enum trouble)trouble);
+	const struct cell *cell = drill_cell(
+		(enum place)place, (enum trouble)trouble, options->processes);
 
 	return options->only[place][trouble] && !cell->impossible &&
 	       cell->least <= options->ranks;
-}
-
-/* NVIDIA's NCCL keeps a message of the drill's size for the rank that is to receive it:
- * its sender waits for nobody. */
-static bool is_kept(int place, int trouble)
-{
-	return place == AT_TRANSFER && trouble != BY_NOTHING &&
-	       trouble != BY_LATE;
 }
 
 static bool is_left_out(const struct drill_options *options, int place,
                         int trouble)
 {
 	return options->is_nvidia && is_possible(options, place, trouble) &&
-	       (drill_is_scripted((enum place)place, (enum trouble)trouble) ||
-	        is_kept(place, trouble));
+	       drill_why_not((enum place)place, (enum trouble)trouble);
 }
 
 static bool is_chosen(const struct drill_options *options, int place,
@@ -237,7 +253,7 @@ static void leave_out(struct drill *d, int place, int trouble)
 static void do_all(struct drill *d)
 {
 	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < TROUBLES; t++)
+		for (int t = 0; t < drill_troubles(d->options); t++)
 			if (is_chosen(d->options, p, t))
 				do_cell(d, p, t);
 			else if (is_left_out(d->options, p, t))
@@ -245,38 +261,6 @@ static void do_all(struct drill *d)
 }
 
 /* ---- before and after ------------------------------------------------- */
-
-static bool open_memory(struct drill *d)
-{
-	struct drill_memory *m = &d->memory;
-	struct cohort_group_options options;
-	int r, n = d->options->ranks, rc;
-	void *memory;
-
-	cohort_group_options_init(&options);
-	options.name = "keeper";
-	options.platform = d->options->platform;
-	rc = cohort_group_open(NULL, n, &options, &m->keeper);
-	if (rc == COHORT_OK)
-		rc = cohort_group_split(m->keeper, m->comms);
-	for (r = 0; r < n && rc == COHORT_OK; r++) {
-		rc = cohort_alloc(m->comms[r], 2 * DRILL_COUNT * sizeof(float),
-		                  &memory);
-		if (rc == COHORT_OK)
-			m->tensors[r] = memory;
-	}
-	if (rc != COHORT_OK)
-		cli_complain("drill", "%s", cohort_last_error());
-	return rc == COHORT_OK;
-}
-
-static void close_memory(struct drill *d)
-{
-	for (int r = 0; r < d->options->ranks; r++)
-		if (d->memory.tensors[r])
-			cohort_free(d->memory.comms[r], d->memory.tensors[r]);
-	cohort_group_close(d->memory.keeper);
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -356,14 +340,16 @@ static int drill(const struct drill_options *options)
 	int status = CLI_FAILED;
 
 	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < TROUBLES; t++)
+		for (int t = 0; t < drill_troubles(options); t++)
 			d.total += is_chosen(options, p, t);
 	d.results = calloc(d.total + 1, sizeof(*d.results));
 	if (!d.results) {
 		cli_complain("drill", "out of memory");
 		return CLI_FAILED;
 	}
-	if (open_memory(&d) && warm_up(&d)) {
+	if ((options->processes > 1 ||
+	     drill_memory_open(&d.memory, options, 0, options->ranks)) &&
+	    warm_up(&d)) {
 		if (!options->json)
 			drill_print_head();
 		progress_start(&d.progress);
@@ -371,7 +357,7 @@ static int drill(const struct drill_options *options)
 		progress_erase(&d.progress);
 		status = report(&d, (double)(clock_now() - began) * 1e-9);
 	}
-	close_memory(&d);
+	drill_memory_close(&d.memory);
 	free(d.results);
 	return status;
 }
@@ -396,10 +382,27 @@ static bool is_nvidia(int platform)
 	       info.platform == COHORT_PLATFORM_GPU && info.is_drop_in != 1;
 }
 
+/* is_nvidia() in a process of its own: this one is to fork, and must not have loaded the
+ * platform. */
+static bool is_nvidia_there(int platform)
+{
+	int status = 0;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		_exit(is_nvidia(platform));
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
 int drill_main(int argc, char **argv)
 {
 	struct drill_options options = {
 		.ranks = 4,
+		.processes = 1,
 		.platform = COHORT_PLATFORM_HOST,
 		.deadline_ns = 200 * NS_PER_MS,
 		.slack_ns = 50 * NS_PER_MS,
@@ -416,6 +419,8 @@ int drill_main(int argc, char **argv)
 	status = settle_platform(options.platform);
 	if (status != CLI_OK)
 		return status;
-	options.is_nvidia = is_nvidia(options.platform);
+	options.is_nvidia = options.processes > 1
+	                            ? is_nvidia_there(options.platform)
+	                            : is_nvidia(options.platform);
 	return drill(&options);
 }

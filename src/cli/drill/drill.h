@@ -9,11 +9,13 @@
  *
  *	drill.c   the command: all cells in turn
  *	run.c     one cell, from its group's options to its judgement
+ *	forked.c  a cell in several processes
  *	alone.c   the places where one thread acts for all ranks
  *	ranks.c   the places where each rank has a thread
  *	victim.c  what such a thread does
  *	remote.c  ranks that are missing from another process
  *	calls.c   what a rank calls in each place
+ *	strike.c  what strikes a process
  *	census.c  whether a cell has left anything behind
  *	judge.c   whether a cell did what it should
  *	cell.c    what all places use: notes, faults, waits, aborts, groups
@@ -29,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
 
 /* ---- the table -------------------------------------------------------- */
@@ -69,7 +72,17 @@ enum trouble {
 	BY_MEMORY,
 	BY_REMOTE, /* a rank of another process is missing */
 	BY_GRAPH,  /* a graph with captured calls is alive */
+
+	/* Where ranks are spread over processes: what befalls the victim's process. */
+	BY_KILL,
+	BY_PAUSE,       /* it is stopped, but within the deadline */
+	BY_STOP,        /* it is stopped, beyond the deadline */
+	BY_DESCRIPTORS, /* it is out of descriptors */
+	BY_UNLINK,      /* the file by which processes meet is removed */
 	TROUBLES,
+
+	/* How many there are where one process has all ranks. */
+	TROUBLES_OF_ONE = BY_KILL,
 };
 
 /* The rank that a verdict must blame. */
@@ -78,6 +91,7 @@ enum blame {
 	VICTIM,
 	ODD_ONE, /* the victim, where there is a majority without it */
 	FIRST,   /* rank 0 */
+	LEADER,  /* the first rank of the victim's process */
 };
 
 /* How soon a verdict must come. */
@@ -95,12 +109,18 @@ struct cell {
 	enum bound bound;
 	const char *says; /* what the text must contain */
 	int least;        /* the fewest ranks, if more than two */
+	bool leaves;      /* NCCL's init is left waiting in other processes */
 };
 
-const struct cell *drill_cell(enum place place, enum trouble trouble);
+/* The cell where the ranks are spread over @processes. */
+const struct cell *drill_cell(enum place place, enum trouble trouble,
+                              int processes);
 
 /* True if the simulator's own NCCL has to be told to fail so: NVIDIA's cannot be. */
 bool drill_is_scripted(enum place place, enum trouble trouble);
+
+/* Why the cell is left out on NVIDIA's NCCL, NULL: it is not. */
+const char *drill_why_not(enum place place, enum trouble trouble);
 
 const char *drill_place_name(enum place place);
 const char *drill_trouble_name(enum trouble trouble);
@@ -111,7 +131,8 @@ enum { DRILL_MOST_RANKS = 8 };
 
 struct drill_options {
 	int ranks;
-	int platform; /* enum cohort_platform */
+	int processes; /* with as many ranks each, two at least */
+	int platform;  /* enum cohort_platform */
 	uint64_t deadline_ns;
 	uint64_t slack_ns; /* by how much a detection may miss its bound */
 	bool is_nvidia;    /* NVIDIA's NCCL on the simulated devices */
@@ -120,6 +141,12 @@ struct drill_options {
 	bool list;
 	bool json;
 };
+
+/* How many faults there are. */
+static inline int drill_troubles(const struct drill_options *options)
+{
+	return options->processes > 1 ? TROUBLES : TROUBLES_OF_ONE;
+}
 
 struct drill_result {
 	enum place place;
@@ -134,15 +161,24 @@ struct drill_result {
 	bool ok;
 };
 
-/* Device memory of the ranks that outlives a cell's group: it belongs to a group
- * of its own. */
+/* Device memory of a process's ranks that outlives a cell's group: it belongs to a
+ * group of its own. */
 struct drill_memory {
 	struct cohort_group *keeper;
-	struct cohort_comm *comms[DRILL_MOST_RANKS];
-	float *tensors[DRILL_MOST_RANKS]; /* two tensors for each rank */
+	int first, n;
+	struct cohort_comm *comms[DRILL_MOST_RANKS]; /* n */
+	float *tensors
+		[DRILL_MOST_RANKS]; /* two tensors for each rank, by rank */
 };
 
-/* Run a cell that is possible. */
+/* Allocate for @n ranks, from rank @first; false after a complaint.  Close in any
+ * case. */
+bool drill_memory_open(struct drill_memory *memory,
+                       const struct drill_options *options, int first, int n);
+void drill_memory_close(struct drill_memory *memory);
+
+/* Run a cell that is possible.  @memory is not used if there are several processes:
+ * each has its own. */
 void drill_run(const struct drill_options *options,
                const struct drill_memory *memory, enum place place,
                enum trouble trouble, struct drill_result *result);
@@ -153,6 +189,57 @@ void drill_run(const struct drill_options *options,
 enum { DRILL_COUNT = 1000 };
 
 struct drill_run;
+
+/* How a cell went in one process. */
+struct drill_outcome {
+	/* Atomic; when the drilled call began. */
+	_Atomic uint64_t began_ns;
+
+	/* Guarded by the process's lock. */
+	struct drill_verdict {
+		int kind; /* NONE if there is none */
+		int rank;
+		uint64_t since_ns; /* begin of the deadline, or 0 */
+		uint64_t deadline_ns;
+		uint64_t time_ns;
+		char text[1024];
+	} verdict;
+	char complaint[256]; /* the first problem other than the verdict */
+};
+
+/* What all processes of a cell see. */
+struct drill_shared {
+	/* Where all ranks and the main threads meet before the drilled calls. */
+	pthread_barrier_t ready;
+
+	/* Atomic; number of ranks that have called, or are about to call where a
+	 * call waits for all ranks. */
+	atomic_int called;
+
+	/* Atomic; number of ranks whose threads are done with their communicators. */
+	atomic_int left;
+
+	/* Atomic; how often the group was told to end, and how often that has ended
+	 * it. */
+	atomic_int fires;
+	atomic_int fired;
+
+	/* Atomic; is_stuck: a warning has named a rank that is inside its native
+	 * call; is_closing: the group is about to be closed; has_ids: the ids are
+	 * there. */
+	atomic_bool is_stuck;
+	atomic_bool is_closing;
+	atomic_bool has_ids;
+
+	/* Atomic; when the fault struck. */
+	_Atomic uint64_t fault_ns;
+
+	/* Ids of two communicators: the one that all ranks should join first, and
+	 * another one.  Constant once has_ids is set. */
+	struct cohort_unique_id ids[2];
+
+	struct drill_outcome outcomes[DRILL_MOST_RANKS]; /* by process */
+};
 
 struct drill_rank {
 	struct drill_run *run;
@@ -166,7 +253,8 @@ struct drill_rank {
 	sem_t ended;
 };
 
-/* One run of one cell.  It is not freed if a thread does not come back. */
+/* One run of one cell, as one process sees it.  It is not freed if a thread does not
+ * come back. */
 struct drill_run {
 	/* Constant while threads run. */
 	const struct drill_options *options;
@@ -174,53 +262,31 @@ struct drill_run {
 	enum place place;
 	enum trouble trouble;
 	int n;
+	int process;
+	int first;            /* the process's first rank */
+	int own_n;            /* how many ranks the process has */
 	uint64_t deadline_ns; /* the deadline that must expire */
 	struct cohort_group_options group_options;
+	struct cohort_bootstrap bootstrap;
 	struct cohort_group *group;
-	struct drill_rank ranks[DRILL_MOST_RANKS];
+	struct drill_rank
+		ranks[DRILL_MOST_RANKS]; /* those of the process are used */
 	struct cohort_abort *handle;
+	struct drill_shared *shared;
+	struct drill_outcome *own; /* the process's */
 
 	/* Used by the main thread alone. */
 	pthread_t main;
 	bool is_hung; /* a thread has not come back */
 
-	/* Where all ranks meet before the drilled calls. */
-	pthread_barrier_t ready;
-
-	/* Atomic; number of ranks that have called, or are about to call where a
-	 * call waits for all ranks. */
-	atomic_int called;
-
-	/* Atomic; number of ranks whose threads are done with their communicators. */
-	atomic_int left;
-
-	/* Atomic; how often the handle was fired, and how often that ended the
-	 * group. */
-	atomic_int fires;
-	atomic_int fired;
-
-	/* Atomic; is_stuck: a warning has named a rank that is inside its
-	 * native call; is_closing: the group is about to be closed. */
-	atomic_bool is_stuck;
-	atomic_bool is_closing;
-
-	/* Atomic; when the drilled call began, and when the fault struck. */
-	_Atomic uint64_t began_ns;
-	_Atomic uint64_t fault_ns;
-
 	pthread_mutex_t lock;
-
-	/* Guarded by lock. */
-	struct drill_verdict {
-		int kind; /* NONE if there is none */
-		int rank;
-		uint64_t since_ns; /* begin of the deadline, or 0 */
-		uint64_t deadline_ns;
-		uint64_t time_ns;
-		char text[1024];
-	} verdict;
-	char complaint[256]; /* the first problem other than the verdict */
 };
+
+/* Run the cell in this process, which has the ranks and memory of @run->process. */
+void drill_run_here(struct drill_run *run, const struct drill_memory *memory);
+
+/* Run @run in processes of its own, after @warm_up. */
+void drill_run_forked(struct drill_run *run, struct drill_run *warm_up);
 
 /* Note a problem other than the verdict; only the first one is kept. */
 void drill_complain(struct drill_run *run, const char *format, ...)
@@ -245,6 +311,17 @@ static inline bool drill_is_asked_for(enum trouble trouble)
 {
 	return trouble == BY_ASYNC_ERROR || trouble == BY_CUDA_ERROR ||
 	       trouble == BY_DEVICE_LOST;
+}
+
+/* True if rank @rank, or the victim, is of this process. */
+static inline bool drill_has(const struct drill_run *run, int rank)
+{
+	return rank >= run->first && rank < run->first + run->own_n;
+}
+
+static inline bool drill_has_victim(const struct drill_run *run)
+{
+	return drill_has(run, drill_victim(run));
 }
 
 /* Script a fault of the simulated device of @rank. */
@@ -288,7 +365,8 @@ void drill_fire(struct drill_run *run);
 /* Make a signal handler in @thread fire the handle, and wait for that. */
 void drill_fire_by_signal(struct drill_run *run, pthread_t thread);
 
-/* Open the group, which drill_close() closes; false after a complaint. */
+/* Open the group, which drill_close() closes: its status, or false after a complaint. */
+int drill_open_quietly(struct drill_run *run);
 bool drill_open(struct drill_run *run);
 
 /* Split the group, and take a handle; false after a complaint. */
@@ -301,8 +379,19 @@ void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 /* Close the group, which must return @status. */
 void drill_close(struct drill_run *run, int status);
 
-/* Sum once over @n ranks, and check the result. */
-void drill_sum(struct drill_run *run, struct cohort_comm **comms, int n);
+/* Sum once over the @n ranks of the group, of which this process has the first @own of
+ * @comms, and check the result. */
+void drill_sum(struct drill_run *run, struct cohort_comm **comms, int own,
+               int n);
+
+/* Strike the process: stop or kill it, or take its descriptors away until they are
+ * given back. */
+void drill_strike_process(struct drill_run *run);
+void drill_give_back_descriptors(void);
+
+/* Remove the name of the file by which this process opens its group, and count that as
+ * a call. */
+void drill_remove_file(struct drill_run *run);
 
 /* Judge a run that is over by what was noted. */
 void drill_judge(struct drill_run *run, struct drill_result *result);
@@ -314,6 +403,11 @@ void drill_judge(struct drill_run *run, struct drill_result *result);
 float *drill_tensor(struct drill_rank *k, int i);
 int drill_fill(struct drill_rank *k);
 void drill_check(struct drill_rank *k, int tensors);
+
+/* In transfers: the rank that sends to @k or receives from it, which is in another process
+ * if there are several; and whether @k sends. */
+int drill_partner(const struct drill_rank *k);
+bool drill_sends(const struct drill_rank *k);
 
 /* Make the calls of the place; stores their tickets, or 0. */
 int drill_act(struct drill_rank *k, uint64_t tickets[2]);
@@ -328,7 +422,8 @@ void drill_act_as_victim(struct drill_rank *k);
 /* Note that the rank's thread is done with its communicator. */
 void drill_leave(struct drill_rank *k);
 
-/* The thread of a rank that waits for the victim. */
+/* The thread of a rank of this process that waits for the victim, or this one if there is
+ * none. */
 pthread_t drill_waiting_thread(const struct drill_run *run);
 
 /* Abort the group with its handle: for BY_SIGNAL, from a signal handler in
@@ -348,6 +443,8 @@ void drill_with_remote(struct drill_run *run);
 struct drill_census {
 	size_t threads; /* except those that the platform keeps */
 	int newest;     /* the greatest thread id */
+	size_t descriptors;
+	size_t files; /* of processes that meet, see COHORT_BOOTSTRAP_ENV */
 	size_t memory;
 	size_t streams;
 	size_t events;
@@ -383,8 +480,8 @@ void drill_list(const struct drill_options *options);
 /* Write a verdict as text, such as "outside the library, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);
 
-/* The rank that the verdict must blame among @ranks ranks, or -1. */
-int drill_expected_rank(const struct cell *cell, int ranks);
+/* The rank that the verdict must blame among @ranks ranks of @processes, or -1. */
+int drill_expected_rank(const struct cell *cell, int ranks, int processes);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */
 int drill_main(int argc, char **argv);

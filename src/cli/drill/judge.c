@@ -17,43 +17,75 @@ static double ms_between(uint64_t from_ns, uint64_t to_ns)
 	return ((double)to_ns - (double)from_ns) * 1e-6;
 }
 
-static void time_it(const struct drill_run *run, struct drill_result *result)
+/* True if the fault strikes the process as a whole. */
+static bool is_struck(const struct drill_run *run, int process)
 {
-	const struct drill_verdict *v = &run->verdict;
-	uint64_t fault = atomic_load(&run->fault_ns);
+	return run->trouble >= BY_KILL &&
+	       process == run->options->processes - 1;
+}
 
-	if (v->kind == COHORT_VERDICT_NONE || run->cell->bound == NO_BOUND)
-		return;
-	result->is_timed = true;
+/* How one process has noticed the fault. */
+struct notice {
+	const struct drill_outcome *outcome;
+	bool is_timed; /* the following times are set */
+	double detected_ms;
+	double bound_ms;
+};
+
+static struct notice time_it(const struct drill_run *run, int process)
+{
+	const struct drill_outcome *outcome = &run->shared->outcomes[process];
+	const struct drill_verdict *v = &outcome->verdict;
+	uint64_t fault = atomic_load(&run->shared->fault_ns);
+	struct notice n = { .outcome = outcome };
+
+	/* A process that was stopped hears of it late. */
+	if (v->kind == COHORT_VERDICT_NONE || run->cell->bound == NO_BOUND ||
+	    is_struck(run, process))
+		return n;
+	n.is_timed = true;
 	if (run->cell->bound != BY_DEADLINE) {
-		result->detected_ms = ms_between(fault, v->time_ns);
-		result->bound_ms =
-			run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
-		return;
+		n.detected_ms = ms_between(fault, v->time_ns);
+		n.bound_ms = run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
+		return n;
 	}
 	/* An end by close has no deadline with a begin of its own. */
-	result->detected_ms = ms_between(
-		v->since_ns ? v->since_ns : atomic_load(&run->began_ns),
+	n.detected_ms = ms_between(
+		v->since_ns ? v->since_ns : atomic_load(&outcome->began_ns),
 		v->time_ns);
-	result->bound_ms = (double)run->deadline_ns * 1e-6;
+	n.bound_ms = (double)run->deadline_ns * 1e-6;
+	return n;
+}
+
+/* When the first process began: a verdict may be its. */
+static uint64_t first_began(const struct drill_run *run)
+{
+	uint64_t first = UINT64_MAX, began;
+
+	for (int i = 0; i < run->options->processes; i++) {
+		began = atomic_load(&run->shared->outcomes[i].began_ns);
+		if (began && began < first)
+			first = began;
+	}
+	return first;
 }
 
 /* What is wrong with the times, or NULL. */
 static const char *wrong_time(const struct drill_run *run,
-                              const struct drill_result *result)
+                              const struct notice *n)
 {
-	const struct drill_verdict *v = &run->verdict;
+	const struct drill_verdict *v = &n->outcome->verdict;
 	double slack = (double)run->options->slack_ns * 1e-6;
 
-	if (!result->is_timed)
+	if (!n->is_timed)
 		return NULL;
-	if (result->detected_ms > result->bound_ms + slack)
+	if (n->detected_ms > n->bound_ms + slack)
 		return "too late";
 	if (run->cell->bound != BY_DEADLINE)
-		return result->detected_ms < 0 ? "before the fault" : NULL;
-	if (result->detected_ms < result->bound_ms)
+		return n->detected_ms < 0 ? "before the fault" : NULL;
+	if (n->detected_ms < n->bound_ms)
 		return "too early";
-	if (v->since_ns && (v->since_ns < atomic_load(&run->began_ns) ||
+	if (v->since_ns && (v->since_ns < first_began(run) ||
 	                    v->deadline_ns != run->deadline_ns))
 		return "by another deadline";
 	return NULL;
@@ -67,7 +99,7 @@ static bool names_all(const struct drill_run *run, const char *text)
 		                             "recv of",       "copy of",
 		                             "comm_split" };
 
-	if (!strstr(text, "rank"))
+	if (!strstr(text, "rank") && !strstr(text, "process"))
 		return false;
 	/* A failure inside a call names the call by its ticket. */
 	if (run->place == AT_OPEN || run->place == AT_RESPAWN ||
@@ -81,24 +113,27 @@ static bool names_all(const struct drill_run *run, const char *text)
 }
 
 /* True if a text has the stack of the thread that is waited for, or says why not;
- * or if such a stack would not help. */
-static bool has_stack(const struct drill_run *run, const char *text)
+ * or if such a stack would not help, or the thread may be another process's. */
+static bool has_stack(const struct drill_run *run, int kind, const char *text)
 {
-	if (run->verdict.kind != COHORT_VERDICT_NOT_STARTED &&
-	    run->verdict.kind != COHORT_VERDICT_NEVER_CALLED &&
-	    run->verdict.kind != COHORT_VERDICT_OUTSIDE)
+	if (run->options->processes > 1)
+		return true;
+	if (kind != COHORT_VERDICT_NOT_STARTED &&
+	    kind != COHORT_VERDICT_NEVER_CALLED &&
+	    kind != COHORT_VERDICT_OUTSIDE)
 		return true;
 	return strstr(text, "; its stack: ") ||
 	       strstr(text, "; stack unavailable: ");
 }
 
 /* What is wrong with the text of the verdict, or NULL. */
-static const char *wrong_text(const struct drill_run *run)
+static const char *wrong_text(const struct drill_run *run,
+                              const struct drill_verdict *v)
 {
-	const char *says = run->cell->says, *text = run->verdict.text;
+	const char *says = run->cell->says, *text = v->text;
 
 	if (!says || (strstr(text, says) && names_all(run, text) &&
-	              has_stack(run, text)))
+	              has_stack(run, v->kind, text)))
 		return NULL;
 	return text;
 }
@@ -112,36 +147,75 @@ static void check_fires(struct drill_run *run)
 	                                                                  : 0;
 	int fired = fires && run->cell->kind == COHORT_VERDICT_ABORTED;
 
-	if (fires && (atomic_load(&run->fires) != fires ||
-	              atomic_load(&run->fired) != fired))
+	if (fires && (atomic_load(&run->shared->fires) != fires ||
+	              atomic_load(&run->shared->fired) != fired))
 		drill_complain(run, "%d of %d aborts have ended the group",
-		               atomic_load(&run->fired),
-		               atomic_load(&run->fires));
+		               atomic_load(&run->shared->fired),
+		               atomic_load(&run->shared->fires));
+}
+
+/* True if a process needs no verdict of its own: it knows that it was struck; or it was
+ * told that the file is gone. */
+static bool is_excused(const struct drill_run *run, int process)
+{
+	/* When it goes on the others have given up. */
+	if (run->place == AT_RESPAWN && run->trouble == BY_STOP)
+		return is_struck(run, process);
+	if (run->shared->outcomes[process].verdict.kind != COHORT_VERDICT_NONE)
+		return false;
+	return run->place == AT_OPEN &&
+	       ((run->trouble == BY_DESCRIPTORS && is_struck(run, process)) ||
+	        (run->trouble == BY_UNLINK && !is_struck(run, process)));
+}
+
+/* Judge what @process has noticed.  The first process's becomes the result's,
+ * and of times the latest; a process that is wrong is named. */
+static void judge_process(const struct drill_run *run, int process,
+                          struct drill_result *result)
+{
+	const struct notice n = time_it(run, process);
+	const struct drill_verdict *v = &n.outcome->verdict;
+	const char *time = wrong_time(run, &n), *text = NULL;
+	const char *complaint = n.outcome->complaint;
+	char got[96], in[24] = "";
+	size_t used;
+
+	drill_spell(got, sizeof(got), v->kind, v->rank);
+	if (!*result->got && !is_excused(run, process)) {
+		memcpy(result->got, got, sizeof(got));
+		memcpy(result->text, v->text, sizeof(result->text));
+	}
+	if (n.is_timed &&
+	    (!result->is_timed || n.detected_ms > result->detected_ms)) {
+		result->is_timed = true;
+		result->detected_ms = n.detected_ms;
+		result->bound_ms = n.bound_ms;
+	}
+	if (!strcmp(result->expected, got) || is_excused(run, process)) {
+		if (!is_excused(run, process))
+			text = wrong_text(run, v);
+		if (!text && !time && !*complaint)
+			return;
+	}
+	result->ok = false;
+	if (run->options->processes > 1)
+		snprintf(in, sizeof(in), "; process %d", process);
+	used = strlen(result->got);
+	snprintf(result->got + used, sizeof(result->got) - used,
+	         "%s%s%s%s%s%s%s%s%.*s", in, *in ? ": " : "", *in ? got : "",
+	         time ? "; " : "", time ? time : "", *complaint ? "; " : "",
+	         complaint, text ? "; does not name it: " : "", 300,
+	         text ? text : "");
 }
 
 void drill_judge(struct drill_run *run, struct drill_result *result)
 {
-	const struct drill_verdict *v = &run->verdict;
-	int rank = drill_expected_rank(run->cell, run->n);
-	const char *time, *text = NULL;
-	size_t used;
-
 	check_fires(run);
 	drill_spell(result->expected, sizeof(result->expected), run->cell->kind,
-	            rank);
-	drill_spell(result->got, sizeof(result->got), v->kind, v->rank);
-	memcpy(result->text, v->text, sizeof(result->text));
-	time_it(run, result);
-	result->ok = !strcmp(result->expected, result->got);
-	if (result->ok)
-		text = wrong_text(run);
-	time = wrong_time(run, result);
-	result->ok = result->ok && !text && !time && !*run->complaint;
-	if (result->ok)
-		return;
-	used = strlen(result->got);
-	snprintf(result->got + used, sizeof(result->got) - used,
-	         "%s%s%s%s%s%.*s", time ? "; " : "", time ? time : "",
-	         *run->complaint ? "; " : "", run->complaint,
-	         text ? "; does not name it: " : "", 300, text ? text : "");
+	            drill_expected_rank(run->cell, run->n,
+	                                run->options->processes));
+	result->ok = true;
+	for (int i = 0; i < run->options->processes; i++)
+		if (run->trouble != BY_KILL || !is_struck(run, i))
+			judge_process(run, i, result);
 }

@@ -29,12 +29,12 @@ static void warm_up(struct drill_rank *k)
 	int rc;
 
 	if (k->run->place == AT_TRANSFER)
-		rc = k->number % 2 == 0
+		rc = drill_sends(k)
 		             ? cohort_send(k->comm, t, 1, COHORT_F32,
-		                           k->number + 1,
+		                           drill_partner(k),
 		                           cohort_comm_stream(k->comm), &ticket)
 		             : cohort_recv(k->comm, t, 1, COHORT_F32,
-		                           k->number - 1,
+		                           drill_partner(k),
 		                           cohort_comm_stream(k->comm),
 		                           &ticket);
 	else
@@ -62,7 +62,7 @@ static void *rank_main(void *arg)
 	drill_must(run, cohort_comm_bind(k->comm), "bind");
 	if (run->place != AT_FIRST)
 		warm_up(k);
-	pthread_barrier_wait(&run->ready);
+	pthread_barrier_wait(&run->shared->ready);
 	/* The cell has nothing but the abort. */
 	if (run->place == AT_ABORT && run->trouble == BY_NOTHING)
 		drill_await_cause(run);
@@ -108,6 +108,7 @@ static void arm(struct drill_run *run)
 	case BY_EXIT:
 	case BY_TWO_ABORTS:
 	case BY_SIGNAL:
+	case BY_KILL:
 		drill_fault(run, rank, operation, COHORT_FAULT_NEVER, 0);
 		break;
 	default:
@@ -119,8 +120,7 @@ static bool start(struct drill_run *run)
 {
 	int r, err;
 
-	pthread_barrier_init(&run->ready, NULL, (unsigned)run->n + 1);
-	for (r = 0; r < run->n; r++) {
+	for (r = run->first; r < run->first + run->own_n; r++) {
 		struct drill_rank *k = &run->ranks[r];
 
 		k->run = run;
@@ -142,7 +142,7 @@ static void join(struct drill_run *run)
 	uint64_t deadline = clock_deadline(TOO_LONG_NS);
 	int r;
 
-	for (r = 0; r < run->n; r++) {
+	for (r = run->first; r < run->first + run->own_n; r++) {
 		if (clock_await(&run->ranks[r].ended, deadline)) {
 			pthread_join(run->ranks[r].thread, NULL);
 			sem_destroy(&run->ranks[r].ended);
@@ -153,8 +153,6 @@ static void join(struct drill_run *run)
 		pthread_detach(run->ranks[r].thread);
 		run->is_hung = true;
 	}
-	if (!run->is_hung)
-		pthread_barrier_destroy(&run->ready);
 }
 
 /* ---- the main thread -------------------------------------------------- */
@@ -170,12 +168,18 @@ static void abort_the_group(struct drill_run *run)
 		drill_fire(run);
 		return;
 	case BY_STUCK:
-		drill_await(run, &run->is_stuck, "no rank is inside its call");
+		drill_await(run, &run->shared->is_stuck,
+		            "no rank is inside its call");
 		break;
 	case BY_NOTHING:
 		break;
+	case BY_PAUSE:
+	case BY_STOP:
+		drill_await_counted(run, &run->shared->called, run->n - 1);
+		drill_dawdle(run);
+		break;
 	default:
-		drill_await_counted(run, &run->called, run->n - 1);
+		drill_await_counted(run, &run->shared->called, run->n - 1);
 	}
 	drill_abort_it(run, drill_waiting_thread(run));
 }
@@ -185,17 +189,25 @@ static int begin_to_close(struct drill_run *run)
 {
 	bool is_stuck = run->trouble == BY_STUCK;
 
-	drill_await_counted(run, &run->left, run->n - is_stuck);
+	drill_await_counted(run, &run->shared->left, run->n - is_stuck);
+	if (is_stuck && !drill_has_victim(run))
+		return COHORT_OK;
 	if (is_stuck) {
-		drill_await(run, &run->is_stuck, "no rank is inside its call");
+		drill_await(run, &run->shared->is_stuck,
+		            "no rank is inside its call");
 		if (cohort_group_close(run->group) == COHORT_STATE)
 			return COHORT_OK;
 		drill_complain(run, "closed with a rank inside its call");
 		run->group = NULL;
 		return COHORT_OK;
 	}
-	atomic_store(&run->began_ns, clock_now());
-	atomic_store(&run->is_closing, true);
+	/* One process's close ends the group, and the others close after it. */
+	if (run->cell->bound == BY_DEADLINE && !drill_has(run, 0)) {
+		drill_await_cause(run);
+		return COHORT_OK;
+	}
+	atomic_store(&run->own->began_ns, clock_now());
+	atomic_store(&run->shared->is_closing, true);
 	return run->cell->bound == BY_DEADLINE ? COHORT_ABORTED : COHORT_OK;
 }
 
@@ -205,10 +217,14 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 {
 	bool is_victim = k->number == drill_victim(run);
 	bool is_silent = run->trouble == BY_ABSENCE || run->trouble == BY_EXIT;
-	/* A pair of ranks without the victim may be done. */
+	/* A pair of ranks without the victim may be done; and what was called while the
+	 * abort was under way. */
 	bool may_be_done =
-		run->place == AT_CLOSE || (run->place == AT_TRANSFER &&
-	                                   k->number < drill_victim(run) - 1);
+		run->place == AT_CLOSE ||
+		(run->place == AT_ABORT &&
+	         (run->trouble == BY_PAUSE || run->trouble == BY_STOP)) ||
+		(run->place == AT_TRANSFER && !is_victim &&
+	         drill_partner(k) != drill_victim(run));
 
 	if (is_victim && is_silent &&
 	    (run->place != AT_BATCH || run->trouble == BY_EXIT))
@@ -227,7 +243,7 @@ static void check_all_told(struct drill_run *run)
 	if (run->is_hung || !run->group ||
 	    cohort_group_cause(run->group, &cause) != COHORT_OK)
 		return;
-	for (r = 0; r < run->n; r++)
+	for (r = run->first; r < run->first + run->own_n; r++)
 		check_told(run, &run->ranks[r], cause.status);
 }
 
@@ -237,9 +253,9 @@ static void conduct(struct drill_run *run)
 
 	if (!start(run))
 		return;
-	atomic_store(&run->began_ns, clock_now());
-	pthread_barrier_wait(&run->ready);
-	if (run->place == AT_ABORT)
+	atomic_store(&run->own->began_ns, clock_now());
+	pthread_barrier_wait(&run->shared->ready);
+	if (run->place == AT_ABORT && drill_has(run, 0))
 		abort_the_group(run);
 	if (run->place == AT_CLOSE)
 		status = begin_to_close(run);
@@ -250,6 +266,10 @@ static void conduct(struct drill_run *run)
 	/* In other places the group is closed when the ranks have left. */
 	if (run->place != AT_CLOSE || run->trouble == BY_STUCK) {
 		join(run);
+		/* Ranks that have had their messages may be done before. */
+		if (run->place == AT_TRANSFER &&
+		    run->cell->kind != COHORT_VERDICT_NONE)
+			drill_await_cause(run);
 		drill_keep_cause(run);
 		check_all_told(run);
 		if (!run->is_hung)
@@ -272,8 +292,8 @@ void drill_by_ranks(struct drill_run *run)
 		drill_close(run, COHORT_OK);
 		return;
 	}
-	for (r = 0; r < run->n; r++)
-		run->ranks[r].comm = comms[r];
+	for (r = 0; r < run->own_n; r++)
+		run->ranks[run->first + r].comm = comms[r];
 	arm(run);
 	conduct(run);
 }

@@ -207,7 +207,7 @@ static void call_all(struct drill_run *run)
 	struct calls calls;
 	int r, rc;
 
-	atomic_store(&run->began_ns, clock_now());
+	atomic_store(&run->own->began_ns, clock_now());
 	begin_calls(run, &calls, call);
 	end_calls(&calls);
 	for (r = 0; r < calls.n; r++) {

@@ -53,11 +53,8 @@ void drill_print(const struct drill_result *result)
 
 void drill_print_left_out(enum place place, enum trouble trouble)
 {
-	printf("%-11s%-25s%s\n", drill_place_name(place),
-	       drill_trouble_name(trouble),
-	       drill_is_scripted(place, trouble)
-	               ? "left out: only scripted"
-	               : "left out: small sends wait for nobody");
+	printf("%-11s%-25sleft out: %s\n", drill_place_name(place),
+	       drill_trouble_name(trouble), drill_why_not(place, trouble));
 }
 
 void drill_print_summary(const struct drill_summary *s)
@@ -91,7 +88,8 @@ static const char *bound_name(enum bound bound)
 static void list_cell(const struct drill_options *options, enum place place,
                       enum trouble trouble)
 {
-	const struct cell *cell = drill_cell(place, trouble);
+	const struct cell *cell =
+		drill_cell(place, trouble, options->processes);
 	char expected[96];
 
 	printf("%-11s%-25s", drill_place_name(place),
@@ -101,7 +99,8 @@ static void list_cell(const struct drill_options *options, enum place place,
 		return;
 	}
 	drill_spell(expected, sizeof(expected), cell->kind,
-	            drill_expected_rank(cell, options->ranks));
+	            drill_expected_rank(cell, options->ranks,
+	                                options->processes));
 	printf("%s%s%s", expected, cell->bound ? ", " : "",
 	       bound_name(cell->bound));
 	if (cell->least > options->ranks)
@@ -112,7 +111,7 @@ static void list_cell(const struct drill_options *options, enum place place,
 void drill_list(const struct drill_options *options)
 {
 	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < TROUBLES; t++)
+		for (int t = 0; t < drill_troubles(options); t++)
 			if (options->only[p][t])
 				list_cell(options, (enum place)p,
 				          (enum trouble)t);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cohort/sim.h>
 
@@ -24,11 +25,11 @@
 static int keep_verdict(const struct cohort_verdict *told, void *user)
 {
 	struct drill_run *run = user;
-	struct drill_verdict *v = &run->verdict;
+	struct drill_verdict *v = &run->own->verdict;
 
 	if (told->stage == COHORT_STAGE_WARNING) {
 		if (told->kind == COHORT_VERDICT_NOT_STARTED)
-			atomic_store(&run->is_stuck, true);
+			atomic_store(&run->shared->is_stuck, true);
 		return 0;
 	}
 	/* The verdict by which the first generation ends before a respawn. */
@@ -67,8 +68,15 @@ static void set_deadlines(struct drill_run *run)
 	d->close_ns = d->abort_ns = LONG_NS;
 	switch (run->place) {
 	case AT_OPEN:
+		d->init_ns = ns;
+		break;
 	case AT_RESPAWN:
 		d->init_ns = ns;
+		if (run->trouble != BY_STOP)
+			break;
+		/* It waits for the end of the process's former generations, too. */
+		d->abort_ns = run->options->deadline_ns;
+		d->init_ns -= 2 * d->abort_ns;
 		break;
 	case AT_FIRST:
 		d->first_ns = ns;
@@ -99,6 +107,25 @@ static void set_deadlines(struct drill_run *run)
 
 /* ---- the run ---------------------------------------------------------- */
 
+/* Zeroed memory that processes share once they are forked; NULL without memory. */
+static struct drill_shared *create_shared(unsigned meeting)
+{
+	struct drill_shared *shared =
+		mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t attributes;
+
+	if (shared == MAP_FAILED)
+		return NULL;
+	pthread_barrierattr_init(&attributes);
+	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(&shared->ready, &attributes, meeting);
+	pthread_barrierattr_destroy(&attributes);
+	for (int i = 0; i < DRILL_MOST_RANKS; i++)
+		shared->outcomes[i].verdict.rank = -1;
+	return shared;
+}
+
 static struct drill_run *create(const struct drill_options *options,
                                 enum place place, enum trouble trouble)
 {
@@ -106,14 +133,25 @@ static struct drill_run *create(const struct drill_options *options,
 
 	if (!run)
 		return NULL;
+	run->shared =
+		create_shared((unsigned)(options->ranks + options->processes));
+	if (!run->shared) {
+		free(run);
+		return NULL;
+	}
+	run->own = &run->shared->outcomes[0];
+	run->own_n = options->ranks;
 	run->options = options;
-	run->cell = drill_cell(place, trouble);
+	run->cell = drill_cell(place, trouble, options->processes);
+	run->bootstrap = (struct cohort_bootstrap){
+		.size = sizeof(run->bootstrap),
+		.kind = COHORT_BOOTSTRAP_ENV,
+	};
 	run->place = place;
 	run->trouble = trouble;
 	run->n = options->ranks;
 	run->deadline_ns =
 		options->deadline_ns * (opens_by_deadline(run) ? 5 : 1);
-	run->verdict.rank = -1;
 	pthread_mutex_init(&run->lock, NULL);
 	cohort_group_options_init(&run->group_options);
 	run->group_options.name = "drill";
@@ -135,36 +173,25 @@ static struct drill_run *create(const struct drill_options *options,
 /* Free the run, unless it has threads left. */
 static void destroy(struct drill_run *run)
 {
+	if (!run)
+		return;
 	cohort_abort_put(run->handle);
 	if (run->is_hung)
 		return;
+	munmap(run->shared, sizeof(*run->shared));
 	pthread_mutex_destroy(&run->lock);
 	free(run);
 }
 
-void drill_run(const struct drill_options *options,
-               const struct drill_memory *memory, enum place place,
-               enum trouble trouble, struct drill_result *result)
+void drill_run_here(struct drill_run *run, const struct drill_memory *memory)
 {
-	struct drill_run *run = create(options, place, trouble);
-	int r;
-
-	*result = (struct drill_result){
-		.place = place,
-		.trouble = trouble,
-		.ranks = options->ranks,
-	};
-	if (!run) {
-		snprintf(result->got, sizeof(result->got), "out of memory");
-		return;
-	}
-	for (r = 0; r < run->n; r++)
+	for (int r = run->first; r < run->first + run->own_n; r++)
 		run->ranks[r].tensors = memory->tensors[r];
-	if (trouble == BY_REMOTE) {
+	if (run->trouble == BY_REMOTE) {
 		drill_with_remote(run);
 		goto out;
 	}
-	switch (place) {
+	switch (run->place) {
 	case AT_OPEN:
 		drill_at_open(run);
 		break;
@@ -179,6 +206,31 @@ void drill_run(const struct drill_options *options,
 	}
 out:
 	cohort_sim_faults_clear();
-	drill_judge(run, result);
+}
+
+void drill_run(const struct drill_options *options,
+               const struct drill_memory *memory, enum place place,
+               enum trouble trouble, struct drill_result *result)
+{
+	struct drill_run *run = create(options, place, trouble);
+	struct drill_run *warm_up = NULL;
+
+	*result = (struct drill_result){
+		.place = place,
+		.trouble = trouble,
+		.ranks = options->ranks,
+	};
+	if (options->processes > 1)
+		warm_up = create(options, AT_CALL, BY_NOTHING);
+	if (!run || (options->processes > 1 && !warm_up)) {
+		snprintf(result->got, sizeof(result->got), "out of memory");
+	} else {
+		if (warm_up)
+			drill_run_forked(run, warm_up);
+		else
+			drill_run_here(run, memory);
+		drill_judge(run, result);
+	}
+	destroy(warm_up);
 	destroy(run);
 }

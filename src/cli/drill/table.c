@@ -38,6 +38,23 @@
 	[BY_ROOT] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, second),            \
 	[BY_ORDER] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first)
 
+#define HAVE_OTHERS                                                            \
+	CANNOT("The ranks of other processes are seen; see the other faults.")
+#define INIT_FAILS(says_)                                                      \
+	{                                                                      \
+		.kind = COHORT_VERDICT_NATIVE_ERROR, .bound = AT_ONCE,         \
+		.says = (says_), .leaves = true                                \
+	}
+#define KILLED [BY_KILL] = ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "exited")
+#define PAUSED [BY_PAUSE] = PEACE
+#define UNNAMED                                                                \
+	[BY_UNLINK] =                                                          \
+		CANNOT("A group that is open has nothing that has a name.")
+/* What befalls a process, in places where a rank calls. */
+#define PROCESS(blame_, says_)                                                 \
+	KILLED, PAUSED, [BY_STOP] = ENDS(REMOTE, blame_, BY_DEADLINE, says_),  \
+			[BY_DESCRIPTORS] = PEACE, UNNAMED
+
 static const struct cell table[PLACES][TROUBLES] = {
 	[AT_OPEN] = {
 		[BY_NOTHING] = PEACE,
@@ -69,6 +86,14 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "ncclCommInitAll: unhandled system error"),
 		[BY_REMOTE] = CANNOT("A rank that does not open is a missing rank, in whatever process."),
 		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
+		[BY_KILL] = { .kind = COHORT_VERDICT_PROCESS_EXITED,
+		              .bound = AT_ONCE,
+		              .says = "has exited",
+		              .leaves = true },
+		PAUSED,
+		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
+		[BY_DESCRIPTORS] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
+		[BY_UNLINK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
 	},
 	[AT_FIRST] = {
 		[BY_NOTHING] = PEACE,
@@ -88,6 +113,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		PROCESS(NOBODY, "which is stopped"),
 	},
 	[AT_CALL] = {
 		[BY_NOTHING] = PEACE,
@@ -106,6 +132,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		PROCESS(NOBODY, "which is stopped"),
 	},
 	[AT_BATCH] = {
 		[BY_NOTHING] = PEACE,
@@ -124,6 +151,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		PROCESS(NOBODY, "which is stopped"),
 	},
 	[AT_GROUP] = {
 		[BY_NOTHING] = PEACE,
@@ -149,6 +177,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		PROCESS(NOBODY, "which is stopped"),
 	},
 	[AT_TRANSFER] = {
 		[BY_NOTHING] = PEACE,
@@ -173,6 +202,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(VICTIM, "send"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		PROCESS(VICTIM, "send"),
 	},
 	[AT_WAIT] = {
 		[BY_NOTHING] = PEACE,
@@ -195,6 +225,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = CANNOT("A wait allocates no memory."),
 		[BY_REMOTE] = CANNOT("Nobody can tell whether a rank of another process has called; see the missing rank of a call."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		KILLED,
+		[BY_PAUSE] = CANNOT("The device of a process that is stopped goes on; a simulated one stops with it, and is a late rank."),
+		[BY_STOP] = CANNOT("The device of a process that is stopped goes on; a simulated one stops with it, and is a late rank."),
+		[BY_DESCRIPTORS] = PEACE,
+		UNNAMED,
 	},
 	[AT_SPLIT] = {
 		[BY_NOTHING] = PEACE,
@@ -220,6 +255,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
 		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		PROCESS(NOBODY, "which is stopped"),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,
@@ -229,6 +265,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                     "ncclCommInitAll"),
 		[BY_COUNT] = CANNOT("One thread respawns for all ranks."),
 		[BY_TYPE] = CANNOT("A respawn has no element type."),
+		[BY_KILL] = PEACE, /* the others respawn without its ranks */
+		PAUSED,
+		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
+		[BY_DESCRIPTORS] = INIT_FAILS("ncclCommInitRank"),
+		UNNAMED,
 		[BY_OPERATION] = CANNOT("A respawn has no operation."),
 		[BY_ROOT] = CANNOT("A respawn has no root."),
 		[BY_ORDER] = CANNOT("One thread respawns for all ranks."),
@@ -268,6 +309,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = CANNOT("A close allocates no memory."),
 		[BY_REMOTE] = CANNOT("A close ends every wait, wherever the missing rank is."),
 		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
+		KILLED,
+		PAUSED,
+		[BY_STOP] = PEACE,
+		[BY_DESCRIPTORS] = PEACE,
+		UNNAMED,
 	},
 	[AT_ABORT] = {
 		[BY_NOTHING] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
@@ -292,11 +338,60 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = CANNOT("An abort allocates no memory."),
 		[BY_REMOTE] = CANNOT("An abort ends every wait, wherever the missing rank is."),
 		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
+		[BY_KILL] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_PAUSE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_STOP] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		[BY_DESCRIPTORS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
+		UNNAMED,
 	},
 };
 
-const struct cell *drill_cell(enum place place, enum trouble trouble)
+/* What is different where ranks are spread over processes. */
+static const struct {
+	enum place place;
+	enum trouble trouble;
+	struct cell cell;
+} spread[] = {
+	/* Ranks of several processes are connected by another function. */
+	{ AT_OPEN, BY_TOO_LATE,
+	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
+	{ AT_OPEN, BY_STUCK,
+	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
+	{ AT_OPEN, BY_ERROR, INIT_FAILS("ncclCommInitRank: internal error") },
+	{ AT_OPEN, BY_MEMORY,
+	  INIT_FAILS("ncclCommInitRank: unhandled system error") },
+	{ AT_RESPAWN, BY_TOO_LATE,
+	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
+	{ AT_RESPAWN, BY_STUCK,
+	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
+	{ AT_RESPAWN, BY_ERROR,
+	  INIT_FAILS("ncclCommInitRank: internal error") },
+	{ AT_RESPAWN, BY_MEMORY,
+	  INIT_FAILS("ncclCommInitRank: unhandled system error") },
+	/* One thread calls for the ranks of each process. */
+	{ AT_GROUP, BY_STUCK,
+	  ENDS(NOT_STARTED, LEADER, BY_DEADLINE, "all_reduce") },
+	/* Other processes are not asked about messages. */
+	{ AT_TRANSFER, BY_ABSENCE, REMOTE(VICTIM, "send") },
+	{ AT_TRANSFER, BY_TOO_LATE, REMOTE(VICTIM, "send") },
+	{ AT_TRANSFER, BY_OPERATION, REMOTE(VICTIM, "send") },
+	{ AT_TRANSFER, BY_ROOT, REMOTE(VICTIM, "send") },
+	{ AT_TRANSFER, BY_ORDER, REMOTE(VICTIM, "send") },
+	{ AT_TRANSFER, BY_STUCK, REMOTE(VICTIM, "send") },
+	{ AT_FIRST, BY_REMOTE, HAVE_OTHERS },
+	{ AT_CALL, BY_REMOTE, HAVE_OTHERS },
+	{ AT_BATCH, BY_REMOTE, HAVE_OTHERS },
+	{ AT_TRANSFER, BY_REMOTE, HAVE_OTHERS },
+};
+
+const struct cell *drill_cell(enum place place, enum trouble trouble,
+                              int processes)
 {
+	const size_t n = sizeof(spread) / sizeof(spread[0]);
+
+	for (size_t i = 0; i < n && processes > 1; i++)
+		if (spread[i].place == place && spread[i].trouble == trouble)
+			return &spread[i].cell;
 	return &table[place][trouble];
 }
 
@@ -318,10 +413,31 @@ bool drill_is_scripted(enum place place, enum trouble trouble)
 		[BY_TWO_ABORTS] = AT(AT_GROUP) | AT(AT_WAIT) | AT(AT_CLOSE),
 		[BY_SIGNAL] = AT(AT_WAIT) | AT(AT_CLOSE),
 		[BY_MEMORY] = UINT32_MAX,
+		[BY_KILL] = AT(AT_OPEN) | AT(AT_WAIT) | AT(AT_CLOSE),
 	};
 
 	return places[trouble] & AT(place);
 #undef AT
+}
+
+const char *drill_why_not(enum place place, enum trouble trouble)
+{
+	const bool ends_late = place != AT_OPEN && place != AT_RESPAWN;
+
+	if (drill_is_scripted(place, trouble))
+		return "only scripted";
+	/* It keeps a message of the drill's size for the rank that is to receive it. */
+	if (place == AT_TRANSFER && trouble != BY_NOTHING && trouble != BY_LATE)
+		return "small sends wait for nobody";
+	/* Its service threads end when the other processes have hung up. */
+	if (trouble == BY_STOP && ends_late)
+		return "NCCL's abort waits for it";
+	/* It connects once more, to tell its threads to end. */
+	if (trouble == BY_DESCRIPTORS && ends_late)
+		return "NCCL's end takes some";
+	if (trouble == BY_DESCRIPTORS && place == AT_RESPAWN)
+		return "its former ranks leave some";
+	return NULL;
 }
 
 const char *drill_place_name(enum place place)
@@ -361,12 +477,17 @@ const char *drill_trouble_name(enum trouble trouble)
 		[BY_MEMORY] = "allocation failure",
 		[BY_REMOTE] = "remote stall",
 		[BY_GRAPH] = "graph alive",
+		[BY_KILL] = "process killed",
+		[BY_PAUSE] = "process paused",
+		[BY_STOP] = "process stopped",
+		[BY_DESCRIPTORS] = "out of descriptors",
+		[BY_UNLINK] = "file removed",
 	};
 
 	return names[trouble];
 }
 
-int drill_expected_rank(const struct cell *cell, int ranks)
+int drill_expected_rank(const struct cell *cell, int ranks, int processes)
 {
 	switch (cell->blame) {
 	case NOBODY:
@@ -377,6 +498,8 @@ int drill_expected_rank(const struct cell *cell, int ranks)
 		return ranks > 2 ? ranks - 1 : -1;
 	case FIRST:
 		return 0;
+	case LEADER:
+		return ranks - ranks / processes;
 	}
 	return -1;
 }

@@ -25,7 +25,7 @@ static int await_both(struct drill_rank *k, const uint64_t tickets[2])
 void drill_leave(struct drill_rank *k)
 {
 	cohort_comm_unbind(k->comm);
-	atomic_fetch_add(&k->run->left, 1);
+	atomic_fetch_add(&k->run->shared->left, 1);
 }
 
 void drill_act_and_wait(struct drill_rank *k)
@@ -38,7 +38,7 @@ void drill_act_and_wait(struct drill_rank *k)
 		return;
 	/* In this place all ranks have called. */
 	if (run->place == AT_WAIT)
-		drill_await_counted(run, &run->called, run->n);
+		drill_await_counted(run, &run->shared->called, run->n);
 	k->status = await_both(k, tickets);
 	if (k->status == COHORT_OK && run->place != AT_SPLIT &&
 	    run->cell->kind == COHORT_VERDICT_NONE)
@@ -47,9 +47,13 @@ void drill_act_and_wait(struct drill_rank *k)
 
 pthread_t drill_waiting_thread(const struct drill_run *run)
 {
-	int rank = run->place == AT_TRANSFER ? drill_victim(run) - 1 : 0;
-
-	return run->ranks[rank].thread;
+	/* Its partner is in another process, and other ranks are done. */
+	if (run->place == AT_TRANSFER && run->options->processes > 1)
+		return pthread_self();
+	return run
+	        ->ranks[drill_has_victim(run) ? drill_victim(run) - 1
+	                                      : run->first]
+	        .thread;
 }
 
 void drill_abort_it(struct drill_run *run, pthread_t thread)
@@ -83,17 +87,28 @@ static void fail_at_call(struct drill_rank *k)
 		drill_await_cause(run);
 		break;
 	case BY_EXIT:
-		drill_await_counted(run, &run->called, run->n - 1);
+		drill_await_counted(run, &run->shared->called, run->n - 1);
 		drill_strike(run);
 		return;
 	case BY_TWO_ABORTS:
 	case BY_SIGNAL:
-		drill_await_counted(run, &run->called, run->n - 1);
+		drill_await_counted(run, &run->shared->called, run->n - 1);
 		drill_abort_it(run, drill_waiting_thread(run));
+		break;
+	case BY_KILL:
+	case BY_PAUSE:
+	case BY_STOP:
+	case BY_DESCRIPTORS:
+		drill_await_counted(run, &run->shared->called, run->n - 1);
+		/* Let its other ranks' messages arrive. */
+		if (run->place == AT_TRANSFER && run->trouble == BY_STOP)
+			drill_dawdle(run);
+		drill_strike(run);
+		drill_strike_process(run);
 		break;
 	default:
 		/* The others' deadlines begin before the victim's. */
-		drill_await_counted(run, &run->called, run->n - 1);
+		drill_await_counted(run, &run->shared->called, run->n - 1);
 	}
 	drill_act_and_wait(k);
 }
@@ -106,12 +121,16 @@ static void fail_at_wait(struct drill_rank *k)
 	uint64_t tickets[2] = { 0, 0 };
 
 	if (run->trouble != BY_EXIT && run->trouble != BY_TWO_ABORTS &&
-	    run->trouble != BY_SIGNAL) {
+	    run->trouble != BY_SIGNAL && run->trouble != BY_KILL) {
 		drill_act_and_wait(k);
 		return;
 	}
 	k->status = drill_act(k, tickets);
-	drill_await_counted(run, &run->called, run->n);
+	drill_await_counted(run, &run->shared->called, run->n);
+	if (run->trouble == BY_KILL) {
+		drill_strike(run);
+		drill_strike_process(run);
+	}
 	if (run->trouble == BY_EXIT) {
 		drill_strike(run);
 		return;
@@ -124,19 +143,32 @@ static void fail_at_wait(struct drill_rank *k)
 static void fail_at_close(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
+	uint64_t tickets[2] = { 0, 0 };
 
-	if (run->trouble != BY_ABSENCE)
+	if (run->trouble == BY_PAUSE || run->trouble == BY_STOP) {
+		/* Nothing is in flight when it is stopped. */
+		k->status = drill_act(k, tickets);
+		if (k->status == COHORT_OK)
+			k->status = await_both(k, tickets);
+	} else if (run->trouble != BY_ABSENCE) {
 		drill_act_and_wait(k);
+	}
 	/* Exit while bound to the rank. */
 	if (run->trouble == BY_EXIT)
-		atomic_fetch_add(&run->left, 1);
+		atomic_fetch_add(&run->shared->left, 1);
 	else
 		drill_leave(k);
 	if (run->trouble != BY_EXIT && run->trouble != BY_TWO_ABORTS &&
-	    run->trouble != BY_SIGNAL)
+	    run->trouble != BY_SIGNAL && run->trouble < BY_KILL)
 		return;
-	drill_await(run, &run->is_closing, "the group is not closed");
-	drill_dawdle(run);
+	drill_await(run, &run->shared->is_closing, "the group is not closed");
+	if (run->trouble != BY_STOP && run->trouble != BY_PAUSE)
+		drill_dawdle(run);
+	if (run->trouble >= BY_KILL) {
+		drill_strike(run);
+		drill_strike_process(run);
+		return;
+	}
 	if (run->trouble == BY_EXIT)
 		drill_strike(run);
 	else
@@ -159,6 +191,16 @@ static void fail_at_abort(struct drill_rank *k)
 	case BY_EXIT:
 		drill_await_cause(run);
 		return;
+	case BY_PAUSE:
+	case BY_STOP:
+		drill_await_counted(run, &run->shared->called, run->n - 1);
+		drill_strike_process(run);
+		break;
+	case BY_KILL:
+	case BY_DESCRIPTORS:
+		drill_await_cause(run);
+		drill_strike_process(run);
+		break;
 	case BY_TOO_LATE:
 		drill_await_cause(run);
 		drill_dawdle(run);

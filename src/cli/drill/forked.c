@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A cell in several processes, which are forked for it
+ *
+ * The caller is none of them and must not have used a device, because what a process has
+ * of CUDA does not survive a fork.  It continues a process that has stopped, and judges
+ * when all have ended.
+ */
+
+#include "cli/drill/drill.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "cli/common/cli.h"
+#include "cli/common/processes.h"
+
+/* Nothing in a process may take longer. */
+#define LIMIT_S 90
+
+/* ---- one of the processes --------------------------------------------- */
+
+static void become(struct drill_run *run, int process)
+{
+	run->process = process;
+	run->own_n = run->n / run->options->processes;
+	run->first = process * run->own_n;
+	run->own = &run->shared->outcomes[process];
+}
+
+static _Noreturn void be_process(struct drill_run *run,
+                                 struct drill_run *warm_up, int process)
+{
+	struct drill_memory memory = { .n = 0 };
+	struct drill_census before;
+	char left[80];
+
+	alarm(LIMIT_S);
+	become(run, process);
+	become(warm_up, process);
+	if (drill_memory_open(&memory, run->options, run->first, run->own_n)) {
+		drill_run_here(warm_up, &memory);
+		if (*warm_up->own->complaint)
+			drill_complain(run, "without any fault: %s",
+			               warm_up->own->complaint);
+		before = drill_census();
+		drill_run_here(run, &memory);
+		drill_give_back_descriptors();
+		if (run->cell->leaves) /* NCCL's init, and what that has open */
+			before.threads = before.descriptors = SIZE_MAX;
+		if (drill_is_left(&before, left, sizeof(left)))
+			drill_complain(run, "%s", left);
+	}
+	drill_memory_close(&memory);
+	exit(CLI_OK);
+}
+
+/* ---- the process that waits for them ---------------------------------- */
+
+static int victim_process(const struct drill_run *run)
+{
+	return run->options->processes - 1;
+}
+
+/* Process @i has ended. */
+static void check_end(struct drill_run *run, int i, int status)
+{
+	bool is_killed = run->trouble == BY_KILL && i == victim_process(run);
+
+	if (is_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return;
+	if (WIFSIGNALED(status))
+		drill_complain(run, "process %d: %s", i,
+		               WTERMSIG(status) == SIGALRM
+		                       ? "does not end"
+		                       : strsignal(WTERMSIG(status)));
+	else if (is_killed || WEXITSTATUS(status) != CLI_OK)
+		drill_complain(run, "process %d: exit status %d", i,
+		               WEXITSTATUS(status));
+}
+
+/* The number of the process @pid. */
+static int number_of(const struct processes *p, pid_t pid)
+{
+	int i = 0;
+
+	while (i < p->n && p->pids[i] != pid)
+		i++;
+	return i;
+}
+
+static void attend(struct drill_run *run, struct processes *p)
+{
+	uint64_t deadline = clock_deadline((LIMIT_S + 10) * NS_PER_S);
+	struct backoff b = BACKOFF;
+	int status, left = p->n;
+	pid_t pid, stopped = 0;
+
+	while (left && clock_now() < deadline) {
+		pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+		if (pid > 0 && WIFSTOPPED(status)) {
+			stopped = pid;
+		} else if (pid > 0) {
+			check_end(run, number_of(p, pid), status);
+			p->pids[number_of(p, pid)] = 0;
+			left--;
+		} else {
+			backoff_wait(&b, deadline);
+		}
+		if (!stopped || (run->trouble == BY_STOP && left > 1))
+			continue;
+		if (run->trouble == BY_PAUSE)
+			drill_dawdle(run);
+		kill(stopped, SIGCONT);
+		stopped = 0;
+	}
+	if (left)
+		drill_complain(run, "%d processes do not end", left);
+	processes_end(p);
+}
+
+void drill_run_forked(struct drill_run *run, struct drill_run *warm_up)
+{
+	struct processes p = {
+		.command = "drill",
+		.n = run->options->processes,
+	};
+	int number;
+
+	if (processes_fork(&p, &number) != CLI_OK)
+		drill_complain(run, "there are no processes");
+	else if (number >= 0)
+		be_process(run, warm_up, number);
+	else
+		attend(run, &p);
+}
