@@ -179,25 +179,34 @@ static int receive(struct rank *rank, struct mlp *values)
 struct standing {
 	int64_t origin; /* the number in the first generation */
 	int64_t ahead; /* how many steps are done, and 1; 0: it has no weights */
+	int64_t lost; /* the step whose weights it lost half received; else 0 */
 };
 
-/* Choose the rank to receive the state from: the first that is furthest ahead.  The first
- * rank of this process to come here also writes which ranks the generation has. */
+/* Choose the rank to receive the state from: the first that is furthest ahead, or, if the
+ * weights were lost before the first step, one that makes them again.  The first rank of
+ * this process to come here also writes which ranks the generation has. */
 static int settle(struct plan *plan, struct rank *rank,
                   const struct standing *all)
 {
 	int size = cohort_comm_size(rank->comm);
+	bool has_begun = false;
 
 	rank->root = 0;
-	for (int r = 1; r < size; r++)
+	for (int r = 0; r < size; r++) {
+		has_begun |= all[r].lost != 0;
 		if (all[r].ahead > all[rank->root].ahead)
 			rank->root = r;
-	if (!all[rank->root].ahead) {
+	}
+	if (!all[rank->root].ahead && has_begun) {
 		cohort_comm_fail(rank->comm, COHORT_STATE,
 		                 "no rank that has weights is left");
 		return COHORT_STATE;
 	}
-	rank->step = (uint64_t)all[rank->root].ahead - 1;
+	if (!all[rank->root].ahead &&
+	    cohort_comm_rank(rank->comm) == rank->root)
+		mlp_init(&rank->weights, plan->options->seed);
+	rank->step =
+		all[rank->root].ahead ? (uint64_t)all[rank->root].ahead - 1 : 0;
 	if (atomic_exchange(&plan->is_settled, true))
 		return COHORT_OK;
 	for (int r = 0; r < size; r++)
@@ -214,6 +223,7 @@ static int meet(struct plan *plan, struct rank *rank)
 	const struct standing mine = {
 		.origin = cohort_comm_origin(rank->comm),
 		.ahead = rank->has_state ? (int64_t)rank->step + 1 : 0,
+		.lost = rank->has_state ? 0 : (int64_t)rank->step,
 	};
 	struct standing *all;
 	int rc;
