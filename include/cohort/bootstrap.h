@@ -17,7 +17,8 @@
  *     That holds for the group, and for what was split from it.
  *   - A process that ends before it has closed the group is the cause in the
  *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped has not
- *     ended; calls that wait for it stall, and the verdict says that it is stopped.
+ *     ended: calls that wait for it stall.  If all processes are on one machine,
+ *     the verdict says that it is stopped.
  *   - cohort_group_respawn() goes on without the processes that have ended, if
  *     every process of the group watches every other.
  *
@@ -46,8 +47,8 @@
  * other processes are asked, and have 200 ms.  The verdict names the rank that has not
  * called, or not started, with the pid of its process, and its host if that is a
  * different one, and says what it is doing; or it says of which ranks nothing is known,
- * and which processes have not answered, or are stopped.  They are not asked for
- * warnings, for on_slow, nor about sends and receives.
+ * and which processes have not answered, and whether these are stopped.  They are not
+ * asked for warnings, for on_slow, nor about sends and receives.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or

@@ -57,6 +57,8 @@ static int at_some_place(const struct connection *c, int status)
 	char error[384], list[512];
 	struct text t = { list, sizeof(list) };
 
+	if (c->n == 1)
+		return at_place(c, 0, status);
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	connection_add_ranks(&t, c);
 	return error_set(status, "%s; for one of %s: NCCL does not say which",

@@ -301,33 +301,85 @@ void crossing_take(struct snapshot *s, const struct clique *q)
 
 struct hold {
 	const struct rank_snapshot *rank;
+	const struct clique *here;
+	uint64_t collective;
 	struct text *t;
 	bool exists;
+	bool is_opposed;
 };
+
+/* True if a rank has called what @h's rank has not, and not the front of @other. */
+static bool is_opposed(const struct hold *h, const struct clique *other,
+                       uint64_t front)
+{
+	const struct cohort_comm *there;
+	int i;
+
+	for (i = 0; i < h->here->size; i++) {
+		there = comm_on(other, h->here->comms[i].device);
+		if (there && agree_called(there) < front &&
+		    agree_called(&h->here->comms[i]) >= h->collective)
+			return true;
+	}
+	return false;
+}
+
+/* The other communicator's watchdog sees the crossing, too, and may have ended it first:
+ * with @cause, since a rank has called what @h's rank has not. */
+static void visit_hold_ended(struct hold *h, const struct clique *other,
+                             const struct cohort_cause *cause)
+{
+	struct rank_snapshot r;
+	int i;
+
+	if (cause->kind != COHORT_VERDICT_ORDER)
+		return;
+	for (i = 0; i < h->here->size && !h->exists; i++) {
+		snapshot_part(&r, &h->here->comms[i], h->collective);
+		h->exists = r.joined && r.arrived_ns <= cause->time_ns;
+	}
+	h->is_opposed = h->exists;
+	if (h->exists)
+		text_add(h->t, "group \"%s\", which has ended because of that,",
+		         other->name);
+}
 
 static void visit_hold(const struct clique *other, void *arg)
 {
 	struct hold *h = arg;
+	const struct cohort_cause *cause = clique_cause(other);
 	const uint64_t front =
 		h->exists || cause_any(other->end) ? 0 : snapshot_front(other);
 	const struct crossing_side side =
 		front ? side_of(h->rank, other, front)
 		      : (struct crossing_side){ .there = -1 };
 
+	if (!h->exists && cause)
+		visit_hold_ended(h, other, cause);
 	if (side.there < 0 || !side.there_ns || !side.is_held)
 		return;
 	h->exists = true;
+	h->is_opposed = is_opposed(h, other, front);
 	describe_call(h->t, &side.call_there);
 	text_add(h->t, " (collective %llu, group \"%s\")",
 	         (unsigned long long)front, other->name);
 }
 
 bool crossing_holds(const struct rank_snapshot *rank,
-                    const struct cohort_comm *c, struct text *t)
+                    const struct cohort_comm *c, uint64_t collective,
+                    struct text *t, bool *is_opposed_out)
 {
-	struct hold h = { .rank = rank, .t = t };
+	struct hold h = {
+		.rank = rank,
+		.here = c->clique,
+		.collective = collective,
+		.t = t,
+	};
 
-	clique_tree_visit(c->clique, visit_hold, &h);
+	/* Whose thread has never called here may be another one. */
+	if (rank->tid)
+		clique_tree_visit(c->clique, visit_hold, &h);
+	*is_opposed_out = h.is_opposed;
 	return h.exists;
 }
 

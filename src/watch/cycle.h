@@ -36,11 +36,16 @@ void cycle_add(struct text *t, const struct snapshot *s,
  * found in @s.  Takes the lock of clique_tree.c. */
 void crossing_take(struct snapshot *s, const struct clique *clique);
 
-/* True if @rank, which is @c's and has not called the front, waits in another communicator
- * instead: that one's call is added to @t.  Takes the lock of
- * clique_tree.c. */
+/*
+ * True if @rank, which is @c's and has not called @collective there, waits in another
+ * communicator instead: that one's call is added to @t.
+ * @is_opposed_out: another rank of this process has called @collective, and not that call
+ *
+ * Takes the lock of clique_tree.c.
+ */
 bool crossing_holds(const struct rank_snapshot *rank,
-                    const struct cohort_comm *c, struct text *t);
+                    const struct cohort_comm *c, uint64_t collective,
+                    struct text *t, bool *is_opposed_out);
 
 /* "; rank 0 (...) has called this, 1.0 s ago, and not yet ..." for both ranks of the
  * crossing in @s. */

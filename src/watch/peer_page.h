@@ -78,7 +78,7 @@ struct page {
 	/* 1: the process has closed its group. */
 	_Atomic uint64_t has_left;
 
-	/* The clique that the process could not make, last. */
+	/* The last clique that the process failed to make; 0: none. */
 	_Atomic uint64_t gave_up;
 
 	/* How many causes were told.  Release and acquire: the causes.  Cause

@@ -101,9 +101,9 @@ bool peers_watches(const struct peers *peers, int process);
 bool peers_has_ended(const struct peers *peers, int process);
 
 /*
- * Begin to make the clique of that identity, for which the ranks of all processes connect.
- * If that fails in a process it gives up, and tells the others: NCCL would let them wait
- * for its ranks.
+ * Begin to make the clique of that identity, in which the ranks of all processes connect.
+ * A process that fails to make it gives up and tells the others, whom NCCL would leave
+ * waiting for its ranks.
  */
 void peers_open(struct peers *peers, uint64_t identity);
 void peers_give_up(struct peers *peers, uint64_t identity);

@@ -43,6 +43,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 	char other[256] = "";
 	struct text elsewhere = { other, sizeof(other) };
 	struct rank_snapshot r;
+	bool is_opposed;
 
 	snapshot_closely(&r, c, collective);
 	s.now_ns = clock_now();
@@ -52,8 +53,10 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.is_behind = front && front < collective,
 		.kind = stall_kind(&s, &r),
 	};
-	if (!r.joined && crossing_holds(&r, c, &elsewhere)) {
-		out->kind = COHORT_VERDICT_ORDER;
+	if (!r.joined &&
+	    crossing_holds(&r, c, collective, &elsewhere, &is_opposed)) {
+		if (is_opposed)
+			out->kind = COHORT_VERDICT_ORDER;
 		describe_name_of(&t, &s, &r);
 		text_add(&t, " waits in %s instead", other);
 	} else {
@@ -173,6 +176,10 @@ static uint64_t put_question(struct peers *p, int k,
 	return number;
 }
 
+/* A process that is stopped for that long is not waited for: a debugger stops one for
+ * moments, too. */
+#define STOPPED_NS UINT64_C(10000000)
+
 /* True if process @x is stopped, by a signal or a debugger: it answers nothing. */
 static bool is_stopped(const struct peer *x)
 {
@@ -224,6 +231,8 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 	const struct place *place;
 	struct backoff b = BACKOFF;
 	struct answer a;
+	const uint64_t since_ns = clock_now();
+	uint64_t runs[COHORT_RANK_WORDS] = { 0 };
 	int i, n = 0, awaited;
 
 	if (k < 0)
@@ -238,7 +247,11 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 			place = &peer_answers(p, &p->peers[i])[k];
 			if (!get_stamped(&place->stamp, &a, place->words,
 			                 number, WORDS(struct answer))) {
-				awaited -= is_stopped(&p->peers[i]);
+				if (!rank_set_has(runs, i) &&
+				    !is_stopped(&p->peers[i]))
+					rank_set_add(runs, i);
+				awaited -= !rank_set_has(runs, i) &&
+				           clock_now() - since_ns > STOPPED_NS;
 				continue;
 			}
 			n = add_answer(q, &a, out, n, room);

@@ -421,7 +421,7 @@ void peers_give_up(struct peers *p, uint64_t identity)
 	if (p->page) {
 		atomic_store_explicit(&p->page->gave_up, identity,
 		                      memory_order_release);
-		peers_ring(p);
+		peers_have_rung(p);
 		peers_send(p, -1, MESSAGE_GAVE_UP, 0, 0, &identity,
 		           sizeof(identity));
 	}
