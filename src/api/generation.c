@@ -65,6 +65,7 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	}
 	g->clique = q;
 	g->options = *watch_options;
+	g->options.is_held = false; /* for what is split from it */
 	if (g->options.peers)
 		peers_get(g->options.peers);
 	q->keeper = g;

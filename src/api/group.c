@@ -147,7 +147,6 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 /* End a generation that some other process does not have. */
 static void discard(struct generation *g, const char *why)
 {
-	watch_silence(g->watch);
 	cause_set_aborted(g->clique->end, why);
 	generation_end(g);
 	generation_free(g);
@@ -186,6 +185,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
 		watch.peers = processes_peers(g->processes);
 		options.is_vain = peers_is_vain(watch.peers);
+		watch.is_held = true; /* some process may not get it */
 		peers_open(watch.peers, options.identity);
 	}
 	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
@@ -195,6 +195,8 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		rc = agree(g, rc, now);
 	if (rc != COHORT_OK)
 		return rc;
+	if (part)
+		watch_release(now->watch);
 	now->former = former;
 	atomic_store(&g->now, now);
 	return COHORT_OK;

@@ -25,9 +25,9 @@ static bool next(struct notifier *n)
 	bool is_waiting;
 
 	pthread_mutex_lock(&n->lock);
-	while (!n->is_waiting && !n->stop)
+	while ((!n->is_waiting || n->is_held) && !n->stop)
 		pthread_cond_wait(&n->changed, &n->lock);
-	is_waiting = n->is_waiting;
+	is_waiting = n->is_waiting && !n->is_held;
 	if (is_waiting) {
 		verdict_copy(&n->told, &n->waiting);
 		dumper_hold(n->dumper); /* until await_dump() */
@@ -81,7 +81,7 @@ static void tell(struct notifier *n)
 
 	await_dump(n);
 	/* A clique that has ended needs no question whether to end it. */
-	if ((!asks || !cause_look(n->end)) && !atomic_load(&n->is_silent)) {
+	if (!asks || !cause_look(n->end)) {
 		atomic_store(&n->since_ns, clock_now());
 		answer = call(n, v);
 		atomic_store(&n->since_ns, 0);
@@ -126,6 +126,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 		.options = options,
 		.end = q->end,
 		.dumper = dumper,
+		.is_held = options->is_held,
 		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,
 	};
 	if (!options->on_verdict && !options->on_abort && !options->on_slow)
@@ -166,6 +167,16 @@ uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict)
 	number = n->number;
 	pthread_mutex_unlock(&n->lock);
 	return number;
+}
+
+void notifier_release(struct notifier *n)
+{
+	if (!n->is_started)
+		return;
+	pthread_mutex_lock(&n->lock);
+	n->is_held = false;
+	pthread_cond_broadcast(&n->changed);
+	pthread_mutex_unlock(&n->lock);
 }
 
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns)

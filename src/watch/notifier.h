@@ -27,13 +27,11 @@ struct notifier {
 	_Atomic uint64_t since_ns;
 	_Atomic uint64_t answered;
 
-	/* Atomic; nothing is told any more. */
-	atomic_bool is_silent;
-
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* any of the following fields */
 	bool is_waiting;        /* a verdict waits to be told */
+	bool is_held;           /* nothing is told yet */
 	bool stop;
 	bool has_ended;
 	uint64_t number; /* of the last verdict that waited, or waits */
@@ -54,10 +52,13 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
  * Does not block. */
 uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict);
 
+/* If options->is_held was set: tell from now on. */
+void notifier_release(struct notifier *n);
+
 /* On a notifier's thread: the end of the clique that it tells of.  Elsewhere NULL. */
 const struct cohort_abort *notifier_telling(void);
 
-/* Stop once all is told; false if a callback has not returned by @deadline_ns. */
+/* Stop once all is told, or at once if that is held; false if a callback has not returned by @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 
 #endif

@@ -144,9 +144,9 @@ static void watch_leave(struct watch *g)
 	pthread_mutex_unlock(&lock);
 }
 
-void watch_silence(struct watch *g)
+void watch_release(struct watch *g)
 {
-	atomic_store(&g->notifier.is_silent, true);
+	notifier_release(&g->notifier);
 }
 
 const char *watch_stop(struct watch *g, uint64_t deadline_ns)

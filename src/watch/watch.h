@@ -23,6 +23,7 @@ struct watch_options {
 	cohort_verdict_fn on_verdict; /* of these three each may be NULL */
 	cohort_cause_fn on_abort;
 	cohort_verdict_fn on_slow;
+	bool is_held;     /* they are not called before watch_release() */
 	uint64_t slow_ns; /* what takes longer is slow; 0: nothing is */
 	struct adaptive adaptive;
 	void *user;
@@ -37,8 +38,8 @@ struct watch;
 int watch_start(struct clique *clique, const struct watch_options *options,
                 struct watch **out);
 
-/* Tell nothing from now on of a clique that the program does not get. */
-void watch_silence(struct watch *watch);
+/* Call the callbacks from now on: the program gets the clique. */
+void watch_release(struct watch *watch);
 
 /*
  * Stop, once the clique has its cause or is closing.  Returns NULL, or the name of what
