@@ -44,7 +44,7 @@ struct slot {
 	_Atomic uint64_t round;
 	_Atomic uint64_t pid;
 
-	/* Atomic; 1: the process has waited for the others, and has left. */
+	/* Atomic; 1: the process has left before all had come. */
 	_Atomic uint64_t has_left;
 	char records[]; /* two */
 };
@@ -459,7 +459,7 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	return 0;
 }
 
-/* True if process @i has waited for the others in vain: so will this one. */
+/* True if process @i has left before all had come. */
 static bool has_left(const struct environment_bootstrap *e, int i)
 {
 	return atomic_load(&slot(e, i)->has_left);
@@ -489,19 +489,35 @@ static bool is_lost(const struct environment_bootstrap *e)
 	return !e->is_complete && is_removed(e) && !all_are_here(e);
 }
 
+/* The first process that nobody needs to wait for, -1: there is none.  One that has left
+ * is named only if all others are here: if not, the time of all ends soon, because of the
+ * process that has not come. */
+static int find_gone(const struct environment_bootstrap *e)
+{
+	int i, left = -1;
+	bool all_came = true;
+
+	for (i = 0; i < e->processes; i++) {
+		if (has_ended(e, i))
+			return i;
+		if (has_left(e, i))
+			left = left < 0 ? i : left;
+		else
+			all_came &= has_come(e, i);
+	}
+	return all_came ? left : -1;
+}
+
 static int test(void *request)
 {
 	struct environment_bootstrap *e = request;
-	int i;
 
-	for (i = 0; i < e->processes; i++)
-		if (has_ended(e, i)) {
-			e->gone = i;
-			return -1;
-		}
+	e->gone = find_gone(e);
+	if (e->gone >= 0)
+		return -1;
 	if (!all_are_here(e))
 		return is_lost(e) ? -1 : 1;
-	for (i = 0; i < e->processes; i++)
+	for (int i = 0; i < e->processes; i++)
 		memcpy((char *)e->recv + (size_t)i * e->bytes, record(e, i),
 		       e->bytes);
 	all_have_come(e);
@@ -581,8 +597,8 @@ static void explain(const void *info, struct text *t)
 	bootstrap_add_absent(came, e->processes, t);
 	if (is_lost(e))
 		text_add(t,
-		         "; /dev/shm%s, by which it would find this one, was "
-		         "removed",
+		         "; /dev/shm%s, by which processes find each other, "
+		         "was removed",
 		         e->path);
 }
 
