@@ -7,8 +7,8 @@
 #
 #	scripts/drill-load.sh COHORT ROUNDS SECONDS
 #
-# Two processes compute all the time.  A round is the drill with 2, 4 and 8 ranks, and with
-# 4 in two processes; no drill begins after SECONDS.
+# Two processes compute all the time.  A round is the drill with 4 ranks in two processes, and
+# with 2, 4 and 8 ranks in one; no drill begins after SECONDS.
 
 set -u
 
@@ -28,7 +28,7 @@ cells=0
 wrong=0
 done=0
 while [ "$done" -lt "$rounds" ] && [ "$SECONDS" -lt "$seconds" ]; do
-	for ranks in 2 '4 --processes 2' 4 8; do
+	for ranks in '4 --processes 2' 2 4 8; do
 		[ "$SECONDS" -lt "$seconds" ] || break 2
 		# shellcheck disable=SC2086 # it may have an option
 		timeout -k 5 300 "$cohort" drill --ranks $ranks --slack 100000 \

@@ -12,7 +12,7 @@
 #define MAX_PROCESSES 64
 
 struct processes {
-	const char *command; /* complains */
+	const char *command; /* its name, for complaints */
 	int first;           /* the first that was forked: 0 or 1 */
 	int n;
 	pid_t pids
@@ -20,7 +20,7 @@ struct processes {
 };
 
 /*
- * Fork processes @p->first to @p->n - 1, of which members command, first and n are set.
+ * Fork processes @p->first to @p->n - 1.  The caller has set command, first and n.
  * Process 0, if it is not forked, is the caller.  The forked ones end with the caller.
  * To be called before the library starts threads.
  *

@@ -81,36 +81,41 @@ static void *strike_main(void *arg)
 	return NULL;
 }
 
-/* Strike as the cell does before the group is open. */
-static void strike_open(struct drill_run *run)
+static void strike_later(struct drill_run *run)
 {
 	pthread_t thread;
 
+	if (thread_start(&thread, strike_main, run, "drill/strike"))
+		drill_complain(run, "a thread could not be started");
+	else
+		pthread_detach(thread);
+}
+
+/* Strike as the cell does before the group is open. */
+static void strike_open(struct drill_run *run)
+{
 	switch (run->trouble) {
 	case BY_KILL:
 		/* Its init takes longer than that. */
 		drill_fault(run, drill_victim(run), 0, COHORT_FAULT_INIT,
 		            TOO_LONG_NS);
+		if (drill_has_victim(run))
+			strike_later(run);
 		break;
 	case BY_UNLINK:
+		/* The victim comes when the others' file has no name any more. */
+		if (drill_has_victim(run))
+			drill_await(run, &run->shared->is_removed,
+			            "the file is not removed");
+		else
+			strike_later(run);
+		break;
+	default:
 		if (!drill_has_victim(run))
 			break;
-		/* Come when the file has no name any more. */
-		drill_await_counted(run, &run->shared->called, 1);
-		return;
-	default:
-		if (drill_has_victim(run)) {
-			drill_strike(run);
-			drill_strike_process(run);
-		}
-		return;
+		drill_strike(run);
+		drill_strike_process(run);
 	}
-	if (run->trouble == BY_KILL && !drill_has_victim(run))
-		return;
-	if (thread_start(&thread, strike_main, run, "drill/strike"))
-		drill_complain(run, "a thread could not be started");
-	else
-		pthread_detach(thread);
 }
 
 static void open_all(struct drill_run *run)

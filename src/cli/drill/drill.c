@@ -386,7 +386,7 @@ static bool is_nvidia(int platform)
  * platform. */
 static bool is_nvidia_there(int platform)
 {
-	int status = 0;
+	int status = 1; /* no exit status */
 	pid_t child;
 
 	fflush(stdout);

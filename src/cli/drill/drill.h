@@ -226,10 +226,11 @@ struct drill_shared {
 
 	/* Atomic; is_stuck: a warning has named a rank that is inside its native
 	 * call; is_closing: the group is about to be closed; has_ids: the ids are
-	 * there. */
+	 * there; is_removed: the file by which the processes meet has no name. */
 	atomic_bool is_stuck;
 	atomic_bool is_closing;
 	atomic_bool has_ids;
+	atomic_bool is_removed;
 
 	/* Atomic; when the fault struck. */
 	_Atomic uint64_t fault_ns;
@@ -389,8 +390,7 @@ void drill_sum(struct drill_run *run, struct cohort_comm **comms, int own,
 void drill_strike_process(struct drill_run *run);
 void drill_give_back_descriptors(void);
 
-/* Remove the name of the file by which this process opens its group, and count that as
- * a call. */
+/* Remove the name of the file by which this process opens its group. */
 void drill_remove_file(struct drill_run *run);
 
 /* Judge a run that is over by what was noted. */

@@ -56,6 +56,8 @@ static _Noreturn void be_process(struct drill_run *run,
 			before.threads = before.descriptors = SIZE_MAX;
 		if (drill_is_left(&before, left, sizeof(left)))
 			drill_complain(run, "%s", left);
+	} else {
+		drill_complain(run, "memory: %s", cohort_last_error());
 	}
 	drill_memory_close(&memory);
 	exit(CLI_OK);
@@ -73,16 +75,16 @@ static void check_end(struct drill_run *run, int i, int status)
 {
 	bool is_killed = run->trouble == BY_KILL && i == victim_process(run);
 
+	run->own = &run->shared->outcomes[i];
 	if (is_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return;
 	if (WIFSIGNALED(status))
-		drill_complain(run, "process %d: %s", i,
+		drill_complain(run, "%s",
 		               WTERMSIG(status) == SIGALRM
 		                       ? "does not end"
 		                       : strsignal(WTERMSIG(status)));
 	else if (is_killed || WEXITSTATUS(status) != CLI_OK)
-		drill_complain(run, "process %d: exit status %d", i,
-		               WEXITSTATUS(status));
+		drill_complain(run, "exit status %d", WEXITSTATUS(status));
 }
 
 /* The number of the process @pid. */

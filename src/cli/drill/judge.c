@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/drill/drill.h"
 
 /* How often the prober asks. */
@@ -158,6 +159,9 @@ static void check_fires(struct drill_run *run)
  * told that the file is gone. */
 static bool is_excused(const struct drill_run *run, int process)
 {
+	/* It is dead. */
+	if (run->trouble == BY_KILL)
+		return is_struck(run, process);
 	/* When it goes on the others have given up. */
 	if (run->place == AT_RESPAWN && run->trouble == BY_STOP)
 		return is_struck(run, process);
@@ -168,44 +172,55 @@ static bool is_excused(const struct drill_run *run, int process)
 	        (run->trouble == BY_UNLINK && !is_struck(run, process)));
 }
 
-/* Judge what @process has noticed.  The first process's becomes the result's,
- * and of times the latest; a process that is wrong is named. */
+/* Add what is wrong about @process, each part if there is one. */
+static void add_wrong(struct drill_result *result, const struct drill_run *run,
+                      int process, const char *got, const char *time,
+                      const char *text)
+{
+	const char *complaint = run->shared->outcomes[process].complaint;
+	const size_t used = strlen(result->got);
+	struct text t = { result->got + used, sizeof(result->got) - used };
+
+	result->ok = false;
+	if (run->options->processes > 1)
+		text_add(&t, "%sprocess %d: %s", used ? "; " : "", process,
+		         got);
+	else
+		text_add(&t, "%s", got);
+	if (time)
+		text_add(&t, "; %s", time);
+	if (*complaint)
+		text_add(&t, "; %s", complaint);
+	if (text)
+		text_add(&t, "; does not name it: %.300s", text);
+}
+
+/* Judge what @process has noticed.  The first one's becomes the result's, and of times the
+ * latest. */
 static void judge_process(const struct drill_run *run, int process,
                           struct drill_result *result)
 {
 	const struct notice n = time_it(run, process);
 	const struct drill_verdict *v = &n.outcome->verdict;
+	const bool is_free = is_excused(run, process);
 	const char *time = wrong_time(run, &n), *text = NULL;
-	const char *complaint = n.outcome->complaint;
-	char got[96], in[24] = "";
-	size_t used;
+	bool is_right;
+	char got[96];
 
 	drill_spell(got, sizeof(got), v->kind, v->rank);
-	if (!*result->got && !is_excused(run, process)) {
-		memcpy(result->got, got, sizeof(got));
-		memcpy(result->text, v->text, sizeof(result->text));
-	}
+	is_right = is_free || !strcmp(result->expected, got);
+	if (is_right && !is_free)
+		text = wrong_text(run, v);
 	if (n.is_timed &&
 	    (!result->is_timed || n.detected_ms > result->detected_ms)) {
 		result->is_timed = true;
 		result->detected_ms = n.detected_ms;
 		result->bound_ms = n.bound_ms;
 	}
-	if (!strcmp(result->expected, got) || is_excused(run, process)) {
-		if (!is_excused(run, process))
-			text = wrong_text(run, v);
-		if (!text && !time && !*complaint)
-			return;
-	}
-	result->ok = false;
-	if (run->options->processes > 1)
-		snprintf(in, sizeof(in), "; process %d", process);
-	used = strlen(result->got);
-	snprintf(result->got + used, sizeof(result->got) - used,
-	         "%s%s%s%s%s%s%s%s%.*s", in, *in ? ": " : "", *in ? got : "",
-	         time ? "; " : "", time ? time : "", *complaint ? "; " : "",
-	         complaint, text ? "; does not name it: " : "", 300,
-	         text ? text : "");
+	if (!*result->text)
+		memcpy(result->text, v->text, sizeof(result->text));
+	if (!is_right || text || time || *n.outcome->complaint)
+		add_wrong(result, run, process, got, time, text);
 }
 
 void drill_judge(struct drill_run *run, struct drill_result *result)
@@ -216,6 +231,7 @@ void drill_judge(struct drill_run *run, struct drill_result *result)
 	                                run->options->processes));
 	result->ok = true;
 	for (int i = 0; i < run->options->processes; i++)
-		if (run->trouble != BY_KILL || !is_struck(run, i))
-			judge_process(run, i, result);
+		judge_process(run, i, result);
+	if (result->ok)
+		memcpy(result->got, result->expected, sizeof(result->expected));
 }

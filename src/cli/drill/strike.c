@@ -74,7 +74,7 @@ void drill_remove_file(struct drill_run *run)
 			continue;
 		path[n] = 0;
 		if (unlink(path) == 0)
-			atomic_fetch_add(&run->shared->called, 1);
+			atomic_store(&run->shared->is_removed, true);
 	}
 	if (all)
 		closedir(all);

@@ -265,11 +265,6 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                     "ncclCommInitAll"),
 		[BY_COUNT] = CANNOT("One thread respawns for all ranks."),
 		[BY_TYPE] = CANNOT("A respawn has no element type."),
-		[BY_KILL] = PEACE, /* the others respawn without its ranks */
-		PAUSED,
-		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
-		[BY_DESCRIPTORS] = INIT_FAILS("ncclCommInitRank"),
-		UNNAMED,
 		[BY_OPERATION] = CANNOT("A respawn has no operation."),
 		[BY_ROOT] = CANNOT("A respawn has no root."),
 		[BY_ORDER] = CANNOT("One thread respawns for all ranks."),
@@ -287,6 +282,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "ncclCommInitAll: unhandled system error"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
 		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
+		[BY_KILL] = PEACE, /* the others respawn without its ranks */
+		PAUSED,
+		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
+		[BY_DESCRIPTORS] = INIT_FAILS("ncclCommInitRank"),
+		UNNAMED,
 	},
 	[AT_CLOSE] = {
 		[BY_NOTHING] = PEACE,
