@@ -162,6 +162,8 @@ use_mode() {
 		program "$cohort demo --processes 2 --kill 1@50"
 		program "$cohort drill --platform gpu --processes 2 --deadline 1000 --slack 1000 --only call/process-killed --only call/missing-rank --only call/different-count"
 		programs gpu processes
+		variables='NCCL_CUMEM_ENABLE=0'
+		program "$cohort demo --processes 2 --kill 1@50"
 		variables='NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1'
 		processes 2 4
 		program "$cohort demo --processes 2 --kill 1@50"

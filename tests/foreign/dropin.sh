@@ -19,12 +19,15 @@ drop_in=$out/lib/drop-in
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Ranks in processes of their own need memory that these can share.
+# Processes need memory that they can share.
 arguments=
-if [[ $source == */processes.c ]]; then
+case $source in
+*/processes.c)
 	export COHORT_HOST_SHARED=1
 	arguments=4
-fi
+	;;
+*/ipc.c) export COHORT_HOST_SHARED=1 ;;
+esac
 
 case $source in
 *.c) compiler=${CC:-cc} standard=gnu11 ;;

@@ -5,6 +5,7 @@
  */
 
 #include "sim/cuda/memory.h"
+#include "sim/cuda/arena.h"
 
 #include <string.h>
 
@@ -165,6 +166,9 @@ static bool small_attribute(CUpointer_attribute attribute,
 		*value = m->sync_memops;
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*value = arena_is_shared() && m->kind == MEMORY_DEVICE &&
+		         !m->pool;
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*value = 0;

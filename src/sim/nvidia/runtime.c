@@ -66,13 +66,17 @@ static cudaError_t get_function(const void **out, const void *kernel)
 
 /*
  * NCCL makes them for all of its buffers, to send them to ranks of other processes; and
- * it takes the address itself for the ranks of its own process, which are all that a
- * simulated device can have.
+ * it takes the address itself for the ranks of its own process, which are all that there
+ * are where memory cannot be shared.
  */
 static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
 {
-	if (!handle || !memory)
-		return fail(cudaErrorInvalidValue);
+	const struct host_calls *calls = cohort_host_calls();
+	const cudaError_t error = calls->cudaIpcGetMemHandle(handle, memory);
+
+	if (error != cudaErrorNotSupported)
+		return error;
+	calls->cudaGetLastError();
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &memory, sizeof(memory));
 	return cudaSuccess;
