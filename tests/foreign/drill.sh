@@ -32,6 +32,10 @@ run()
 	[ $got -eq "$want" ] || fail "cohort drill $*: exit $got, not $want"
 }
 
+# Meanwhile, because a drill mostly waits: ranks that are spread over processes.
+"$cohort" drill --processes 2 --slack 5000 >"$dir/spread" 2>&1 </dev/null &
+spread=$!
+
 run 0 --list
 [ "$(wc -l <"$dir/out")" -eq 220 ] || fail "--list: not all of the table"
 grep -c -e '-  [A-Z].*\.$' "$dir/out" >"$dir/impossible"
@@ -84,9 +88,10 @@ grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "the drill 
 # Ranks that are spread over processes: all of the cells, of which some are in both forms.
 run 0 --processes 2 --list
 [ "$(wc -l <"$dir/out")" -eq 275 ] || fail "--processes 2 --list: not all of the table"
-impossible=$(grep -c -e '-  [A-Z].*\.$' "$dir/out")
-run 0 --processes 2 --slack 5000
-grep -q "^$((275 - impossible)) cells, $((275 - impossible)) right, 0 wrong" "$dir/out" ||
+possible=$((275 - $(grep -c -e '-  [A-Z].*\.$' "$dir/out")))
+wait $spread || fail "--processes 2: exit $?"
+mv "$dir/spread" "$dir/out"
+grep -q "^$possible cells, $possible right, 0 wrong" "$dir/out" ||
 	fail "--processes 2: not all of the possible cells"
 run 1 --processes 2 --only call/process-stopped --slack 0
 grep -q 'process 0: remote stall; too late' "$dir/out" ||
