@@ -376,7 +376,7 @@ bool crossing_holds(const struct rank_snapshot *rank,
 		.t = t,
 	};
 
-	/* Whose thread has never called here may be another one. */
+	/* Without a call here, nothing says that one thread calls for both. */
 	if (rank->tid)
 		clique_tree_visit(c->clique, visit_hold, &h);
 	*is_opposed_out = h.is_opposed;

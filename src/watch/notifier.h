@@ -58,7 +58,8 @@ void notifier_release(struct notifier *n);
 /* On a notifier's thread: the end of the clique that it tells of.  Elsewhere NULL. */
 const struct cohort_abort *notifier_telling(void);
 
-/* Stop once all is told, or at once if that is held; false if a callback has not returned by @deadline_ns. */
+/* Stop once all is told, or at once if that is held; false if a callback has not returned
+ * by @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 
 #endif

@@ -108,13 +108,15 @@ void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
 
 void drill_arm(struct drill_run *run, uint64_t operation)
 {
-	static const struct {
+	/* A remote error, or an internal one where a remote one may be another process's
+	 * end. */
+	const uint64_t asynchronous = run->options->processes > 1 ? 3 : 6;
+	const struct {
 		int kind;
 		uint64_t value;
 	} faults[TROUBLES] = {
 		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
-		/* An internal error: a remote one may be another process's end. */
-		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, 3 },
+		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, asynchronous },
 		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE, cudaErrorUnknown },
 		[BY_DEVICE_LOST] = { COHORT_FAULT_DEVICE,
 		                     cudaErrorLaunchFailure },

@@ -100,7 +100,8 @@ static bool names_all(const struct drill_run *run, const char *text)
 		                             "recv of",       "copy of",
 		                             "comm_split" };
 
-	if (!strstr(text, "rank") && !strstr(text, "process"))
+	if (!strstr(text, "rank") &&
+	    (run->options->processes == 1 || !strstr(text, "process")))
 		return false;
 	/* A failure inside a call names the call by its ticket. */
 	if (run->place == AT_OPEN || run->place == AT_RESPAWN ||
@@ -159,11 +160,9 @@ static void check_fires(struct drill_run *run)
  * told that the file is gone. */
 static bool is_excused(const struct drill_run *run, int process)
 {
-	/* It is dead. */
-	if (run->trouble == BY_KILL)
-		return is_struck(run, process);
-	/* When it goes on the others have given up. */
-	if (run->place == AT_RESPAWN && run->trouble == BY_STOP)
+	/* It is dead; or the others have given up when it goes on. */
+	if (run->trouble == BY_KILL ||
+	    (run->place == AT_RESPAWN && run->trouble == BY_STOP))
 		return is_struck(run, process);
 	if (run->shared->outcomes[process].verdict.kind != COHORT_VERDICT_NONE)
 		return false;
