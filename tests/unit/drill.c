@@ -23,32 +23,43 @@ static bool is_sentence(const char *text)
 	       text[length - 1] == '.';
 }
 
+/* The cell if it is possible, NULL: it says why not.  What holds for each is checked. */
+static const struct cell *possible_cell(int p, int t, int processes)
+{
+	const struct cell *c =
+		drill_cell((enum place)p, (enum trouble)t, processes);
+	bool ends = c->kind != COHORT_VERDICT_NONE;
+
+	if (c->impossible) {
+		HOLDS(is_sentence(c->impossible));
+		HOLDS(!ends && !c->says);
+		return NULL;
+	}
+	HOLDS(c->least <= 4);
+	HOLDS(ends == (c->bound != NO_BOUND));
+	HOLDS(ends == (c->says != NULL));
+	HOLDS(ends || c->blame == NOBODY);
+	return c;
+}
+
 Test(drill, every_cell_has_an_expectation_or_a_reason)
 {
+	const struct cell *c;
 	int p, t, possible = 0;
 
 	for (p = 0; p < PLACES; p++)
 		for (t = 0; t < TROUBLES_OF_ONE; t++) {
-			const struct cell *c =
-				drill_cell((enum place)p, (enum trouble)t, 1);
-			bool ends = c->kind != COHORT_VERDICT_NONE;
-
-			if (c->impossible) {
-				HOLDS(is_sentence(c->impossible));
-				HOLDS(!ends && !c->says);
+			c = possible_cell(p, t, 1);
+			if (!c)
 				continue;
-			}
 			possible++;
-			HOLDS(c->least <= 4);
-			HOLDS(ends == (c->bound != NO_BOUND));
-			HOLDS(ends == (c->says != NULL));
-			HOLDS(ends || c->blame == NOBODY);
 			/*
 			 * A cell may expect an orderly end only if its fault is
 			 * none, or none in that place.
 			 */
-			HOLDS(ends || t == BY_NOTHING || t == BY_LATE ||
-			      p == AT_WAIT || p == AT_RESPAWN);
+			HOLDS(c->kind != COHORT_VERDICT_NONE ||
+			      t == BY_NOTHING || t == BY_LATE || p == AT_WAIT ||
+			      p == AT_RESPAWN);
 		}
 	cr_assert_eq(PLACES * TROUBLES_OF_ONE, 220);
 	cr_assert_geq(possible, 150);
@@ -58,23 +69,17 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
  * needs no descriptor. */
 Test(drill, every_cell_of_several_processes_has_an_expectation_or_a_reason)
 {
+	const struct cell *c;
 	int p, t, possible = 0;
+	bool ends;
 
 	for (p = 0; p < PLACES; p++)
 		for (t = 0; t < TROUBLES; t++) {
-			const struct cell *c =
-				drill_cell((enum place)p, (enum trouble)t, 2);
-			bool ends = c->kind != COHORT_VERDICT_NONE;
-
-			if (c->impossible) {
-				HOLDS(is_sentence(c->impossible));
-				HOLDS(!ends && !c->says);
+			c = possible_cell(p, t, 2);
+			if (!c)
 				continue;
-			}
 			possible++;
-			HOLDS(ends == (c->bound != NO_BOUND));
-			HOLDS(ends == (c->says != NULL));
-			HOLDS(ends || c->blame == NOBODY);
+			ends = c->kind != COHORT_VERDICT_NONE;
 			HOLDS(t != BY_KILL || ends || p == AT_RESPAWN);
 			HOLDS(t != BY_STOP || ends || p == AT_CLOSE);
 			HOLDS(t != BY_REMOTE);
