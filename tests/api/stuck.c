@@ -44,15 +44,28 @@ static void set_up(void)
 
 TestSuite(stuck, .init = set_up, .timeout = 60);
 
+/*
+ * NCCL frees what the ended group had for another half second, which on devices
+ * that wait for each other may hang ranks that launch ahead of each other.
+ */
 static void another_group_works(void)
 {
-	struct cohort_comm *two[2];
-	struct cohort_group *another = ranks_ahead(2, NULL, two);
-	int32_t a = 1, b = 2;
+	int32_t two[2] = { 1, 2 };
+	void *const memory[] = { &two[0], &two[1] };
+	struct cohort_group_options together;
+	struct cohort_group *another;
+	uint64_t t;
 
-	ranks_sum(two[0], &a);
-	cr_assert_eq(ranks_sum_wait(two[1], &b), COHORT_OK);
-	cr_assert_eq(b, 3);
+	cohort_group_options_init(&together);
+	together.launch = COHORT_LAUNCH_TOGETHER;
+	another = ranks_open(2, &together);
+	ranks_must(cohort_group_all_reduce(another, (const void *const *)memory,
+	                                   memory, 1, COHORT_I32, COHORT_SUM,
+	                                   NULL, &t),
+	           "all_reduce");
+	cr_assert_eq(cohort_group_wait(another, t, RANKS_SOON), COHORT_OK);
+	cr_assert_eq(two[0], 3);
+	cr_assert_eq(two[1], 3);
 	cr_assert_eq(cohort_group_close(another), COHORT_OK, "%s",
 	             cohort_last_error());
 }
