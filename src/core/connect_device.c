@@ -27,6 +27,23 @@ void connection_begin_section(struct connection *c)
 void connection_end_section(struct connection *c)
 {
 	window_give(atomic_exchange(&c->section, 0));
+	window_give_alone(atomic_exchange(&c->alone, 0));
+}
+
+void connection_begin_alone(struct connection *c)
+{
+	if (!c->is_alone)
+		return;
+	connection_end_section(c);
+	atomic_store(&c->alone, window_take_alone());
+}
+
+void connection_end_alone(struct connection *c)
+{
+	if (!c->is_alone)
+		return;
+	connection_end_section(c);
+	connection_begin_section(c);
 }
 
 /* Before each step: a caller that has left meanwhile has ended the section, and

@@ -182,7 +182,9 @@ static int connect_one(struct connection *c, int color)
 		rc = connect_collectives(c, color);
 	if (rc == COHORT_OK && c->config.connect == COHORT_CONNECT_ALL) {
 		at(c, "ncclGroupEnd, which connects pairs of ranks,");
+		connection_begin_alone(c);
 		rc = connect_pairs(c, color);
+		connection_end_alone(c);
 	}
 	return rc;
 }

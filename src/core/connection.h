@@ -51,6 +51,7 @@ struct connection {
 	/* Atomic; the thread's memory section, 0: none.  Whoever ends the
 	 * section exchanges it for 0: the thread, or the caller that leaves. */
 	atomic_uint section;
+	atomic_uint alone; /* the thread's stay while it connects pairs, or 0 */
 
 	/* Written by the thread before it is done. */
 	ncclComm_t *native;
@@ -92,6 +93,11 @@ void connection_abort_locked(struct connection *c);
  * too. */
 void connection_begin_section(struct connection *c);
 void connection_end_section(struct connection *c);
+
+/* Instead of in the section, be alone: nothing else is launched or freed meanwhile.  Does
+ * nothing if ranks of other threads or processes are waited for. */
+void connection_begin_alone(struct connection *c);
+void connection_end_alone(struct connection *c);
 
 /* Make what each rank with a communicator needs of its device. */
 int connection_make(struct connection *c);

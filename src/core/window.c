@@ -13,21 +13,32 @@
 #include "core/clique.h"
 
 /* The threads that stay on one side, and those that wait for it.  A thread
- * waits only while another is inside on the other side, or while one is inside
- * on this side and another waits for the other side. */
+ * waits only while another is inside on another side, or while one is inside
+ * on this side and another waits for another side; and on the side of
+ * connections while any other is inside. */
 struct side {
 	unsigned inside, waiting;
 	unsigned newest;      /* the number that counted stays have */
 	uint64_t entered_ns;  /* when a thread came in last */
-	_Atomic uint64_t let; /* how often those who waited were let in; written
-	                         under the lock, read by them without it */
+	_Atomic uint64_t let; /* how often those who waited were let in, all of
+	                         them or the one that came first; written under
+	                         the lock, read by them without it */
 	uint64_t forgot;      /* what let was when stays were last forgotten */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guarded by lock. */
-static struct side launches = { .newest = 1 }, memory = { .newest = 1 };
+static struct side sides[] = { { .newest = 1 },
+	                       { .newest = 1 },
+	                       { .newest = 1 } };
+
+#define SIDES ((int)(sizeof(sides) / sizeof(*sides)))
+
+/* In the order in which they follow each other. */
+static struct side *const launches = &sides[0];
+static struct side *const memory = &sides[1];
+static struct side *const connections = &sides[2];
 
 /* Atomic.  Relaxed: it orders nothing. */
 static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
@@ -38,8 +49,8 @@ static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 /* This thread's memory sections, and the number of its stay. */
 static _Thread_local unsigned depth, stay;
 
-/* The side that this thread waits for, and what its count was; NULL: it does
- * not wait. */
+/* The side that this thread waits for, and above what the side's count must be;
+ * NULL: it does not wait. */
 static _Thread_local struct side *awaited;
 static _Thread_local uint64_t awaited_from;
 
@@ -53,7 +64,7 @@ unsigned window_waiting(void)
 	unsigned n;
 
 	pthread_mutex_lock(&lock);
-	n = launches.waiting + memory.waiting;
+	n = launches->waiting + memory->waiting + connections->waiting;
 	pthread_mutex_unlock(&lock);
 	return n;
 }
@@ -63,35 +74,69 @@ unsigned window_sections(void)
 	unsigned n;
 
 	pthread_mutex_lock(&lock);
-	n = memory.inside;
+	n = memory->inside;
 	pthread_mutex_unlock(&lock);
 	return n;
 }
 
-static struct side *other_of(const struct side *s)
-{
-	return s == &launches ? &memory : &launches;
-}
-
 /* ---- under the lock --------------------------------------------------- */
 
+/* The side on which threads are inside, NULL: there are none. */
+static struct side *occupied_locked(void)
+{
+	struct side *s = sides;
+
+	while (s < sides + SIDES && !s->inside)
+		s++;
+	return s < sides + SIDES ? s : NULL;
+}
+
+/* True if threads wait for another side than @s. */
+static bool others_wait_locked(const struct side *s)
+{
+	const struct side *other;
+	unsigned n = 0;
+
+	for (other = sides; other < sides + SIDES; other++)
+		n += other == s ? 0 : other->waiting;
+	return n;
+}
+
+/* Let in those who wait for @s, or the one that came first where each stays
+ * alone. */
 static void let_in_locked(struct side *s)
 {
-	if (!s->waiting)
-		return;
-	s->inside += s->waiting;
-	s->waiting = 0;
+	const unsigned n = s == connections ? 1 : s->waiting;
+
+	s->inside += n;
+	s->waiting -= n;
 	s->entered_ns = clock_quick();
 	/* Release: what those who have left did. */
 	atomic_fetch_add_explicit(&s->let, 1, memory_order_release);
 }
 
+/* Nobody stays on @s any more: let in those who wait for the next side. */
+static void go_on_locked(const struct side *s)
+{
+	struct side *next;
+	int i;
+
+	for (i = 1; i <= SIDES; i++) {
+		next = &sides[(s - sides + i) % SIDES];
+		if (!next->waiting)
+			continue;
+		let_in_locked(next);
+		return;
+	}
+}
+
 /* True if a newcomer is inside at once. */
 static bool come_locked(struct side *s)
 {
-	const struct side *other = other_of(s);
+	const struct side *occupied = occupied_locked();
 
-	if (other->inside || other->waiting) {
+	if (others_wait_locked(s) ||
+	    (occupied && (occupied != s || s == connections))) {
 		s->waiting++;
 		return false;
 	}
@@ -103,18 +148,20 @@ static bool come_locked(struct side *s)
 static void leave_locked(struct side *s, unsigned number)
 {
 	if (number == s->newest && --s->inside == 0)
-		let_in_locked(other_of(s));
+		go_on_locked(s);
 }
 
-/* A thread that waits gives up. */
+/* A thread that waits gives up; no thread that is to connect does. */
 static void give_up_locked(struct side *s)
 {
-	struct side *other = other_of(s);
+	struct side *occupied = occupied_locked();
 
-	/* Those on this thread's side came after it, and wait for nobody
-	 * now. */
-	if (--s->waiting == 0 && other->inside)
-		let_in_locked(other);
+	/* Those on the side that is occupied came after this thread, and wait
+	 * for nobody now. */
+	s->waiting--;
+	if (occupied && occupied != connections && occupied->waiting &&
+	    !others_wait_locked(occupied))
+		let_in_locked(occupied);
 }
 
 /* Forget the stays of a side: from now on they do not count. */
@@ -123,7 +170,7 @@ static void forget_locked(struct side *s)
 	s->inside = 0;
 	s->newest++;
 	s->forgot = atomic_load_explicit(&s->let, memory_order_relaxed);
-	let_in_locked(other_of(s));
+	go_on_locked(s);
 }
 
 /* ---- waiting ---------------------------------------------------------- */
@@ -133,18 +180,19 @@ static void look_at_limit(const struct side *s)
 {
 	const uint64_t limit =
 		atomic_load_explicit(&limit_ns, memory_order_relaxed);
-	struct side *other = other_of(s);
+	struct side *occupied;
 
 	pthread_mutex_lock(&lock);
-	if (s->waiting && other->inside &&
-	    clock_now() >= clock_after(other->entered_ns, limit))
-		forget_locked(other);
+	occupied = occupied_locked();
+	if (s->waiting && occupied && (occupied != s || s == connections) &&
+	    clock_now() >= clock_after(occupied->entered_ns, limit))
+		forget_locked(occupied);
 	pthread_mutex_unlock(&lock);
 }
 
 static bool is_let_in(const struct side *s, uint64_t let)
 {
-	return atomic_load_explicit(&s->let, memory_order_acquire) != let;
+	return atomic_load_explicit(&s->let, memory_order_acquire) > let;
 }
 
 /* Stop waiting; false if it was let in meanwhile. */
@@ -229,7 +277,7 @@ static void watch_this_thread(void)
 
 /* ---- entering ---------------------------------------------------------- */
 
-/* The number of a stay that began with a wait, when the side's count was
+/* The number of a stay that began with a wait for the side's count to be above
  * @let. */
 static unsigned number_of(const struct side *s, uint64_t let)
 {
@@ -251,7 +299,8 @@ static unsigned enter(struct side *s, const struct clique *q)
 
 	watch_this_thread();
 	pthread_mutex_lock(&lock);
-	let = atomic_load_explicit(&s->let, memory_order_relaxed);
+	let = atomic_load_explicit(&s->let, memory_order_relaxed) +
+	      (s == connections ? s->waiting : 0);
 	number = s->newest;
 	inside = come_locked(s);
 	pthread_mutex_unlock(&lock);
@@ -268,7 +317,7 @@ static unsigned enter(struct side *s, const struct clique *q)
 
 int window_open(struct clique *q)
 {
-	const unsigned number = enter(&launches, q);
+	const unsigned number = enter(launches, q);
 	bool has_ended;
 
 	if (!number)
@@ -278,7 +327,7 @@ int window_open(struct clique *q)
 	 * closes after it, finds the window open. */
 	has_ended = clique_cause(q);
 	if (has_ended)
-		leave_locked(&launches, number);
+		leave_locked(launches, number);
 	else
 		q->window = number;
 	pthread_mutex_unlock(&lock);
@@ -289,7 +338,7 @@ void window_close(struct clique *q)
 {
 	pthread_mutex_lock(&lock);
 	if (q->window)
-		leave_locked(&launches, q->window);
+		leave_locked(launches, q->window);
 	q->window = 0;
 	pthread_mutex_unlock(&lock);
 }
@@ -308,21 +357,36 @@ int window_check(const char *name)
 
 unsigned window_take(void)
 {
-	return enter(&memory, NULL);
+	return enter(memory, NULL);
+}
+
+static void give(struct side *s, unsigned taken)
+{
+	pthread_mutex_lock(&lock);
+	if (taken)
+		leave_locked(s, taken);
+	pthread_mutex_unlock(&lock);
 }
 
 void window_give(unsigned taken)
 {
-	pthread_mutex_lock(&lock);
-	if (taken)
-		leave_locked(&memory, taken);
-	pthread_mutex_unlock(&lock);
+	give(memory, taken);
+}
+
+unsigned window_take_alone(void)
+{
+	return enter(connections, NULL);
+}
+
+void window_give_alone(unsigned taken)
+{
+	give(connections, taken);
 }
 
 int window_memory_enter(struct clique *q)
 {
 	if (!depth)
-		stay = enter(&memory, q);
+		stay = enter(memory, q);
 	if (!stay)
 		return clique_error(q);
 	depth++;

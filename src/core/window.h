@@ -4,20 +4,24 @@
 
 /*
  * The launch window: while collectives are being launched no memory operation
- * begins, and the reverse, in the whole process
+ * begins, and the reverse, in the whole process; and while NCCL connects pairs of
+ * ranks, which allocates and launches, neither of the two
  *
  * A memory operation on one device (to allocate, to free, to pin, to destroy a
  * stream or a communicator) may wait for kernels on all devices of the process.
  * A kernel of a collective spins until the other ranks' kernels have come.  So
  * no memory operation may come between the first and the last launch of a
- * collective.  There are two sides, and any number may stay on one of them
- * while nobody stays on the other.
+ * collective.  There are three sides: windows, memory sections, and connections.
+ * Any number may stay on one of the first two, or one thread on the third, while
+ * nobody stays on the others.
  *
  *  A. While a window is open no memory section begins, and while a memory
- *     section lasts no window opens, except by D.
- *  B. Neither side starves: once a thread waits for the other side, newcomers
- *     wait behind it; when the last thread leaves a side, all that wait for the
- *     other side come in.
+ *     section lasts no window opens; and neither while a connection lasts, nor
+ *     another connection; except by D.
+ *  B. No side starves: once a thread waits for another side, newcomers wait
+ *     behind it; when the last thread leaves a side, all that wait for the next
+ *     side come in, or the one connection that came first.  Windows are followed
+ *     by memory sections, these by connections, and those by windows.
  *  C. A thread that is inside never waits here: not the ranks of an open
  *     window, and not a thread that begins another memory section inside its
  *     own.
@@ -30,10 +34,10 @@
  * The lock is held for a few assignments, never across a call.  A wait for
  * entry ends when the other side has left (B), when the limit has passed (D),
  * or, for a window and for a rank's call, with the clique's cause.  A newcomer
- * never overtakes a thread that waits.  So a thread waits for one stay of the
- * other side or, if another thread waited before it came, for one stay of each
- * side: no longer than twice the limit, whatever hangs where.  That cuts every
- * circle of waits that leads through here, also one through other processes.
+ * never overtakes a thread that waits.  So a thread waits for one stay of each
+ * side at most, and for those connections that came before its own: each no longer
+ * than the limit, whatever hangs where.  That cuts every circle of waits that leads
+ * through here, also one through other processes.
  *
  * The limit is for what hangs.  Otherwise:
  *  - An open window does not wait for memory sections: its ranks have done all
@@ -59,6 +63,9 @@
  *    rules.
  *  - A thread that aborts a clique raises the flags outside of any section, and
  *    begins one only to free.
+ *  - A connection of pairs whose ranks are all in this process waits for nobody.
+ *    If it hangs, its caller leaves it and aborts it.  One together with other
+ *    processes, or with ranks that join from other threads, counts on no side.
  *
  * cohort_abort_fire() does not come here, so that a signal handler may call it.
  */
@@ -110,13 +117,17 @@ int window_check(const char *name);
 
 /*
  * A memory section that no thread owns, for what a helper thread does and
- * another thread may stop waiting for.
+ * another thread may stop waiting for; and a connection, in no memory section.
  *
- * window_take - wait until no window is open, and begin it: returns its
- *               number, not 0
- * window_give - end the section of that number, once; does nothing for 0
+ * window_take       - wait until no window is open and no connection lasts, and
+ *                     begin it: returns its number, not 0
+ * window_give       - end the section of that number, once; does nothing for 0
+ * window_take_alone - begin a connection, once nothing else lasts
+ * window_give_alone - end it
  */
 unsigned window_take(void);
 void window_give(unsigned taken);
+unsigned window_take_alone(void);
+void window_give_alone(unsigned taken);
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "core/window.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 
@@ -260,6 +261,35 @@ Test(connect, of_all_pairs_lets_one_thread_send_and_then_receive)
 	           "recv");
 	await_all(comms, 2);
 	cr_assert_eq(y, 7);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static atomic_bool is_open;
+
+static void *open_group(void *group)
+{
+	*(struct cohort_group **)group = ranks_open(2, NULL);
+	atomic_store(&is_open, true);
+	return NULL;
+}
+
+/* Its messages are launched one by one.  On devices that wait for each other, what
+ * comes in between and frees memory would wait for the first and hold the last. */
+Test(connect, of_all_pairs_waits_for_memory_sections)
+{
+	struct backoff b = BACKOFF;
+	struct cohort_group *group;
+	pthread_t thread;
+
+	connect_late();
+	setenv("COHORT_CONNECT", "all", 1);
+	ranks_must(cohort_quiet_begin(), "quiet_begin");
+	pthread_create(&thread, NULL, open_group, &group);
+	while (!window_waiting() && !atomic_load(&is_open))
+		backoff_wait(&b, UINT64_MAX);
+	cr_assert_not(atomic_load(&is_open));
+	ranks_must(cohort_quiet_end(), "quiet_end");
+	pthread_join(thread, NULL);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -120,7 +120,12 @@ check_right()
 	model=$models/window.pml
 	holds 'window' -DSAFETY
 	holds 'window, stuck' -DSAFETY -DSTUCK
+	holds 'window, a connection' -DSAFETY -DSTUCK -DQUIET=0 -DCONNECTS=1
 	[ -z "$FULL" ] || holds 'window, two sections' -DSAFETY -DQUIET=2
+	[ -z "$FULL" ] || holds 'window, a section and a connection' -DSAFETY \
+		-DCONNECTS=1
+	[ -z "$FULL" ] || holds 'window, two connections' -DSAFETY -DQUIET=0 \
+		-DCONNECTS=2
 	: >"$work/right.whole"
 }
 
@@ -155,9 +160,10 @@ check_broken()
 	breaks BREAK_PUT_FREES STRAGGLER
 	model=$models/window.pml
 	breaks BREAK_NO_WINDOW
+	breaks BREAK_CONNECTS_IN_A_SECTION CONNECTS QUIET=0
 	breaks BREAK_NOT_CANCELLED
 	breaks BREAK_NESTED_WAITS PATIENT
-	breaks BREAK_GIVE_UP_FORGETS QUIET=2 PATIENT
+	breaks BREAK_GIVE_UP_FORGETS QUIET=2
 	breaks BREAK_LET_IN_TWICE QUIET=2 PATIENT
 	breaks BREAK_LEFT_OPEN STUCK
 	: >"$work/broken.whole"

@@ -7,13 +7,16 @@
  * Clique A has two ranks, each with a thread that allocates, is counted in, and
  * launches once both are counted.  Clique A may end at any time; then its reaper
  * raises the flags, closes the window, and frees.  Clique B only opens windows,
- * twice.  A thread of the program has a memory section with another one inside.
+ * twice.  A thread of the program has a memory section with another one inside.  With
+ * CONNECTS a third clique is being connected: its thread allocates, then launches for
+ * one rank and for the other.
  *
  *	enter, leave, close, give_up    src/core/window.c; what that file does
  *	                                under the lock is one step here
  *	rank       together_await(), together_leave(): src/core/together.c
  *	reaper     reap_by_abort(): src/core/reaper.c
  *	quiet      cohort_quiet_begin() and _end(): src/api/memory.c
+ *	connect    connect_one(): src/core/connect_ranks.c
  *
  * Devices behave as in reality: a kernel of A runs until the other rank's has started
  * or the flags are up; a memory operation does not end before the kernel does; and
@@ -25,33 +28,43 @@
  *
  * What is checked:
  *
- *  A. No memory operation goes on while a rank of A has launched and the other
- *     has not, unless the flags are up.
+ *  A. No memory operation begins while a rank of A has launched and the other
+ *     has not, unless the flags are up, or while only one rank that is being
+ *     connected has launched.
  *  B. Both ranks launch, or none does.
  *  C. Every thread ends, except a rank that is stuck.
  *  D. In the end no thread counts as inside that has left, and no thread waits.
+ *  E. No thread waits for a side that it could share since a window gave up.
  *
  * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
  */
 
 #define LAUNCH 0
 #define MEMORY 1
+#define CONNECT 2
+
+/* The sides that follow one. */
+#define NEXT(side) ((side + 1) % 3)
+#define LAST(side) ((side + 2) % 3)
 
 /* ---- src/core/window.c ------------------------------------------------ */
 
-byte inside[2], waiting[2], let[2];
+byte inside[3], waiting[3], let[3];
 
 byte window[2]; /* A's and B's: the number of the stay, plus 1; 0: none */
 
+/* One connection at a time. */
 inline let_in(side)
 {
 	if
-	:: waiting[side] ->
+	:: side == CONNECT ->
+		inside[side]++;
+		waiting[side]--
+	:: else ->
 		inside[side] = inside[side] + waiting[side];
-		waiting[side] = 0;
-		let[side]++
-	:: else
-	fi
+		waiting[side] = 0
+	fi;
+	let[side]++
 }
 
 inline leave_locked(side, its)
@@ -61,28 +74,42 @@ inline leave_locked(side, its)
 		assert(inside[side]);
 		inside[side]--;
 		if
-		:: !inside[side] -> let_in(1 - side)
+		:: !inside[side] && waiting[NEXT(side)] -> let_in(NEXT(side))
+		:: !inside[side] && !waiting[NEXT(side)] &&
+		   waiting[LAST(side)] -> let_in(LAST(side))
+		:: !inside[side] && !waiting[NEXT(side)] &&
+		   !waiting[LAST(side)] && waiting[side] -> let_in(side)
 		:: else
 		fi
 	:: else
 	fi
 }
 
+/* Threads wait for a side that they could share. */
+#define IN_VAIN(side) \
+	(inside[side] && waiting[side] && !waiting[NEXT(side)] && \
+	 !waiting[LAST(side)])
+
 inline give_up_locked(side)
 {
 	waiting[side]--;
 	if
 #ifndef BREAK_GIVE_UP_FORGETS
-	:: !waiting[side] && inside[1 - side] -> let_in(1 - side)
+	:: IN_VAIN(LAUNCH) -> let_in(LAUNCH)
+	:: IN_VAIN(MEMORY) -> let_in(MEMORY)
 #endif
 	:: else
-	fi
+	fi;
+	assert(!IN_VAIN(LAUNCH) && !IN_VAIN(MEMORY)) /* E */
 }
 
 #ifdef BREAK_NO_WINDOW
 #define MAY_COME(side) true
 #else
-#define MAY_COME(side) (!inside[1 - (side)] && !waiting[1 - (side)])
+#define MAY_COME(side) \
+	(!inside[NEXT(side)] && !inside[LAST(side)] && \
+	 !waiting[NEXT(side)] && !waiting[LAST(side)] && \
+	 (side != CONNECT || !inside[CONNECT]))
 #endif
 
 /* Sets @its, plus 1, or 0 if @until came true first. */
@@ -148,13 +175,19 @@ byte operations; /* memory operations that go on */
 #ifndef QUIET
 #define QUIET 1 /* threads of the program that have sections */
 #endif
-#define THREADS (3 + QUIET)
+#ifndef CONNECTS
+#define CONNECTS 0 /* and those that connect pairs */
+#endif
+#define THREADS (3 + QUIET + CONNECTS)
 
 byte ended;      /* threads that have ended, or are stuck */
 bit stuck;       /* one of them is stuck */
 bit reaped;      /* the reaper has ended, too */
 
-#define SPINS (launched[0] != launched[1] && !flag)
+bit connected[2]; /* the rank that is being connected has launched */
+
+#define SPINS \
+	((launched[0] != launched[1] && !flag) || connected[0] != connected[1])
 
 inline operate()
 {
@@ -266,6 +299,26 @@ proctype quiet()
 	ended++
 }
 
+proctype connect()
+{
+	byte number, mine;
+
+#ifdef BREAK_CONNECTS_IN_A_SECTION
+	enter(MEMORY, number, mine, false);
+#else
+	enter(CONNECT, number, mine, false);
+#endif
+	operate();
+	atomic { !operations -> connected[0] = 1 }
+	atomic { !operations -> connected[1] = 1 }
+#ifdef BREAK_CONNECTS_IN_A_SECTION
+	leave(MEMORY, number);
+#else
+	leave(CONNECT, number);
+#endif
+	ended++
+}
+
 proctype reaper()
 {
 	byte number, mine;
@@ -304,7 +357,15 @@ init
 		run rank(0);
 		run rank(1);
 		run neighbour();
+#if CONNECTS
+		run connect();
+#endif
+#if CONNECTS == 2
+		run connect();
+#endif
+#if QUIET
 		run quiet();
+#endif
 #if QUIET == 2
 		run quiet(); /* a thread may wait behind a window that gives up */
 #endif
@@ -313,6 +374,7 @@ init
 	}
 	ended == THREADS && reaped;
 	/* D */
-	assert(!inside[0] && !inside[1] && !waiting[0] && !waiting[1] &&
+	assert(!inside[LAUNCH] && !inside[MEMORY] && !inside[CONNECT] &&
+	       !waiting[LAUNCH] && !waiting[MEMORY] && !waiting[CONNECT] &&
 	       !window[0] && !window[1])
 }

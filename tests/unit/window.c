@@ -34,19 +34,34 @@ static void free_clique(struct clique *q)
 	free(q);
 }
 
-/* A thread that opens a window, or begins a section for @q or for no clique. */
+/* A thread that opens a window, connects, or begins a section for @q or for no
+ * clique. */
 struct visit {
 	pthread_t thread;
 	struct clique *q;
-	bool opens;
+	bool opens, connects;
 	int rc;
 	atomic_bool is_in, may_leave;
 };
+
+static void connect_alone(struct visit *v)
+{
+	unsigned taken = window_take_alone();
+
+	atomic_store(&v->is_in, true);
+	while (!atomic_load(&v->may_leave))
+		sched_yield();
+	window_give_alone(taken);
+}
 
 static void *visit_main(void *arg)
 {
 	struct visit *v = arg;
 
+	if (v->connects) {
+		connect_alone(v);
+		return NULL;
+	}
 	if (v->opens)
 		v->rc = window_open(v->q);
 	else
@@ -305,6 +320,126 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 	window_close(q);
 	window_give(0);
 	free_clique(q);
+}
+
+/* ---- connections ------------------------------------------------------- */
+
+Test(window, is_opened_after_a_connection_and_a_section_after_the_window)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+	struct visit section = { .q = NULL };
+	unsigned taken = window_take_alone();
+
+	visit_start(&section);
+	await_waiting(1);
+	visit_start(&window);
+	await_waiting(2);
+	window_give_alone(taken);
+	await_in(&window);
+	cr_assert_eq(window_waiting(), 1);
+	cr_assert_not(atomic_load(&section.is_in));
+	window_close(q);
+	await_in(&section);
+	visit_end(&section);
+	visit_end(&window);
+	free_clique(q);
+}
+
+/* The section has come before the connection does. */
+Test(window, keeps_a_connection_out_and_so_does_a_section)
+{
+	struct clique *q = make_clique();
+	struct visit section = { .q = NULL }, connection = { .connects = true };
+	struct visit late = { .q = NULL };
+
+	cr_assert_eq(window_open(q), COHORT_OK);
+	visit_start(&connection);
+	await_waiting(1);
+	visit_start(&section);
+	await_waiting(2);
+	window_close(q);
+	await_in(&section);
+	cr_assert_not(atomic_load(&connection.is_in));
+	visit_start(&late);
+	await_waiting(2); /* behind the connection */
+	visit_end(&section);
+	await_in(&connection);
+	cr_assert_eq(window_waiting(), 1);
+	visit_end(&connection);
+	visit_end(&late);
+	free_clique(q);
+}
+
+Test(window, lets_connections_in_one_by_one)
+{
+	struct visit all[3] = { { .connects = true },
+		                { .connects = true },
+		                { .connects = true } };
+	struct visit section = { .q = NULL };
+	unsigned taken = window_take_alone();
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		visit_start(&all[i]);
+		await_waiting(1 + (unsigned)i);
+	}
+	visit_start(&section);
+	await_waiting(4);
+	window_give_alone(taken);
+	await_in(&section);
+	cr_assert_eq(window_waiting(), 3);
+	visit_end(&section);
+	for (i = 0; i < 3; i++) {
+		await_in(&all[i]);
+		cr_assert_eq(window_waiting(), 2 - (unsigned)i);
+		visit_end(&all[i]);
+	}
+}
+
+/* A window that waits for a section keeps newcomers out, until it gives up; but not if
+ * a connection waits, too. */
+Test(window, that_gives_up_leaves_newcomers_behind_a_connection)
+{
+	struct clique *q = make_clique();
+	struct visit window = { .q = q, .opens = true };
+	struct visit connection = { .connects = true }, late = { .q = NULL };
+
+	window_memory_begin();
+	visit_start(&window);
+	await_waiting(1);
+	visit_start(&connection);
+	await_waiting(2);
+	visit_start(&late);
+	await_waiting(3);
+	cause_set_aborted(q->end, NULL);
+	await_waiting(2);
+	cr_assert_not(atomic_load(&late.is_in));
+	window_memory_end();
+	await_in(&connection);
+	cr_assert_not(atomic_load(&late.is_in));
+	visit_end(&connection);
+	visit_end(&late);
+	visit_end(&window);
+	free_clique(q);
+}
+
+Test(window, waits_up_to_the_limit_for_a_connection_that_never_ends)
+{
+	struct visit next = { .connects = true }, after = { .connects = true };
+	unsigned stuck = window_take_alone();
+
+	window_set_limit(1);
+	visit_start(&next);
+	await_in(&next);
+	window_set_limit(WINDOW_LIMIT_NS);
+	window_give_alone(stuck); /* must not end the other one */
+	visit_start(&after);
+	await_waiting(1);
+	visit_end(&next);
+	await_in(&after);
+	visit_end(&after);
+	window_give_alone(0);
 }
 
 /* ---- threads that exit ------------------------------------------------- */
