@@ -10,8 +10,7 @@
 /* Ranks that a text names, at most. */
 #define MAX_NAMED 6
 
-/* True if the thread of @r is not about to make its next call. */
-static bool is_held(const struct rank_snapshot *r)
+bool cycle_is_held(const struct rank_snapshot *r)
 {
 	return r->waiting || r->inside;
 }
@@ -30,14 +29,14 @@ static bool waits_in_front(const struct snapshot *s,
 {
 	if (!s->front || !a->joined || a->done || !is_at_front(s, a))
 		return false;
-	return b->joined ? !b->done && !is_at_front(s, b) : is_held(b);
+	return b->joined ? !b->done && !is_at_front(s, b) : cycle_is_held(b);
 }
 
 static bool waits_in_transfer(const struct rank_snapshot *a,
                               const struct rank_snapshot *b)
 {
 	return rank_set_has(a->awaits_start, b->rank) ||
-	       (rank_set_has(a->awaits_call, b->rank) && is_held(b));
+	       (rank_set_has(a->awaits_call, b->rank) && cycle_is_held(b));
 }
 
 static bool waits_for(const struct snapshot *s, int a, int b)
@@ -215,7 +214,7 @@ static struct crossing_side side_of(const struct rank_snapshot *here,
 	side.here_ns = here->joined ? here->arrived_ns : 0;
 	side.there_ns = there.joined ? there.arrived_ns : 0;
 	side.is_held = is_same_thread(here, &there) &&
-	               (is_held(here) || is_held(&there));
+	               (cycle_is_held(here) || cycle_is_held(&there));
 	side.started_here = here->started;
 	side.started_there = there.started;
 	side.call_there = there.call;

@@ -23,6 +23,10 @@ struct cycle {
 	int n;                        /* 0: there is no cycle */
 };
 
+/* True if the thread of @r is not about to make its next call: it waits for a ticket, or
+ * is inside another call. */
+bool cycle_is_held(const struct rank_snapshot *r);
+
 /* Find a cycle, starting from the ranks that have called the front, or from the one
  * with the transfer.  A pure function. */
 void cycle_find(const struct snapshot *s, bool is_transfer,

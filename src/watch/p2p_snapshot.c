@@ -10,6 +10,7 @@
  */
 
 #include "core/pair.h"
+#include "watch/cycle.h"
 #include "watch/snapshot.h"
 
 static uint64_t latest(uint64_t a, uint64_t b)
@@ -58,18 +59,32 @@ static struct half half_of(const struct cohort_comm *c, uint64_t ticket)
 	return h;
 }
 
-/* The other half of @t, a transfer of @rank, among those of @peer; false if its slot is
- * taken. */
-static bool find_other(const struct cohort_comm *peer, int rank,
-                       const struct transfer *t, struct transfer *out)
+/* Transfer @number of those that @c sends to @peer, or receives from it; false if its slot
+ * is taken. */
+static bool find(const struct cohort_comm *c, bool sends, int peer,
+                 uint64_t number, struct transfer *out)
 {
-	uint64_t i, count = pair_count(peer), slots = peer->clique->slots;
+	uint64_t i, count = pair_count(c), slots = c->clique->slots;
 
 	for (i = count; i && count - i < slots; i--)
-		if (pair_read(peer, i, out) && out->sends != t->sends &&
-		    out->peer == rank && out->number == t->number)
+		if (pair_read(c, i, out) && out->sends == sends &&
+		    out->peer == peer && out->number == number)
 			return true;
 	return false;
+}
+
+bool p2p_snapshot_half(const struct cohort_comm *c, bool sends, int peer,
+                       uint64_t number, struct half *out)
+{
+	struct transfer t;
+
+	if (pair_number(c, sends, peer) < number)
+		return false;
+	/* A half whose slot is taken is done, or as good as done. */
+	*out = (struct half){ .done = true, .started = true };
+	if (find(c, sends, peer, number, &t))
+		*out = half_of(c, t.ticket);
+	return true;
 }
 
 static struct transfer_snapshot look_at(const struct cohort_comm *c,
@@ -96,7 +111,8 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	x.allowed_ns = x.met ? t->limits.exec_ns : t->limits.join_ns;
 	/* A half whose slot is taken is done, or as good as done. */
 	x.other.done = x.other.started = x.met;
-	if (peer && x.met && find_other(peer, c->rank, t, &other)) {
+	if (peer && x.met &&
+	    find(peer, !t->sends, c->rank, t->number, &other)) {
 		x.since_ns = latest(x.since_ns, other.arrived_ns);
 		x.other = half_of(peer, other.ticket);
 	}
@@ -119,20 +135,21 @@ static bool is_rather(const struct transfer_snapshot *a,
 }
 
 /* True if the rank has come to this half, as far as marks tell. */
-static bool is_at(const struct snapshot *s, const struct half *h)
+static bool is_at(bool starts_are_marked, const struct half *h)
 {
-	return h->in_call || h->started || !s->starts_are_marked;
+	return h->in_call || h->started || !starts_are_marked;
 }
 
 /* Note the peer as awaited if the rank has come to @x and the peer has not. */
 static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
                       const struct transfer_snapshot *x)
 {
-	if (!x->is_local || x->peer == x->rank || !is_at(s, &x->own))
+	if (!x->is_local || x->peer == x->rank ||
+	    !is_at(s->starts_are_marked, &x->own))
 		return;
 	if (!x->met)
 		rank_set_add(r->awaits_call, x->peer);
-	else if (!x->other.done && !is_at(s, &x->other))
+	else if (!x->other.done && !is_at(s->starts_are_marked, &x->other))
 		rank_set_add(r->awaits_start, x->peer);
 }
 
@@ -197,4 +214,47 @@ void p2p_snapshot_take(struct snapshot *s, const struct clique *q)
 	for (i = 0; i < q->size; i++)
 		if (pair_count(&q->comms[i]))
 			take_rank(s, &q->comms[i], i);
+}
+
+/* ---- ranks of other processes ------------------------------------------ */
+
+void p2p_snapshot_awaits(const struct cohort_comm *c, int peer,
+                         struct remote_rank *out)
+{
+	const bool are_marked = c->clique->platform->starts_are_marked;
+	uint64_t k = next_undone(c, 1), ticket = 0;
+	struct transfer t;
+	struct half h;
+
+	for (; pair_read(c, k, &t) && (!ticket || t.ticket == ticket); k++) {
+		ticket = t.ticket;
+		h = half_of(c, ticket);
+		if (t.peer == peer && is_at(are_marked, &h))
+			*(t.sends ? &out->awaits_recv : &out->awaits_send) =
+				t.number;
+	}
+}
+
+/* True if the thread or the stream of @c, which @r shows, is held before that half. */
+static bool keeps(const struct cohort_comm *c, const struct rank_snapshot *r,
+                  bool sends, int peer, uint64_t number)
+{
+	struct half h;
+
+	if (!p2p_snapshot_half(c, sends, peer, number, &h))
+		return cycle_is_held(r);
+	return !h.done && !is_at(c->clique->platform->starts_are_marked, &h);
+}
+
+void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *c,
+                       const struct remote_rank *peer)
+{
+	const struct rank_snapshot *r = snapshot_rank(s, c->rank);
+
+	s->kept.sends = peer->awaits_send &&
+	                keeps(c, r, true, peer->rank, peer->awaits_send);
+	s->kept.exists = s->kept.sends ||
+	                 (peer->awaits_recv &&
+	                  keeps(c, r, false, peer->rank, peer->awaits_recv));
+	s->kept.number = s->kept.sends ? peer->awaits_send : peer->awaits_recv;
 }

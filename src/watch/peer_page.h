@@ -17,7 +17,7 @@
 #include "core/others.h"
 #include "watch/peers.h"
 
-#define PAGE_MAGIC UINT64_C(0x6368705f70656574)
+#define PAGE_MAGIC UINT64_C(0x6368705f70656575)
 
 /* Causes that a page keeps.  A group's own cause is its last one, because what was split
  * from it and ends with it tells nothing.  So it is missed by a process that is this many
@@ -38,12 +38,6 @@ _Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
 /* How many of a process's cliques show what they have called, at a time. */
 #define CALL_PLACES 16
 
-/* What is asked: what a process's ranks are doing about a collective. */
-struct question {
-	uint64_t identity; /* of the clique */
-	uint64_t collective;
-};
-
 /* Questions of a process at a time, of different cliques; and of how many ranks a process
  * answers. */
 #define QUESTIONS 4
@@ -55,6 +49,8 @@ struct answer {
 };
 
 _Static_assert(sizeof(struct answer) % sizeof(uint64_t) == 0, "it is words");
+_Static_assert(sizeof(struct peer_question) % sizeof(uint64_t) == 0,
+               "it is words");
 
 /* What is written to a page more than once: which number it has. */
 struct stamp {
@@ -100,7 +96,7 @@ struct page {
 	 * place.  Release and acquire: the question. */
 	struct {
 		_Atomic uint64_t number;
-		_Atomic uint64_t question[WORDS(struct question)];
+		_Atomic uint64_t question[WORDS(struct peer_question)];
 	} asks[QUESTIONS];
 
 	/* The last exchange that this process has brought something to, from 1.
@@ -309,7 +305,7 @@ void peers_show_calls(struct peers *peers, struct clique *q);
 enum message_kind {
 	MESSAGE_LEFT = 1,
 	MESSAGE_CAUSE,    /* struct told */
-	MESSAGE_QUESTION, /* struct question */
+	MESSAGE_QUESTION, /* struct peer_question */
 	MESSAGE_ANSWER,   /* struct answer, up to its last rank */
 	MESSAGE_RECORD,   /* what it brings to an exchange */
 	MESSAGE_MEMBER,   /* the identity of a clique that it has */

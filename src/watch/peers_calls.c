@@ -53,11 +53,12 @@ static int ask(struct others *o, const struct clique *q, uint64_t number,
 	struct remote_rank *all = calloc((size_t)o->ranks, sizeof(*all)), *x;
 	char none[1] = "";
 	struct text silent = { none, sizeof(none) };
+	const struct peer_question question = { .number = number };
 	int n, told = 0;
 
 	if (!all)
 		return 0;
-	n = peers_ask(shown_of(o)->peers, q, number, all, o->ranks,
+	n = peers_ask(shown_of(o)->peers, q, &question, all, o->ranks,
 	              clock_deadline(ANSWERING_NS), &silent);
 	for (x = all; x < all + n && told < room; x++) {
 		if (!agree_word_is_of(x->word, number))

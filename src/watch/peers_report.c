@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the ranks of other processes are doing about a collective: the one process asks,
- * and the threads of the others look at their ranks and answer
+ * What the ranks of other processes are doing about a collective or a transfer: the one
+ * process asks, and the threads of the others look at their ranks and answer
  */
 
 #include <fcntl.h>
@@ -28,15 +28,21 @@ static struct clique *find_clique(const struct peers *p, uint64_t identity)
 	return m ? m->clique : NULL;
 }
 
-static void report(struct cohort_comm *c, uint64_t collective, const char *host,
-                   struct remote_rank *out)
+/* What texts for another process need; @host: for one that is far, or "". */
+static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 {
-	const uint64_t front = snapshot_front(c->clique);
-	struct snapshot s = {
+	return (struct snapshot){
 		.starts_are_marked = c->clique->platform->starts_are_marked,
 		.host = host,
 		.pid = getpid(),
 	};
+}
+
+static void report(struct cohort_comm *c, uint64_t collective, const char *host,
+                   struct remote_rank *out)
+{
+	const uint64_t front = snapshot_front(c->clique);
+	struct snapshot s = reporter(c, host);
 	struct text t = { out->text, sizeof(out->text) };
 	struct text call = { out->call, sizeof(out->call) };
 	const uint64_t word = agree_word(c, collective);
@@ -69,21 +75,70 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		record_add(&call, &r.call);
 }
 
+/* What the rank that is asked does about its half of a transfer. */
+static void report_half(struct cohort_comm *c,
+                        const struct peer_question *asked, const char *host,
+                        struct remote_rank *out)
+{
+	struct snapshot s = reporter(c, host);
+	struct text t = { out->text, sizeof(out->text) };
+	struct rank_snapshot r;
+	struct half half = { .done = false };
+	bool has_called;
+
+	snapshot_closely(&r, c, 0);
+	s.now_ns = clock_now();
+	has_called = p2p_snapshot_half(c, asked->sends, asked->asking,
+	                               asked->number, &half);
+	*out = (struct remote_rank){
+		.rank = c->rank,
+		.joined = has_called,
+		.is_done = half.done,
+		.kind = has_called ? stall_half_kind(&s, &half)
+		                   : stall_kind(&s, &r),
+		.is_held = cycle_is_held(&r),
+	};
+	p2p_snapshot_awaits(c, asked->asking, out);
+	stall_add_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
+}
+
+static void answer(struct clique *q, const struct peer_question *asked,
+                   const char *host, struct answer *out)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++) {
+		if (!asked->is_transfer && out->ranks < ANSWERED_RANKS)
+			report(&q->comms[r], asked->number, host,
+			       &out->of[out->ranks++]);
+		else if (asked->is_transfer && q->comms[r].rank == asked->asked)
+			report_half(&q->comms[r], asked, host,
+			            &out->of[out->ranks++]);
+	}
+}
+
+/* The numbers in a question may be anything. */
+static bool is_sound(const struct clique *q, const struct peer_question *asked)
+{
+	return !asked->is_transfer ||
+	       (asked->asking >= 0 && asked->asking < q->world &&
+	        !clique_rank(q, asked->asking));
+}
+
 static void answer_one(struct peers *p, int i, int k, uint64_t number)
 {
 	const struct peer *x = &p->peers[i];
 	struct answer *a = &p->answer;
-	struct question asked;
+	struct peer_question asked;
 	struct clique *q;
 	struct place *place = &p->page->answers[i][k];
-	int r;
 
 	*a = (struct answer){ .ranks = 0 };
-	get_words(&asked, x->page->asks[k].question, WORDS(struct question));
+	get_words(&asked, x->page->asks[k].question,
+	          WORDS(struct peer_question));
 	q = find_clique(p, asked.identity);
-	for (r = 0; q && r < q->size && r < ANSWERED_RANKS; r++, a->ranks++)
-		report(&q->comms[r], asked.collective, x->is_far ? p->host : "",
-		       &a->of[r]);
+	if (q && is_sound(q, &asked))
+		answer(q, &asked, x->is_far ? p->host : "", a);
 	if (x->is_far)
 		peers_send(p, i, MESSAGE_ANSWER, k, number, a,
 		           offsetof(struct answer, of[a->ranks]));
@@ -142,6 +197,8 @@ static int add_answer(const struct clique *q, const struct answer *a,
 			continue;
 		out[n] = *x;
 		out[n].joined = !!x->joined;
+		out[n].is_done = !!x->is_done;
+		out[n].is_held = !!x->is_held;
 		out[n].call[sizeof(out[n].call) - 1] = '\0';
 		out[n].text[sizeof(out[n].text) - 1] = '\0';
 		n++;
@@ -161,13 +218,14 @@ static int take_place(struct peers *p)
 
 /* Ask, in place @k.  Returns the number of the question there. */
 static uint64_t put_question(struct peers *p, int k,
-                             const struct question *question)
+                             const struct peer_question *question)
 {
 	const uint64_t number = atomic_load_explicit(&p->page->asks[k].number,
 	                                             memory_order_relaxed) +
 	                        1;
 
-	put_words(p->page->asks[k].question, question, WORDS(struct question));
+	put_words(p->page->asks[k].question, question,
+	          WORDS(struct peer_question));
 	atomic_store_explicit(&p->page->asks[k].number, number,
 	                      memory_order_release);
 	peers_have_rung(p);
@@ -221,11 +279,11 @@ static void name_silent(struct peers *p, const uint64_t *has, struct text *t)
 	pthread_mutex_unlock(&p->lock);
 }
 
-int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
-              struct remote_rank *out, int room, uint64_t deadline_ns,
-              struct text *silent)
+int peers_ask(struct peers *p, const struct clique *q,
+              const struct peer_question *question, struct remote_rank *out,
+              int room, uint64_t deadline_ns, struct text *silent)
 {
-	const struct question question = { q->identity, collective };
+	struct peer_question asked = *question;
 	const int k = p->page ? take_place(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
 	const struct place *place;
@@ -237,7 +295,8 @@ int peers_ask(struct peers *p, const struct clique *q, uint64_t collective,
 
 	if (k < 0)
 		return 0;
-	number = put_question(p, k, &question);
+	asked.identity = q->identity;
+	number = put_question(p, k, &asked);
 	do {
 		backoff_wait(&b, deadline_ns);
 		for (i = awaited = 0; i < p->processes; i++) {

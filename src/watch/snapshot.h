@@ -112,15 +112,23 @@ struct transfer_memory {
 	uint64_t held_ns; /* when an older operation was last seen in flight */
 };
 
-/* What a rank of another process says that it is doing about the front. */
+/* What a rank of another process says that it is doing about the front, or about its half
+ * of a transfer. */
 struct remote_rank {
 	int rank;
 	int kind; /* what it is at fault for, if it is: enum cohort_verdict_kind */
-	int joined;
-	int is_behind;  /* an older collective is not done in its process */
+	int joined;    /* it has called that */
+	int is_behind; /* an older collective is not done in its process */
+	int is_done;   /* its half */
+	int is_held;   /* its thread waits for a ticket, or is inside a call */
+
+	/* The sends and the receives of the rank that asks, by number in their pair,
+	 * that this rank's stream or call waits for; 0: none. */
+	uint64_t awaits_send, awaits_recv;
+
 	uint64_t word;  /* if it has called the front: see agree_word(); or 0 */
 	char call[160]; /* if it has: the call */
-	char text[400]; /* see describe_rank() */
+	char text[400]; /* see describe_rank(), or stall_add_half() */
 };
 
 /* A rank that has two communicators on one device. */
@@ -205,6 +213,15 @@ struct snapshot {
 	int remote_count;
 	const char *silent; /* the processes that have not answered, or NULL */
 
+	/* The half of another transfer that the transfer's peer, a rank of another
+	 * process, waits for and the transfer's rank has not come to.  Set by
+	 * p2p_snapshot_keep(). */
+	struct {
+		bool exists;
+		bool sends; /* the transfer's rank */
+		uint64_t number;
+	} kept;
+
 	struct transfer_snapshot transfer;
 	struct crossing crossing; /* set by crossing_take() */
 	struct rank_snapshot *ranks;
@@ -243,8 +260,22 @@ void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *comm,
 /* Rank @rank in @s; NULL: it is in another process. */
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 
-/* The last part of snapshot_take(): transfers, in p2p_snapshot.c. */
+/*
+ * Transfers, in p2p_snapshot.c:
+ *
+ * p2p_snapshot_take   - the last part of snapshot_take()
+ * p2p_snapshot_half   - the half that @comm has, number @number of those that it sends
+ *                       to @peer, or else receives from it; false: it has not called that
+ * p2p_snapshot_awaits - what @out's rank, @comm's, waits for of rank @peer
+ * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has answered
+ */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
+bool p2p_snapshot_half(const struct cohort_comm *comm, bool sends, int peer,
+                       uint64_t number, struct half *out);
+void p2p_snapshot_awaits(const struct cohort_comm *comm, int peer,
+                         struct remote_rank *out);
+void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *comm,
+                       const struct remote_rank *peer);
 
 /* Add what the ranks' threads are doing.  This asks the system, which takes its time.
  * The answer is kept until another thread calls for the rank. */

@@ -282,10 +282,12 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	}
 }
 
-bool stall_is_remote(const struct snapshot *s)
+bool stall_is_remote(const struct snapshot *s, bool is_transfer)
 {
 	struct cohort_verdict v = { .rank = -1 };
 
+	if (is_transfer)
+		return !s->transfer.is_local;
 	find_missing(s, &v);
 	find_others(s, &v);
 	return v.kind == COHORT_VERDICT_REMOTE;
@@ -458,31 +460,58 @@ static bool may_connect(const struct transfer_snapshot *x)
 	return !x->is_local && x->number == 1 && x->own.in_call;
 }
 
-static int kind_of_half(const struct snapshot *s, const struct half *h)
+int stall_half_kind(const struct snapshot *s, const struct half *h)
 {
 	return h->in_call || (s->starts_are_marked && !h->started)
 	               ? COHORT_VERDICT_NOT_STARTED
 	               : COHORT_VERDICT_NOT_FINISHED;
 }
 
+/* What is known of the peer's half. */
+struct peer_half {
+	bool is_known; /* false: the peer is of another process, which has not
+	                  answered; the rest says that it has called */
+	bool has_called;
+	bool done;
+	int kind; /* what the peer is at fault for, if it is */
+};
+
+static struct peer_half peer_half_of(const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	const struct remote_rank *other = find_remote(s, x->peer);
+
+	if (x->is_local)
+		return (struct peer_half){
+			.is_known = true,
+			.has_called = x->met,
+			.done = x->other.done,
+			.kind = x->met ? stall_half_kind(s, &x->other)
+			               : kind_of_absence(
+						 snapshot_rank(s, x->peer)),
+		};
+	return (struct peer_half){
+		.is_known = other,
+		.has_called = !other || other->joined,
+		.done = other && other->is_done,
+		.kind = other ? other->kind : COHORT_VERDICT_REMOTE,
+	};
+}
+
 /* Which ranks the transfer waits for, and why. */
 static void blame(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct transfer_snapshot *x = &s->transfer;
+	const struct peer_half peer = peer_half_of(s);
 
 	rank_set_add(v->joined, x->rank);
-	if (!x->met) {
-		v->kind = kind_of_absence(snapshot_rank(s, x->peer));
-		v->rank = x->peer;
-		rank_set_add(v->missing, x->peer);
-		return;
-	}
-	if (x->is_local)
+	if (peer.is_known && peer.has_called)
 		rank_set_add(v->joined, x->peer);
-	v->kind = kind_of_half(s, &x->own);
-	if (!x->is_local &&
-	    (v->kind == COHORT_VERDICT_NOT_FINISHED || may_connect(x))) {
-		v->kind = COHORT_VERDICT_REMOTE;
+	v->kind = stall_half_kind(s, &x->own);
+	if (!peer.has_called ||
+	    (!peer.is_known &&
+	     (v->kind == COHORT_VERDICT_NOT_FINISHED || may_connect(x)))) {
+		v->kind = peer.kind;
 		v->rank = x->peer;
 		rank_set_add(v->missing, x->peer);
 		return;
@@ -490,25 +519,43 @@ static void blame(const struct snapshot *s, struct cohort_verdict *v)
 	rank_set_add(v->missing, x->rank);
 	if (v->kind == COHORT_VERDICT_NOT_STARTED)
 		v->rank = x->rank;
-	if (!x->is_local || x->other.done)
+	if (!peer.is_known || peer.done)
 		return;
 	rank_set_add(v->missing, x->peer);
 	/* A transfer that runs is nobody's fault; the other half may keep it from
 	 * running. */
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED)
-		v->kind = kind_of_half(s, &x->other);
+		v->kind = peer.kind;
 	if (v->kind == COHORT_VERDICT_NOT_STARTED && v->rank < 0)
 		v->rank = x->peer;
 }
 
-static void add_half(struct text *t, const struct snapshot *s, int rank,
-                     const struct half *h)
+/* True if the transfer's rank and its peer, of another process, wait for each other: the
+ * rank has come to its half, and the peer is held before the other one by a transfer whose
+ * other half the rank has not come to. */
+static bool is_mutual(const struct snapshot *s)
 {
-	text_add(t, "; ");
-	describe_name(t, snapshot_rank(s, rank));
-	if (h->in_call) {
+	const struct transfer_snapshot *x = &s->transfer;
+	const struct remote_rank *other = find_remote(s, x->peer);
+
+	return !x->is_local && other && s->kept.exists &&
+	       (x->own.in_call ||
+	        stall_half_kind(s, &x->own) != COHORT_VERDICT_NOT_STARTED) &&
+	       (other->joined ? other->kind == COHORT_VERDICT_NOT_STARTED
+	                      : other->is_held);
+}
+
+void stall_add_half(struct text *t, const struct snapshot *s,
+                    const struct rank_snapshot *r, bool sends,
+                    const struct half *h)
+{
+	describe_name_of(t, s, r);
+	if (!h) {
+		text_add(t, " has not called its %s:", sends ? "send" : "recv");
+		describe_absence(t, s, r);
+	} else if (h->in_call) {
 		text_add(t, " is inside the native call");
-		describe_thread(t, snapshot_rank(s, rank));
+		describe_thread(t, r);
 	} else if (h->done)
 		text_add(t, " is done");
 	else if (!s->starts_are_marked)
@@ -520,24 +567,36 @@ static void add_half(struct text *t, const struct snapshot *s, int rank,
 		            "what was queued before");
 }
 
+static void add_half(struct text *t, const struct snapshot *s, int rank,
+                     const struct half *h)
+{
+	text_add(t, "; ");
+	stall_add_half(t, s, snapshot_rank(s, rank),
+	               (rank == s->transfer.rank) == s->transfer.sends, h);
+}
+
 static void add_peer(struct text *t, const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
+	const struct remote_rank *other = find_remote(s, x->peer);
 
-	if (!x->is_local) {
+	if (x->is_local) {
+		add_half(t, s, x->peer, x->met ? &x->other : NULL);
+		return;
+	}
+	if (other)
+		text_add(t, "; %s", other->text);
+	else
 		text_add(t, "; rank %d is of another process%s", x->peer,
 		         may_connect(x)
 		                 ? ", and the first call waits until it calls"
 		                 : "");
-	} else if (x->met) {
-		add_half(t, s, x->peer, &x->other);
-	} else {
-		text_add(t, "; ");
-		describe_name(t, snapshot_rank(s, x->peer));
-		text_add(t,
-		         " has not called its %s:", x->sends ? "recv" : "send");
-		describe_absence(t, s, snapshot_rank(s, x->peer));
-	}
+	if (is_mutual(s))
+		text_add(t, "; rank %d waits for rank %d to %s (number %llu)",
+		         x->peer, x->rank, s->kept.sends ? "send" : "receive",
+		         (unsigned long long)s->kept.number);
+	if (!other && s->silent)
+		text_add(t, "; no answer from %s", s->silent);
 }
 
 void stall_transfer(const struct snapshot *s, const struct expiry *due,
@@ -549,6 +608,11 @@ void stall_transfer(const struct snapshot *s, const struct expiry *due,
 
 	blame(s, v);
 	find_cycle(s, true, &cycle, v);
+	if (is_mutual(s)) {
+		v->kind = COHORT_VERDICT_CYCLE;
+		v->rank = -1;
+		rank_set_add(v->missing, x->rank);
+	}
 	text_add(t,
 	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
 	         "\"%s\", generation %d)",

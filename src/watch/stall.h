@@ -17,7 +17,17 @@ void stall_transfer(const struct snapshot *s, const struct expiry *due,
 /* What a rank is at fault for if the front waits for it: enum cohort_verdict_kind. */
 int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
 
-/* True if no rank of this process is at fault, so that the others' may tell more. */
-bool stall_is_remote(const struct snapshot *s);
+/* And if the transfer waits for its half @h of it. */
+int stall_half_kind(const struct snapshot *s, const struct half *h);
+
+/* "; rank 1 (...) has started, and not finished"; with @h NULL: "; rank 1 (...) has not
+ * called its send: ...", or its receive if not @sends. */
+void stall_add_half(struct text *t, const struct snapshot *s,
+                    const struct rank_snapshot *r, bool sends,
+                    const struct half *h);
+
+/* True if no rank of this process is at fault, so that the others' may tell more: about
+ * the front, or about the transfer. */
+bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 
 #endif

@@ -308,20 +308,42 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
+static struct peer_question question_of(const struct snapshot *s,
+                                        const struct expiry *due)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	if (!due->is_transfer)
+		return (struct peer_question){ .number = s->front };
+	return (struct peer_question){
+		.number = x->number,
+		.is_transfer = true,
+		.sends = !x->sends,
+		.asked = x->peer,
+		.asking = x->rank,
+	};
+}
+
 /* Ask the other processes what their ranks do, if no rank here is at fault.  False: that
  * has taken no time. */
 static bool ask_others(struct watch *g, const struct expiry *due)
 {
 	struct snapshot *s = &g->now;
 	struct text silent = { g->silent, sizeof(g->silent) };
+	struct peer_question question;
 
-	if (!g->remote || due->is_transfer || !stall_is_remote(s))
+	if (!g->remote || !stall_is_remote(s, due->is_transfer))
 		return false;
+	question = question_of(s, due);
 	g->silent[0] = '\0';
-	s->remote_count = peers_ask(g->options.peers, g->clique, s->front,
+	s->remote_count = peers_ask(g->options.peers, g->clique, &question,
 	                            g->remote, s->world - s->size,
 	                            clock_deadline(ANSWERING_NS), &silent);
 	s->remote = g->remote;
+	s->kept.exists = false;
+	if (due->is_transfer && s->remote_count)
+		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),
+		                  s->remote);
 	s->silent = g->silent[0] ? g->silent : NULL;
 	return true;
 }

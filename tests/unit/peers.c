@@ -386,11 +386,12 @@ static char silent[128];
 static int ask_for(const struct clique *c, int room, uint64_t within_ns)
 {
 	const uint64_t deadline = clock_deadline(within_ns);
+	const struct peer_question question = { .number = 1 };
 	struct text t = { silent, sizeof(silent) };
 	int n;
 
 	silent[0] = '\0';
-	n = peers_ask(peers, c, 1, answers, room, deadline, &t);
+	n = peers_ask(peers, c, &question, answers, room, deadline, &t);
 	cr_assert(within_ns < SOON || clock_now() < deadline,
 	          "it need not wait so long");
 	return n;
@@ -418,6 +419,42 @@ Test(peers, say_what_their_ranks_are_doing)
 		cr_assert_eq(strncmp(answers[i].text, name, strlen(name)), 0,
 		             "%s", answers[i].text);
 	}
+}
+
+/* What rank 3 says about the half of a transfer with rank @asking. */
+static int ask_for_half(int asking)
+{
+	const struct peer_question question = {
+		.number = 1,
+		.is_transfer = true,
+		.asked = 3,
+		.asking = asking,
+	};
+	struct text t = { silent, sizeof(silent) };
+
+	silent[0] = '\0';
+	return peers_ask(peers, q, &question, answers, PROCESSES,
+	                 clock_deadline(SOON), &t);
+}
+
+Test(peers, say_what_a_rank_does_about_its_half_of_a_transfer)
+{
+	char text[64];
+
+	cr_assert_eq(ask_for_half(0), 1);
+	cr_assert_str_eq(silent, "");
+	cr_assert_eq(answers[0].rank, 3);
+	cr_assert_not(answers[0].joined);
+	cr_assert_eq(answers[0].kind, COHORT_VERDICT_NEVER_CALLED);
+	snprintf(text, sizeof(text),
+	         "rank 3 (pid %d, device 0) has not called its recv: ",
+	         children[2]);
+	cr_assert_eq(strncmp(answers[0].text, text, strlen(text)), 0, "%s",
+	             answers[0].text);
+	/* Not a rank of another process, or no rank at all. */
+	cr_assert_eq(ask_for_half(3), 0);
+	cr_assert_eq(ask_for_half(-1), 0);
+	cr_assert_eq(ask_for_half(1 << 20), 0);
 }
 
 Test(peers, answer_for_no_clique_that_they_do_not_have)

@@ -315,10 +315,11 @@ static char silent[128];
 
 static int ask(const struct part *part, uint64_t ns)
 {
+	const struct peer_question question = { .number = 1 };
 	struct text t = { silent, sizeof(silent) };
 
 	silent[0] = '\0';
-	return peers_ask(part->peers, part->q, 1, answers, 8,
+	return peers_ask(part->peers, part->q, &question, answers, 8,
 	                 clock_deadline(ns), &t);
 }
 
@@ -340,6 +341,33 @@ Test(peers_far, say_what_their_ranks_do_and_on_which_host)
 		             "%s", answers[i].text);
 	}
 	cr_assert_eq(ranks, 1 << 2 | 1 << 4);
+	close_parts();
+}
+
+Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
+{
+	const struct peer_question question = {
+		.number = 1,
+		.is_transfer = true,
+		.sends = true,
+		.asked = 4,
+		.asking = 0,
+	};
+	struct text t = { silent, sizeof(silent) };
+	char host[64] = "", text[128];
+
+	silent[0] = '\0';
+	gethostname(host, sizeof(host) - 1);
+	open_parts();
+	cr_assert_eq(peers_ask(parts[0].peers, parts[0].q, &question, answers,
+	                       8, clock_deadline(SOON), &t),
+	             1);
+	cr_assert_eq(answers[0].rank, 4);
+	snprintf(text, sizeof(text),
+	         "rank 4 (host %s, pid %d, device 0) has not called its send: ",
+	         host, getpid());
+	cr_assert_eq(strncmp(answers[0].text, text, strlen(text)), 0, "%s",
+	             answers[0].text);
 	close_parts();
 }
 

@@ -1379,6 +1379,126 @@ Test(verdict,
 	cr_assert_eq(out.v.rank, 0);
 }
 
+/* What rank 3 of another process says about its half of a transfer with rank 0. */
+static struct remote_rank peer;
+
+static struct transfer_snapshot *sends_to_other(bool started)
+{
+	struct transfer_snapshot *x;
+
+	given(2);
+	s.world = 4;
+	x = sends(10 * S);
+	x->peer = 3;
+	x->is_local = false;
+	x->met = true;
+	x->own.started = started;
+	peer = (struct remote_rank){ .rank = 3 };
+	s.remote = &peer;
+	s.remote_count = 1;
+	return x;
+}
+
+Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
+{
+	sends_to_other(true);
+	peer.kind = COHORT_VERDICT_OUTSIDE;
+	strcpy(peer.text, "rank 3 (pid 7, device 0) has not called its recv:");
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.joined[0], 1);
+	cr_assert_eq(out.v.missing[0], 8);
+	cr_assert_not_null(strstr(out.text,
+	                          "; rank 3 (pid 7, device 0) has not "
+	                          "called its recv:"),
+	                   "%s", out.text);
+	cr_assert_null(strstr(out.text, "is of another process"));
+	/* Though the stream of rank 0 has not come to the send. */
+	sends_to_other(false);
+	peer.kind = COHORT_VERDICT_THREAD_EXITED;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
+	cr_assert_eq(out.v.rank, 3);
+}
+
+Test(verdict, of_a_transfer_names_the_process_that_has_not_answered)
+{
+	sends_to_other(true);
+	s.remote_count = 0;
+	s.silent = "process 1 (pid 4711), which is stopped";
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_not_null(strstr(out.text, "; no answer from process 1 (pid "
+	                                    "4711), which is stopped"),
+	                   "%s", out.text);
+}
+
+Test(verdict, of_a_transfer_that_both_processes_called_names_who_delays_it)
+{
+	struct transfer_snapshot *x = sends_to_other(true);
+
+	peer.joined = 1;
+	peer.kind = COHORT_VERDICT_NOT_STARTED;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.joined[0], 9);
+	peer.kind = COHORT_VERDICT_NOT_FINISHED;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 9);
+	peer.is_done = 1;
+	stalled_transfer();
+	cr_assert_eq(out.v.missing[0], 1);
+	x->own.started = false;
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
+	cr_assert_eq(out.v.rank, 0);
+}
+
+static void transfer_is_cycle(bool is)
+{
+	stalled_transfer();
+	cr_assert_eq(out.v.kind == COHORT_VERDICT_CYCLE, is, "%s", out.text);
+	if (!is)
+		return;
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 9);
+	cr_assert_not_null(strstr(out.text, "; rank 3 waits for rank 0 to "
+	                                    "receive (number 2)"),
+	                   "%s", out.text);
+}
+
+/* The peer has not called its half, and its thread waits for what rank 0 has not come to;
+ * or its stream does. */
+Test(verdict, of_a_transfer_finds_a_cycle_of_two_processes)
+{
+	struct transfer_snapshot *x = sends_to_other(true);
+
+	peer.kind = COHORT_VERDICT_OUTSIDE;
+	s.kept.exists = true;
+	s.kept.number = 2;
+	transfer_is_cycle(false);
+	peer.is_held = 1;
+	transfer_is_cycle(true);
+	s.kept.exists = false;
+	transfer_is_cycle(false);
+	s.kept.exists = true;
+	peer.is_held = 0;
+	peer.joined = 1;
+	peer.kind = COHORT_VERDICT_NOT_FINISHED;
+	transfer_is_cycle(false);
+	peer.kind = COHORT_VERDICT_NOT_STARTED;
+	transfer_is_cycle(true);
+	x->own.started = false;
+	transfer_is_cycle(false);
+	x->own.in_call = true;
+	transfer_is_cycle(true);
+}
+
 /* What the ranks 2 to 4 of other processes say about the front, that ranks 0 and 1 have
  * started. */
 static struct remote_rank remote[3];
