@@ -92,7 +92,7 @@ enum span_stage {
 	SPAN_INLINE, /* it has come, with its data in a slot: inline_round.h */
 	SPAN_COMES,  /* not all ranks have come */
 	SPAN_WORKS,  /* they have, and its rank's share is not done */
-	SPAN_DONE,   /* that is done */
+	SPAN_DONE,   /* that is done, or the last rank to come does all */
 };
 
 struct launch {

@@ -78,6 +78,28 @@ static void arrive_inline(const struct world *w, struct launch *l)
 	inline_round_bring(w, l, mine);
 }
 
+/* The most bytes of a block of a round that one rank does alone, as measured with four
+ * ranks on two cores. */
+#define ALONE_BYTES ((size_t)65536)
+
+static bool is_done_alone(const struct world *w, const struct launch *l)
+{
+	const struct call *c = slot_call(l);
+
+	return w->span->is_crowded &&
+	       c->count <= ALONE_BYTES / type_size(c->type);
+}
+
+/* True if all others have come before.  No rank comes for a round before the one before
+ * is over. */
+static bool comes_last(const struct world *w)
+{
+	const uint64_t before = atomic_fetch_add_explicit(&w->span->came, 1,
+	                                                  memory_order_acq_rel);
+
+	return (before + 1) % (uint64_t)w->n == 0;
+}
+
 static void arrive(const struct world *w, struct launch *l)
 {
 	struct span_slot *mine;
@@ -89,6 +111,8 @@ static void arrive(const struct world *w, struct launch *l)
 		return;
 	l->stage = SPAN_COMES;
 	atomic_store_explicit(&mine->number, l->slot, memory_order_release);
+	if (is_done_alone(w, l) && !comes_last(w))
+		l->stage = SPAN_DONE;
 }
 
 void span_arrive(const struct world *w, struct launch *l)
@@ -184,6 +208,9 @@ static bool all_are_done(const struct world *w, const struct launch *l)
 {
 	int r;
 
+	if (is_done_alone(w, l))
+		return atomic_load_explicit(&w->span->done_alone,
+		                            memory_order_acquire) >= l->slot;
 	for (r = 0; r < w->n; r++)
 		if (atomic_load_explicit(&w->span->ranks[r].done,
 		                         memory_order_acquire) < l->slot)
@@ -267,12 +294,17 @@ static bool do_share(const struct world *w, struct launch *l,
                      const struct drive *d, bool *left)
 {
 	struct span_rank *mine = &w->span->ranks[l->member->rank];
+	const bool is_alone = is_done_alone(w, l);
 	size_t begin, end;
 	struct view v;
 	bool done;
 
 	look(&v, w, l);
 	round_share(&v.round, l->member->rank, PIECE_BYTES, &begin, &end);
+	if (is_alone) {
+		begin = 0;
+		end = v.round.bytes;
+	}
 	if (d->effort == EFFORT_ENQUEUE && end - begin > ENQUEUE_BYTES) {
 		*left = true;
 		return false;
@@ -284,8 +316,9 @@ static bool do_share(const struct world *w, struct launch *l,
 	*left = !done && !span_is_broken(w);
 	if (done) {
 		/* Release: what was written. */
-		atomic_store_explicit(&mine->done, l->slot,
-		                      memory_order_release);
+		atomic_store_explicit(is_alone ? &w->span->done_alone
+		                               : &mine->done,
+		                      l->slot, memory_order_release);
 		world_kick_others(w, l->member->rank);
 	}
 	return done;

@@ -13,8 +13,10 @@
  * slots in the shared memory.  Else a rank arrives by writing its call into a slot of its
  * own; once the slots of all ranks have come, each does its own share of the round
  * (piece.h), which reads from all ranks and writes to all; and the round is over when
- * all have done that.  Each word is written by one rank's driver alone.  A message is
- * copied by the receiver.
+ * all have done that.  Each word is written by one rank's driver alone.  Where there are
+ * more ranks than cores, the last rank to come does a round that is not large alone: the
+ * system would have to run each of the others once more.  A message is copied by the
+ * receiver.
  *
  * A process may be stopped or killed at any time, so nothing here is a lock.  Nobody
  * wakes the threads of another process: those that wait look, and so does the poller.
@@ -79,13 +81,21 @@ struct span_lane {
 /* The shared memory of a world, zeroed at first; behind the ranks come the lanes, and
  * behind those the slots of inline rounds, if there are few ranks. */
 struct span_shared {
-	int n; /* constant */
+	/* Constant. */
+	int n;
+	bool is_crowded; /* there are more ranks than cores */
 
 	/* Atomic, seq_cst; a rank was aborted. */
 	atomic_bool is_broken;
 
 	/* Atomic; how many ranks were released, in all processes. */
 	atomic_int released;
+
+	/* Atomic; how often a rank has come for a round that its last rank does alone.
+	 * Acquire and release: the slots of those that have come.  And the last one
+	 * that was done so.  Release: what was written. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t came;
+	_Atomic uint64_t done_alone;
 
 	_Alignas(CACHE_LINE) struct span_rank ranks[];
 };

@@ -378,8 +378,10 @@ uint64_t segment_area(const struct segment *s, int n)
 	offset = take_free(s, bytes);
 	if (!offset)
 		offset = take_new(s, bytes);
-	if (offset)
+	if (offset) {
 		segment_at(s, offset)->n = n;
+		segment_at(s, offset)->is_crowded = n > s->cores;
+	}
 	return offset;
 }
 
