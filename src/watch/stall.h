@@ -20,7 +20,7 @@ int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
 /* And if the transfer waits for its half @h of it. */
 int stall_half_kind(const struct snapshot *s, const struct half *h);
 
-/* "; rank 1 (...) has started, and not finished"; with @h NULL: "; rank 1 (...) has not
+/* "rank 1 (...) has started, and not finished"; with @h NULL: "rank 1 (...) has not
  * called its send: ...", or its receive if not @sends. */
 void stall_add_half(struct text *t, const struct snapshot *s,
                     const struct rank_snapshot *r, bool sends,
