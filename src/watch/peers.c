@@ -280,6 +280,21 @@ void peers_connect(struct peers *p, const struct peer_address *all,
 	}
 }
 
+/* A message to a process of another host passes the launcher's.  So a question and its
+ * answer pass the network between hosts four times at the most. */
+#define NEAR_NS UINT64_C(200000000)
+#define FAR_NS UINT64_C(600000000)
+
+uint64_t peers_patience_ns(const struct peers *p)
+{
+	int i;
+
+	for (i = 0; i < p->processes; i++)
+		if (p->peers[i].is_far)
+			return FAR_NS;
+	return NEAR_NS;
+}
+
 void peers_get(struct peers *p)
 {
 	atomic_fetch_add(&p->references, 1);

@@ -112,6 +112,9 @@ void peers_give_up(struct peers *peers, uint64_t identity);
  * process makes: connecting to it is in vain. */
 const atomic_bool *peers_is_vain(const struct peers *peers);
 
+/* How long the other processes may take to answer a question, or to note what was done. */
+uint64_t peers_patience_ns(const struct peers *peers);
+
 /* Which ranks each process has in the generation that is opened next, until the next
  * call: an end is told with them. */
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);

@@ -15,9 +15,6 @@
 #include "core/agree_words.h"
 #include "watch/peer_page.h"
 
-/* How long the others may take to say what they have called. */
-#define ANSWERING_NS UINT64_C(200000000)
-
 struct shown {
 	struct peers *peers; /* a reference */
 	int place;
@@ -54,12 +51,13 @@ static int ask(struct others *o, const struct clique *q, uint64_t number,
 	char none[1] = "";
 	struct text silent = { none, sizeof(none) };
 	const struct peer_question question = { .number = number };
+	struct peers *p = shown_of(o)->peers;
 	int n, told = 0;
 
 	if (!all)
 		return 0;
-	n = peers_ask(shown_of(o)->peers, q, &question, all, o->ranks,
-	              clock_deadline(ANSWERING_NS), &silent);
+	n = peers_ask(p, q, &question, all, o->ranks,
+	              clock_deadline(peers_patience_ns(p)), &silent);
 	for (x = all; x < all + n && told < room; x++) {
 		if (!agree_word_is_of(x->word, number))
 			continue;

@@ -56,16 +56,14 @@ static struct watch *watch_alloc(struct clique *q,
 	return g;
 }
 
-/* How long the other processes may take to note what was done; less than an abort may. */
-#define NOTING_NS UINT64_C(200000000)
-
+/* The others have less time to note what was done than an abort may take. */
 static void await_others(struct clique *q, void *peers)
 {
 	const uint64_t half = q->deadlines.abort_ns / 2;
+	const uint64_t patience = peers_patience_ns(peers);
 
 	peers_tell(peers, q, clique_whole_cause(q));
-	peers_note(peers, q,
-	           clock_deadline(half < NOTING_NS ? half : NOTING_NS));
+	peers_note(peers, q, clock_deadline(half < patience ? half : patience));
 }
 
 static void prepare_end(struct clique *q, struct peers *peers)

@@ -46,10 +46,7 @@
 /* The longest sleep, so that any stop much longer than this shows as an oversleep. */
 #define HEARTBEAT_NS NS_PER_S
 
-/* The time that other processes have to answer. */
-#define ANSWERING_NS (NS_PER_S / 5)
-
-/* The time that a verdict with stacks may take. */
+/* The time that a verdict with stacks, and answers of other processes, may take. */
 #define TELLING_NS NS_PER_S
 
 /* ---- samples ---------------------------------------------------------- */
@@ -331,14 +328,16 @@ static bool ask_others(struct watch *g, const struct expiry *due)
 	struct snapshot *s = &g->now;
 	struct text silent = { g->silent, sizeof(g->silent) };
 	struct peer_question question;
+	uint64_t deadline;
 
 	if (!g->remote || !stall_is_remote(s, due->is_transfer))
 		return false;
 	question = question_of(s, due);
 	g->silent[0] = '\0';
-	s->remote_count = peers_ask(g->options.peers, g->clique, &question,
-	                            g->remote, s->world - s->size,
-	                            clock_deadline(ANSWERING_NS), &silent);
+	deadline = clock_deadline(peers_patience_ns(g->options.peers));
+	s->remote_count =
+		peers_ask(g->options.peers, g->clique, &question, g->remote,
+	                  s->world - s->size, deadline, &silent);
 	s->remote = g->remote;
 	s->kept.exists = false;
 	if (due->is_transfer && s->remote_count)
