@@ -4,9 +4,11 @@
  * What the processes of a group are told of one on another host; a launcher starts this
  * several times, and each process has two ranks
  *
+ *	far none FILE     nothing happens
  *	far abort FILE    process 1 aborts the group
  *	far exit FILE     process 1 exits; the others go on without it
- *	far kill FILE     process 1 is killed; the others go on, and then without the last
+ *	far kill FILE     process 1 is killed; the others go on without it
+ *	far twice FILE    the same, and then without the last, which is killed, too
  *	far stall FILE    the ranks of the last process do not call
  *	far agent FILE    somebody kills process 1 from outside; the others go on
  *	far link FILE     somebody cuts the network of the last process, and makes
@@ -31,6 +33,7 @@
 
 #define MOST 16
 #define RANKS 2 /* of a process */
+#define LIMIT_NS UINT64_C(3000000000)
 
 #define CHECK(condition)                                                       \
 	do {                                                                   \
@@ -115,7 +118,7 @@ static void act(void)
 		cohort_group_abort(group, "enough");
 	else if (is_mode("exit"))
 		exit(0);
-	else if (is_mode("kill"))
+	else if (is_mode("kill") || is_mode("twice"))
 		raise(SIGKILL);
 	else if (is_mode("agent"))
 		pause();
@@ -152,7 +155,7 @@ static int train(struct cohort_comm *comm, void *unused)
 		return rc;
 	if (cohort_comm_generation(comm) == 1)
 		return first_generation(comm);
-	if (cohort_comm_generation(comm) == 2 && is_mode("kill") &&
+	if (cohort_comm_generation(comm) == 2 && is_mode("twice") &&
 	    rank == cohort_comm_size(comm) - 1) {
 		mark_time();
 		raise(SIGKILL);
@@ -172,9 +175,8 @@ static void open_group(void)
 
 	cohort_group_options_init(&o);
 	o.bootstrap = &bootstrap;
-	o.deadlines.join_ns = o.deadlines.exec_ns =
-		is_mode("stall") || is_mode("link") ? UINT64_C(3000000000)
-						    : COHORT_FOREVER;
+	if (is_mode("none") || is_mode("stall") || is_mode("link"))
+		o.deadlines.join_ns = o.deadlines.exec_ns = LIMIT_NS;
 	CHECK(cohort_group_open(devices, RANKS, &o, &group) == COHORT_OK);
 	process = cohort_group_process(group);
 	count = cohort_group_processes(group, all, MOST);
@@ -252,7 +254,9 @@ static void be_told(void)
 	const int ended = count - 1;
 	int i;
 
-	if (is_mode("abort")) {
+	if (is_mode("none")) {
+		run_on(COHORT_OK);
+	} else if (is_mode("abort")) {
 		run_on(COHORT_ABORTED);
 		if (process != 1)
 			expect(1, ": aborted: enough");
@@ -268,7 +272,7 @@ static void be_told(void)
 			CHECK(all[i].watched);
 		run_on(COHORT_PROCESS_EXITED);
 		expect(1, " has exited with ranks 2-3");
-		if (!is_mode("kill")) {
+		if (!is_mode("twice")) {
 			go_on((count - 1) * RANKS);
 			return;
 		}

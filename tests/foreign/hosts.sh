@@ -3,8 +3,8 @@
 #
 # Groups of several hosts with networks of their own, which cohort launch starts on NVIDIA's
 # NCCL: what their processes are told when ranks do not call, a process or the agent of one is
-# killed, and a host is cut off.  The hosts are network namespaces of this machine, on a
-# bridge.
+# killed, a host is cut off, and the link to a host is slow.  The hosts are network namespaces
+# of this machine, on a bridge.
 #
 # usage: hosts.sh COHORT LIB   exit status 0 passed, 1 failed, 77 skipped
 
@@ -37,7 +37,7 @@ mount -t tmpfs none /dev/shm
 
 fail() {
 	echo "hosts.sh: $*"
-	cat "$scratch/out" "$scratch/err"
+	cat "$dir/out" "$dir/err"
 	exit 1
 }
 
@@ -64,23 +64,30 @@ END
 chmod +x "$scratch/agent"
 ${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude \
 	-o "$scratch/far" tests/foreign/far.c -L"$lib" -lcohort
+${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -pthread \
+	-o "$scratch/relay" tests/foreign/relay.c
 export LD_LIBRARY_PATH=$lib NCCL_SOCKET_IFNAME=eth0
+
+processes=4
+delay=0 # of a frame to or from the second host, in ms
 
 # far STATUS MODE N TEXT [COMMAND]... - N processes say that; meanwhile the command is run
 far() {
-	local want=$1 mode=$2 n=$3 text=$4 got=0 launcher
+	local want=$1 mode=$2 n=$3 text=$4 dir=$scratch/$2-$delay got=0 launcher times least
 	shift 4
-	rm -f "$scratch"/time*
-	timeout -k 5 120 "$cohort" launch -n 4 --hosts east,west --agent "$scratch/agent" \
+	mkdir "$dir"
+	timeout -k 5 120 "$cohort" launch -n $processes --hosts east,west --agent "$scratch/agent" \
 		--interface bridge -- "$cohort" run -n 8 --nccl auto -- "$scratch/far" \
-		"$mode" "$scratch/time" </dev/null >"$scratch/out" 2>"$scratch/err" &
+		"$mode" "$dir/time" </dev/null >"$dir/out" 2>"$dir/err" &
 	launcher=$!
-	[ $# -eq 0 ] || "$@"
+	[ $# -eq 0 ] || "$@" "$dir/time"
 	wait $launcher || got=$?
 	[ "$got" -eq "$want" ] || fail "$mode: exit status $got, not $want"
-	[ "$(grep -cF -e "$text" "$scratch/out")" -eq "$n" ] || fail "$mode: not $n times '$text'"
-	sed -n 's/^process .*: .*, after \([0-9]*\) ms: .*/\1/p' "$scratch/out" | sort -n |
-		sed -n '1s/^/'"$mode"': told after /p;$s/^/to /p' | paste -sd ' ' | sed 's/$/ ms/'
+	[ "$(grep -cF -e "$text" "$dir/out")" -eq "$n" ] || fail "$mode: not $n times '$text'"
+	times=$(sed -n 's/^process .*: .*, after \([0-9]*\) ms: .*/\1/p' "$dir/out" | sort -n)
+	least=${times%%$'\n'*}
+	echo "$mode, delay $delay ms: after $least to ${times##*$'\n'} ms"
+	[ "$least" -ge "$delay" ] || fail "$mode: too early"
 }
 
 # await COMMAND... - until it succeeds
@@ -92,19 +99,51 @@ await() {
 	done
 }
 kill_agent() {
-	await test -s "$scratch/time"
+	await test -s "$1"
 	# The second one on that host; its oldest process.
 	pgrep -f '^unshare .* sh east ' | sort -n | sed -n 2p | xargs kill -KILL
 }
 cut_off() {
-	await test -s "$scratch/time"
+	await test -s "$1"
 	ip link set west down
-	touch "$scratch/time.cut"
+	touch "$1.cut"
+}
+
+# The relay goes before the other programs: one that waits for a core makes the link slower.
+has_relay() {
+	: <>/dev/net/tun && chrt --fifo 1 true
+}
+
+# slow_down MS - the second host gets a link with that delay
+slow_down() {
+	delay=$1
+	ip link delete west
+	chrt --fifo 1 "$scratch/relay" "$delay" west slow
+	ip link set west master bridge up
+	ip link set slow netns west name eth0
+	ip -n west address add 10.77.0.3/24 dev eth0
+	ip -n west link set eth0 up
 }
 
 far 0 abort 4 ': aborted, after '
 far 0 stall 4 ': a collective was not done in its time, after '
 far 0 exit 3 ': 6 ranks go on, after '
-far 137 kill 2 ': 4 ranks go on, after '
+far 137 twice 2 ': 4 ranks go on, after '
 far 137 agent 3 ': 6 ranks go on, after ' kill_agent
 far 0 link 4 ': a collective was not done in its time, after ' cut_off
+
+if ! has_relay 2>/dev/null; then
+	echo '[SKIP] a slow link: no /dev/net/tun, or no real-time priority'
+	exit 0
+fi
+slow_down 100
+processes=2
+far 0 none 2 ': success, after ' &
+jobs=($!)
+far 0 stall 2 ': a collective was not done in its time, after ' &
+jobs+=($!)
+far 137 kill 1 ': 2 ranks go on, after ' &
+jobs+=($!)
+for job in "${jobs[@]}"; do
+	wait "$job"
+done

@@ -265,4 +265,4 @@ far() {
 far 0 abort 4 ': aborted, after '
 far 0 stall 4 ': a collective was not done in its time, after '
 far 0 exit 3 ': 6 ranks go on, after '
-far 137 kill 2 ': 4 ranks go on, after '
+far 137 twice 2 ': 4 ranks go on, after '
