@@ -45,12 +45,12 @@
  * Snapshots, and what adaptive deadlines learn of the time in which ranks call, are of the
  * process's own ranks.  If none of these is at fault for a collective that stalls, or if
  * the peer of a send or receive that stalls is in another process, the other processes are
- * asked, and have 200 ms.  The verdict names the rank that has not called, or not started,
- * with the pid of its process, and its host if that is a different one, and says what it is
- * doing; or it says of which ranks nothing is known, and which processes have not
- * answered, and whether these are stopped.  They are not asked for warnings, nor for
- * on_slow.  A cycle of sends and receives is found among ranks of one process, or between
- * two ranks.
+ * asked, and have 200 ms, or 600 ms if there are several hosts.  The verdict names the rank
+ * that has not called, or not started, with the pid of its process, and its host if that is
+ * a different one, and says what it is doing; or it says of which ranks nothing is known,
+ * and which processes have not answered, and whether these are stopped.  They are not asked
+ * for warnings, nor for on_slow.  A cycle of sends and receives is found among ranks of one
+ * process, or between two ranks.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
  * itself.  It does not see other processes: a call that allocates, frees or
