@@ -34,8 +34,8 @@ foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_
 
 # The drop-in libraries are tested with these programs.
 foreign_programs := abort.c driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
-  graph.c groups.c hello.cc ipc.c nonblocking.c nvml.c own_stream.c processes.c registered.c \
-  ring.c runtime.c scaled.c split.c threads.c
+  graph.c groups.c hello.cc ipc.c ipc_event.c nonblocking.c nvml.c own_stream.c processes.c \
+  registered.c ring.c runtime.c scaled.c split.c threads.c
 
 # How each ring is run, one quoted command per program.  Suites run one test at a time,
 # because Criterion 2.4.1 loses count when two tests time out at the same time.

@@ -26,7 +26,7 @@ case $source in
 	export COHORT_HOST_SHARED=1
 	arguments=4
 	;;
-*/ipc.c) export COHORT_HOST_SHARED=1 ;;
+*/ipc.c | */ipc_event.c) export COHORT_HOST_SHARED=1 ;;
 esac
 
 case $source in

@@ -173,8 +173,9 @@ static void ipc(const uint8_t *raw)
 	void *memory = scene_memory(0), *opened;
 
 	(void)raw;
-	expect_cuda(host_cudaEventCreateWithFlags(&event,
-	                                          cudaEventDisableTiming),
+	expect_cuda(host_cudaEventCreateWithFlags(
+			    &event,
+			    cudaEventDisableTiming | cudaEventInterprocess),
 	            "cudaEventCreateWithFlags");
 	if (host_cudaIpcGetMemHandle(&handle, memory) == cudaSuccess &&
 	    host_cudaIpcOpenMemHandle(&opened, handle, 1) == cudaSuccess)

@@ -270,8 +270,8 @@ Test(stream_info, events_for_other_processes_have_no_time)
 
 /* ---- other processes -------------------------------------------------- */
 
-/* Where memory is that of this process alone.  Handles of events there never are; for those
- * of memory see tests/foreign/programs/ipc.c. */
+/* Where memory is that of this process alone.  For where it is not see shared_event.c and
+ * tests/foreign/programs/ipc.c. */
 Test(stream_info, handles_for_other_processes_are_not_supported)
 {
 	const bool is_shared = arena_is_shared();
@@ -287,7 +287,8 @@ Test(stream_info, handles_for_other_processes_are_not_supported)
 	cr_assert_eq(host_cudaIpcGetMemHandle(&of_memory, &of_memory),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaIpcGetEventHandle(&of_event, event),
-	             cudaErrorNotSupported);
+	             is_shared ? cudaErrorInvalidResourceHandle
+	                       : cudaErrorNotSupported);
 	cr_assert_eq(host_cudaIpcGetEventHandle(NULL, event),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaIpcOpenMemHandle(&memory, of_memory,
@@ -297,7 +298,8 @@ Test(stream_info, handles_for_other_processes_are_not_supported)
 	cr_assert_eq(host_cudaIpcOpenMemHandle(&memory, of_memory, 0),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaIpcOpenEventHandle(&event, of_event),
-	             cudaErrorNotSupported);
+	             is_shared ? cudaErrorInvalidResourceHandle
+	                       : cudaErrorNotSupported);
 	cr_assert_eq(host_cudaIpcCloseMemHandle(memory),
 	             is_shared ? cudaErrorInvalidValue : cudaErrorNotSupported);
 	p->cudaEventDestroy(event);

@@ -8,38 +8,24 @@
  * call, so that recording it again changes nothing for streams that wait
  * already.  As streams, events are never given back to the allocator: work in a
  * stream may still refer to a destroyed one.
+ *
+ * Of an event that other processes may have opened, the last recording may be another
+ * process's, which has a number instead of a position (shared_event.h).
  */
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "sim/cuda/arena.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/event_state.h"
+#include "sim/cuda/shared_event.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 #include "sim/strict/census.h"
 #include "sim/strict/fault.h"
-
-struct event {
-	/* Guarded by lock. */
-	pthread_mutex_t lock;
-	bool live;
-	bool timed;
-	int device;            /* whose streams may record it */
-	struct stream *stream; /* where it was recorded, or NULL */
-	uint64_t position;
-	uint64_t version; /* counts the recordings */
-	uint64_t time_ns; /* when the last one happened; 0: not yet */
-
-	/* Where it was last recorded if that was in a capture, else id 0. */
-	struct capture_point point;
-
-	/* Guarded by table_lock. */
-	struct event *next; /* of all */
-	struct event *next_free;
-};
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -79,17 +65,6 @@ size_t event_live(void)
 	return n;
 }
 
-/* Where and when an event was last recorded. */
-struct moment {
-	bool live;
-	bool timed;
-	int device;
-	struct stream *stream;
-	uint64_t position;
-	uint64_t time_ns;
-	unsigned long long capture; /* its id, or 0 */
-};
-
 static struct moment event_moment(cudaEvent_t handle)
 {
 	struct event *e = (struct event *)handle;
@@ -111,11 +86,39 @@ static struct moment event_moment(cudaEvent_t handle)
 	return m;
 }
 
-/* Called with the event's lock held. */
-static void forget_point_locked(struct event *e)
+/* An event of the current device; @shared is the event's then. */
+static cudaError_t create(bool timed, struct shared_event *shared,
+                          cudaEvent_t *out)
 {
-	free(e->point.after);
-	e->point = (struct capture_point){ .id = 0 };
+	struct event *e = event_get();
+
+	if (!e)
+		return cudaErrorMemoryAllocation;
+	pthread_mutex_lock(&e->lock);
+	e->live = true;
+	e->timed = timed;
+	e->device = device_current();
+	e->stream = NULL;
+	e->time_ns = 0;
+	e->shared = shared;
+	e->recording = 0;
+	pthread_mutex_unlock(&e->lock);
+	*out = (cudaEvent_t)e;
+	return cudaSuccess;
+}
+
+static cudaError_t create_shared(struct shared_event *shared, cudaEvent_t *out)
+{
+	cudaError_t error;
+
+	if (!shared)
+		return cudaErrorMemoryAllocation;
+	error = create(false, shared, out);
+	if (error != cudaSuccess) {
+		shared_event_end(shared);
+		shared_event_put(shared);
+	}
+	return error;
 }
 
 cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
@@ -124,7 +127,6 @@ cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
 	const unsigned int known = cudaEventBlockingSync |
 	                           cudaEventDisableTiming |
 	                           cudaEventInterprocess;
-	struct event *e;
 
 	if (!event || (flags & ~known) ||
 	    ((flags & cudaEventInterprocess) &&
@@ -132,18 +134,11 @@ cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
 		return device_error(cudaErrorInvalidValue);
 	if (fault_sticky(device_current()) != cudaSuccess)
 		return device_error(fault_sticky(device_current()));
-	e = event_get();
-	if (!e)
-		return device_error(cudaErrorMemoryAllocation);
-	pthread_mutex_lock(&e->lock);
-	e->live = true;
-	e->timed = !(flags & cudaEventDisableTiming);
-	e->device = device_current();
-	e->stream = NULL;
-	e->time_ns = 0;
-	pthread_mutex_unlock(&e->lock);
-	*event = (cudaEvent_t)e;
-	return cudaSuccess;
+	if ((flags & cudaEventInterprocess) && arena_is_shared())
+		return device_error(
+			create_shared(shared_event_create(), event));
+	return device_error(
+		create(!(flags & cudaEventDisableTiming), NULL, event));
 }
 
 cudaError_t host_cudaEventCreate(cudaEvent_t *event)
@@ -155,14 +150,21 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 {
 	struct event *e = (struct event *)event;
 	const struct moment m = event_moment(event);
+	struct shared_event *shared;
 
 	if (!m.live)
 		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&e->lock);
 	e->live = false;
 	e->version++; /* a recording that is still queued is void */
-	forget_point_locked(e);
+	event_forget_point_locked(e);
+	shared = e->shared;
+	e->shared = NULL;
 	pthread_mutex_unlock(&e->lock);
+	if (shared) {
+		shared_event_end(shared);
+		shared_event_put(shared);
+	}
 	pthread_mutex_lock(&table_lock);
 	e->next_free = unused;
 	unused = e;
@@ -170,63 +172,20 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 	return device_error(fault_sticky(m.device));
 }
 
-static enum step record_step(struct stream *s, struct work *w,
-                             const struct drive *d)
-{
-	struct event *e = w->record.event;
-
-	(void)s;
-	(void)d;
-	pthread_mutex_lock(&e->lock);
-	if (e->version == w->record.version)
-		e->time_ns = clock_now();
-	pthread_mutex_unlock(&e->lock);
-	return STEP_DONE;
-}
-
-/* Begin a recording; returns the work to queue for it. */
-static struct work record_begin(struct event *e)
-{
-	struct work w = { .step = record_step };
-
-	pthread_mutex_lock(&e->lock);
-	forget_point_locked(e);
-	w.record.event = e;
-	w.record.version = ++e->version;
-	e->time_ns = 0;
-	pthread_mutex_unlock(&e->lock);
-	return w;
-}
-
-static void record_in(struct event *e, struct stream *s)
-{
-	const struct work w = record_begin(e);
-	uint64_t position;
-
-	stream_push(s, &w, &position);
-	pthread_mutex_lock(&e->lock);
-	if (e->version == w.record.version) {
-		e->stream = s;
-		e->position = position;
-	}
-	pthread_mutex_unlock(&e->lock);
-}
-
 /* ---- in a capture ----------------------------------------------------- */
 
 static bool replay_record(const struct work *w, struct stream *s)
 {
-	if (event_moment((cudaEvent_t)w->record.event).live)
-		record_in(w->record.event, s);
-	return true;
+	return !event_moment((cudaEvent_t)w->record.event).live ||
+	       event_record(w->record.event, s);
 }
 
 static bool replay_wait(const struct work *w, struct stream *s)
 {
 	const struct moment m = event_moment((cudaEvent_t)w->record.event);
 
-	if (m.live && m.stream)
-		stream_push_wait(s, m.stream, m.position);
+	if (m.live)
+		event_wait(w->record.event, &m, s);
 	return true;
 }
 
@@ -287,12 +246,12 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 	error = capture_point(s, &point);
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (!point.id) {
-		record_in(e, s);
-		return cudaSuccess;
-	}
+	if (!point.id)
+		return device_error(event_record(e, s)
+		                            ? cudaSuccess
+		                            : cudaErrorMemoryAllocation);
 	pthread_mutex_lock(&e->lock);
-	forget_point_locked(e);
+	event_forget_point_locked(e);
 	e->version++; /* a recording that is still queued is not the last one any more */
 	e->point = point;
 	pthread_mutex_unlock(&e->lock);
@@ -326,10 +285,7 @@ cudaError_t host_cudaEventQuery(cudaEvent_t event)
 
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (!m.stream)
-		return cudaSuccess;
-	stream_help(m.stream, m.position);
-	return device_error(stream_is_done(m.stream, m.position)
+	return device_error(event_has_happened((struct event *)event, &m)
 	                            ? cudaSuccess
 	                            : cudaErrorNotReady);
 }
@@ -341,8 +297,7 @@ cudaError_t host_cudaEventSynchronize(cudaEvent_t event)
 
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (m.stream)
-		stream_wait(m.stream, m.position);
+	event_await((struct event *)event, &m);
 	return device_error(fault_of_device(m.device));
 }
 
@@ -366,11 +321,9 @@ cudaError_t host_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 	pthread_mutex_lock(&e->lock);
 	error = capture_wait(s, &e->point, &captured);
 	pthread_mutex_unlock(&e->lock);
-	if (error != cudaSuccess || captured || !m.stream)
-		return device_error(error);
-	stream_push_wait(s, m.stream, m.position);
-	stream_go(s);
-	return cudaSuccess;
+	if (error == cudaSuccess && !captured)
+		event_wait(e, &m, s);
+	return device_error(error);
 }
 
 cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
@@ -397,4 +350,54 @@ cudaError_t host12_cudaEventElapsedTime_v2(float *ms, cudaEvent_t start,
                                            cudaEvent_t end)
 {
 	return host_cudaEventElapsedTime(ms, start, end);
+}
+
+/* ---- for other processes ---------------------------------------------- */
+
+static cudaError_t give_handle(struct event *e, cudaIpcEventHandle_t *handle)
+{
+	cudaError_t error = cudaErrorInvalidResourceHandle;
+
+	pthread_mutex_lock(&e->lock);
+	if (e->shared && !shared_event_is_foreign(e->shared))
+		error = shared_event_give(e->shared, handle)
+		                ? cudaSuccess
+		                : cudaErrorNotSupported;
+	pthread_mutex_unlock(&e->lock);
+	return error;
+}
+
+cudaError_t host_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle,
+                                       cudaEvent_t event)
+{
+	const struct moment m = event_moment(event);
+	cudaError_t error;
+
+	if (!handle)
+		return device_error(cudaErrorInvalidValue);
+	if (!m.live)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (!arena_is_shared())
+		return device_error(cudaErrorNotSupported);
+	error = give_handle((struct event *)event, handle);
+	return device_error(error == cudaSuccess ? fault_sticky(m.device)
+	                                         : error);
+}
+
+cudaError_t host_cudaIpcOpenEventHandle(cudaEvent_t *event,
+                                        cudaIpcEventHandle_t handle)
+{
+	struct shared_event *shared;
+	cudaError_t error;
+
+	if (!event)
+		return device_error(cudaErrorInvalidValue);
+	if (!arena_is_shared())
+		return device_error(cudaErrorNotSupported);
+	error = fault_sticky(device_current());
+	if (error == cudaSuccess)
+		error = shared_event_open(&handle, &shared);
+	if (error == cudaSuccess)
+		error = create_shared(shared, event);
+	return device_error(error);
 }

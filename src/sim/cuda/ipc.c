@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles for other processes
- *
- * All memory of a process's simulated devices is in one file without a name, if other
- * processes can map it at all (arena.h).  A handle says which file of which process that
- * is, and where in it the allocation lies.  The other process opens the file through
- * /proc.  A handle is not trusted: it may come from anywhere.
- *
- * There are no handles of events.
+ * Handles of memory for other processes (for those of events see shared_event.h)
  */
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sim/cuda/arena.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/ipc_place.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
@@ -34,11 +23,8 @@
 /* What a handle holds. */
 struct content {
 	uint32_t magic;
-	int32_t pid;
-	int32_t fd;
-	int32_t reserved;
-	uint64_t file_device, file; /* as fstat() tells them */
-	uint64_t offset, bytes;
+	uint32_t reserved;
+	struct ipc_place place;
 };
 
 _Static_assert(sizeof(struct content) <= sizeof(cudaIpcMemHandle_t),
@@ -49,8 +35,7 @@ struct opened {
 	struct opened *next;
 	struct content content;
 	struct memory memory;
-	void *map; /* whole pages */
-	size_t map_bytes;
+	struct ipc_map map;
 	int users;
 };
 
@@ -63,19 +48,10 @@ static struct opened *all;
 
 static bool give(const struct memory *m, cudaIpcMemHandle_t *handle)
 {
-	struct content c = { .magic = MAGIC, .pid = getpid() };
-	struct arena_share share;
-	struct stat s;
+	struct content c = { .magic = MAGIC };
 
-	if (!arena_is_shared() || !memory_share(&share) ||
-	    fstat(share.fd, &s) ||
-	    (uintptr_t)m->start - share.start >= share.bytes)
+	if (!ipc_place_of(m->start, m->bytes, &c.place))
 		return false;
-	c.fd = share.fd;
-	c.file_device = s.st_dev;
-	c.file = s.st_ino;
-	c.offset = (uintptr_t)m->start - share.start;
-	c.bytes = m->bytes;
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &c, sizeof(c));
 	return true;
@@ -95,58 +71,27 @@ cudaError_t host_cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* The file that the handle speaks of, -1: there is none, or not any more. */
-static int open_file(const struct content *c)
-{
-	char path[48];
-	struct stat s;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	if (!fstat(fd, &s) && s.st_dev == c->file_device &&
-	    s.st_ino == c->file && s.st_size >= 0 && c->bytes &&
-	    c->bytes <= (uint64_t)s.st_size &&
-	    c->offset <= (uint64_t)s.st_size - c->bytes)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 /* Map what the handle speaks of; false without memory, or if it is gone. */
 static bool map(struct opened *o)
 {
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	const size_t before = o->content.offset % page;
-	const int fd = open_file(&o->content);
-
-	if (fd < 0)
-		return false;
-	o->map_bytes = before + o->content.bytes;
-	o->map = mmap(NULL, o->map_bytes, PROT_READ | PROT_WRITE,
-	              MAP_SHARED | MAP_NORESERVE, fd,
-	              (off_t)(o->content.offset - before));
-	close(fd);
-	if (o->map == MAP_FAILED)
+	if (!ipc_map(&o->content.place, &o->map))
 		return false;
 	o->memory = (struct memory){
-		.start = (char *)o->map + before,
-		.bytes = o->content.bytes,
+		.start = o->map.start,
+		.bytes = o->content.place.bytes,
 		.kind = MEMORY_MAPPED,
 		.device = device_current(),
 	};
-	if (!memory_reserve(o->map, o->map_bytes))
+	if (!memory_reserve(o->map.pages, o->map.page_bytes))
 		goto err_after_map;
 	if (!memory_enter(&o->memory))
 		goto err_after_reserve;
 	return true;
 
 err_after_reserve:
-	memory_unreserve(o->map);
+	memory_unreserve(o->map.pages);
 err_after_map:
-	munmap(o->map, o->map_bytes);
+	ipc_unmap(&o->map);
 	return false;
 }
 
@@ -194,7 +139,7 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 	if (c.magic != MAGIC)
 		return device_error(cudaErrorInvalidResourceHandle);
 	/* As CUDA answers where the handle was made. */
-	if (c.pid == getpid())
+	if (c.place.pid == getpid())
 		return device_error(cudaErrorDeviceUninitialized);
 	error = capture_permits_unsafe();
 	if (error == cudaSuccess)
@@ -224,8 +169,8 @@ static bool close_locked(const void *memory)
 		return true;
 	*at = o->next;
 	memory_take(memory, 1U << MEMORY_MAPPED, &taken);
-	memory_unreserve(o->map);
-	munmap(o->map, o->map_bytes);
+	memory_unreserve(o->map.pages);
+	ipc_unmap(&o->map);
 	free(o);
 	return true;
 }
@@ -249,24 +194,4 @@ cudaError_t host_cudaIpcCloseMemHandle(void *memory)
 	pthread_mutex_unlock(&lock);
 	return device_error(was_open ? fault_sticky(device_current())
 	                             : cudaErrorInvalidValue);
-}
-
-/* ---- events ----------------------------------------------------------- */
-
-cudaError_t host_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle,
-                                       cudaEvent_t event)
-{
-	if (!handle)
-		return device_error(cudaErrorInvalidValue);
-	if (!event)
-		return device_error(cudaErrorInvalidResourceHandle);
-	return device_error(cudaErrorNotSupported);
-}
-
-cudaError_t host_cudaIpcOpenEventHandle(cudaEvent_t *event,
-                                        cudaIpcEventHandle_t handle)
-{
-	(void)handle;
-	return device_error(event ? cudaErrorNotSupported
-	                          : cudaErrorInvalidValue);
 }

@@ -200,6 +200,30 @@ bool memory_share(struct arena_share *out)
 	return ok;
 }
 
+/* Called with lock held. */
+static void *share_more_locked(size_t bytes)
+{
+	struct arena_share share;
+	void *p = arena_share(&share) ? arena_get(bytes) : NULL;
+
+	/* The arena goes on elsewhere once the file is full. */
+	if (p && (uintptr_t)p - share.start >= share.bytes) {
+		arena_put(p, bytes);
+		p = NULL;
+	}
+	return p;
+}
+
+void *memory_share_more(size_t bytes)
+{
+	void *p;
+
+	pthread_mutex_lock(&lock);
+	p = share_more_locked(bytes);
+	pthread_mutex_unlock(&lock);
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
 /* ---- what is where ---------------------------------------------------- */
 
 bool memory_find(const void *p, struct memory *out)

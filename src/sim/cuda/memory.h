@@ -63,6 +63,10 @@ bool memory_enter(const struct memory *m);
 struct arena_share;
 bool memory_share(struct arena_share *out);
 
+/* Memory of @bytes, zeros, that other processes can map and that the program does not
+ * know of: it is not in the table, and is never given back.  NULL if there is none. */
+void *memory_share_more(size_t bytes);
+
 /* Count @bytes of @device's memory as used; false if it has not so much.  And count
  * them no more. */
 bool memory_claim(int device, size_t bytes);

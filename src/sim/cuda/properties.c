@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/cuda/arena.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
 #include "sim/host.h"
@@ -111,6 +112,7 @@ static void fill_memory(struct cudaDeviceProp12 *p)
 	p->hostRegisterReadOnlySupported = 1;
 	p->canUseHostPointerForRegisteredMem = 1;
 	p->memoryPoolsSupported = 1;
+	p->ipcEventSupported = arena_is_shared();
 }
 
 static void fill_12(struct cudaDeviceProp12 *p, int device)

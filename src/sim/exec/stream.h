@@ -33,6 +33,7 @@ struct captured;
 struct event;
 struct launch;
 struct rows;
+struct shared_event;
 struct stream;
 struct work;
 
@@ -117,6 +118,10 @@ struct work {
 			struct event *event;
 			uint64_t version;
 		} record;
+		struct {
+			struct shared_event *event;
+			uint64_t recording;
+		} shared;
 		struct launch *launch;
 	};
 };
