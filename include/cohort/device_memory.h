@@ -68,8 +68,10 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  * abort, and what waits for the launch of a call with host memory that has
  * timed out.  What was not ended within 30 s is not waited for any more.
  *
- * Begin blocks while a collective is being launched, which is short; if a
- * launch hangs, until its group is aborted, a minute at most.
+ * Begin blocks while a collective is being launched, or pairs of ranks are being
+ * connected in an open, a respawn or a split (COHORT_CONNECT=all), which is
+ * short; if one of these hangs, until its group is aborted, a minute and a half
+ * at most.
  *
  * COHORT_OK; end: COHORT_STATE without a begin of this thread.
  */
