@@ -21,7 +21,7 @@
 #
 # TEST_NO_CRITERION: suites that could not be built without Criterion, whose commands are
 # skipped.  TEST_SHOW: all output of a program is shown if its command contains this.
-# TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 3 if
+# TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 4 if
 # unset, because most of them wait more than they compute.
 #
 # Each failed test is named once more at the end, with why it failed.  The last line is
@@ -30,7 +30,7 @@
 set -u
 
 limit=${TEST_TIMEOUT:-600}
-jobs=${TEST_JOBS:-3}
+jobs=${TEST_JOBS:-4}
 root=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$root"' EXIT
 trap 'exit 1' INT TERM
