@@ -3,103 +3,64 @@
 //
 // The reducer from C++: errors are exceptions, and handles close themselves
 //
-// The threads are the program's own: the group is split, and each std::thread binds one
-// communicator to itself, so that a verdict would name it at once if it exited.
+// The threads are the program's own: the group is split, and each thread binds one
+// communicator to itself.  An exception that leaves it fails its rank, so that the others
+// do not wait for it.
 //
-//	c++ average.cc -lcohort && ./a.out
+//	c++ -std=c++17 average.cc -lcohort && ./a.out
 //
 
 #include <cstdio>
-#include <memory>
+#include <functional>
+#include <future>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
-#include <cohort/reducer.h>
+#include <cohort/cohort.hpp>
 
 namespace
 {
 
-void check(int rc)
-{
-	if (rc < 0)
-		throw std::runtime_error(cohort_last_error());
-}
-
-struct close_group {
-	void operator()(cohort_group *group) const
-	{
-		cohort_group_close(group);
-	}
-};
-struct free_reducer {
-	void operator()(cohort_reducer *reducer) const
-	{
-		cohort_reducer_free(reducer);
-	}
-};
-
-using group_ptr = std::unique_ptr<cohort_group, close_group>;
-using reducer_ptr = std::unique_ptr<cohort_reducer, free_reducer>;
-
 constexpr int ranks = 3;
 
-void average(cohort_comm *comm, float *result)
+float average(cohort::communicator &comm)
 {
+	const cohort::bound here(comm);
 	std::vector<float> gradient(1000);
-	const cohort_parameter list[] = {
-		{ "weight", gradient.data(), gradient.size(), COHORT_F32 },
-	};
-	cohort_reducer *made = nullptr;
-
-	check(cohort_comm_bind(comm));
-	check(cohort_reducer_create(comm, list, 1, nullptr, &made));
 	// Destroyed before the memory of the gradients.
-	const reducer_ptr reducer(made);
+	cohort::reducer reducer(comm,
+	                        { cohort::parameter("weight", gradient) });
 
-	check(cohort_reducer_begin(made, cohort_comm_stream(comm)));
+	reducer.begin();
 	for (auto &g : gradient)
-		g = static_cast<float>(10 * cohort_comm_rank(comm));
-	check(cohort_reducer_ready(made, 0));
-	check(cohort_reducer_finish(made, COHORT_FOREVER));
-	*result = gradient.back();
-	check(cohort_comm_unbind(comm));
-}
-
-void run(cohort_comm *comm, float *result)
-{
-	try {
-		average(comm, result);
-	} catch (const std::exception &e) {
-		std::fprintf(stderr, "%s\n", e.what());
-	}
+		g = static_cast<float>(10 * comm.rank());
+	reducer.ready(0);
+	if (reducer.finish() != COHORT_OK)
+		throw std::runtime_error("the step was skipped");
+	return gradient.back();
 }
 
 } // namespace
 
 int main()
-{
-	cohort_group_options options;
-	cohort_group *opened = nullptr;
-	cohort_comm *comms[ranks];
-	std::vector<std::thread> threads;
-	float results[ranks] = {};
+try {
+	cohort::group_options options;
 
-	cohort_group_options_init(&options);
 	options.platform = COHORT_PLATFORM_HOST;
-	if (cohort_group_open(nullptr, ranks, &options, &opened) < 0 ||
-	    cohort_group_split(opened, comms) < 0) {
-		std::fprintf(stderr, "%s\n", cohort_last_error());
-		return 1;
-	}
-	const group_ptr group(opened);
+	cohort::group group(ranks, options);
+	auto comms = group.split();
+	// Destroyed first, which waits for the threads.
+	std::vector<std::future<float>> results;
 
-	for (int r = 0; r < ranks; r++)
-		threads.emplace_back(run, comms[r], &results[r]);
-	for (auto &thread : threads)
-		thread.join();
+	for (auto &comm : comms)
+		results.push_back(std::async(std::launch::async, average,
+		                             std::ref(comm)));
 	for (int r = 0; r < ranks; r++)
 		std::printf("rank %d: %.1f\n", r,
-		            static_cast<double>(results[r]));
+		            static_cast<double>(results[r].get()));
+	group.close();
 	return 0;
+} catch (const std::exception &e) {
+	std::fprintf(stderr, "%s\n", e.what());
+	return 1;
 }

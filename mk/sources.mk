@@ -14,6 +14,7 @@ drop_in_sources := $(call sorted,src/sim/dropin/*.c)
 nvidia_sources  := $(call sorted,src/sim/nvidia/*.c)
 kernel_sources  := $(call sorted,src/sim/nvidia/kernel/*.c)
 public_headers  := $(notdir $(call sorted,include/cohort/*.h))
+cpp_headers     := $(notdir $(call sorted,include/cohort/*.hpp))
 
 unit_sources     := $(call sorted,tests/unit/*.c)
 api_sources      := $(call sorted,tests/api/*.c)

@@ -79,6 +79,7 @@ run.device   := $(fault:%='$(on_device) $(strict)%') \
                 $(races:%='$(on_device) $(strict)% $(race_length)')
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
+                'tests/foreign/cpp.sh $(lib)' \
                 'tests/foreign/symbols.sh $(lib) $(cuda)' \
                 'tests/foreign/install.sh' \
                 'tests/foreign/loader.sh $(out)/cohort' \

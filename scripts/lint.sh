@@ -60,7 +60,7 @@ need() {
 
 layout() {
 	need clang-format || return 77
-	pick '^(include|src|tests|bench|examples)/.*\.[ch]$' |
+	pick '^(include|src|tests|bench|examples)/.*\.([ch]|cc|hpp)$' |
 		xargs clang-format --dry-run 2>&1 |
 		sed -n 's/^\([^ :]*\):[0-9].* warning: .*/\1: run clang-format -i/p' |
 		sort -u
@@ -92,7 +92,7 @@ variables() {
 licences() {
 	local file
 
-	for file in $(pick '(\.([chS]|cc|sh|py|map|in|mk)|Makefile|/run)$'); do
+	for file in $(pick '(\.([chS]|cc|hpp|sh|py|map|in|mk)|Makefile|/run)$'); do
 		head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
 			echo "$file: no SPDX line"
 	done
@@ -132,7 +132,7 @@ versions() {
 guards() {
 	local file guard twice
 
-	for file in $(pick '\.h$'); do
+	for file in $(pick '\.h(pp)?$'); do
 		guard=$(awk '/^#ifndef/ { print $2; exit }' "$file")
 		grep -A 1 "^#ifndef $guard\$" "$file" |
 			grep -q "^#define $guard\$" || echo "$file: no guard"
@@ -143,7 +143,7 @@ guards() {
 			if (seen[$2]++)
 				print FILENAME ": " $2 " is used elsewhere too"
 		}'
-	pick '\.h$' | xargs awk "$twice"
+	pick '\.h(pp)?$' | xargs awk "$twice"
 }
 
 # with_criterion - 0 if files that use it can be compiled

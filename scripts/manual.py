@@ -433,7 +433,7 @@ def main():
         sys.exit(__doc__)
     command, directory = map(os.path.abspath, sys.argv[1:])
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    headers = [Header(file) for file in sorted(os.listdir(HEADERS))]
+    headers = [Header(file) for file in sorted(os.listdir(HEADERS)) if file.endswith(".h")]
     commands = commands_of(command)
     names = Names(headers, commands)
     newest = max(os.path.getmtime(os.path.join(HEADERS, file)) for file in os.listdir(HEADERS))

@@ -1,0 +1,1757 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COHORT_COHORT_HPP
+#define COHORT_COHORT_HPP
+
+/*
+ * The library from C++17: handles that close themselves, errors as exceptions
+ *
+ * A header alone, with no library of its own.  Each member's comment names the
+ * function of C that it calls; the comment of that function is the contract:
+ * threads, blocking, who owns what.  For what has no member here, get() has the
+ * handle of C, and check() turns a result into an exception.
+ *
+ *	cohort::group group(4);
+ *
+ *	group.run([](cohort::communicator &comm) {
+ *		auto gradient = comm.alloc<float>(1000);
+ *		...
+ *		comm.all_reduce(gradient, COHORT_AVG).wait();
+ *	});
+ *
+ * Results
+ *
+ * A negative status is thrown, as a cohort::error.  A positive one is no error,
+ * and is returned:
+ *
+ *  - What may be so already (abort, fire, fail, ready) returns true if this call
+ *    did it, and false for COHORT_ALREADY.
+ *  - A wait with a limit (wait_for() and the like) returns false for
+ *    COHORT_TIMED_OUT: nothing has changed, ask again.  Without a limit it
+ *    returns when it is done.
+ *  - The ends of a reducer's step have more than two answers, so they return
+ *    the status.
+ *
+ * Calls with host memory are the exception: they throw COHORT_TIMED_OUT, as
+ * their result is then lost and their output undefined.
+ *
+ * Destructors
+ *
+ * None throws, and each ends in a bounded time, but for the memory below.  They
+ * cannot report what went wrong; close() and free() of the same object do.
+ *
+ *  - A group: cohort_group_close(), which waits for what is in flight up to the
+ *    close deadline (deadlines.close_ns), then aborts, up to the abort
+ *    deadline.  If an exception destroys it, it is aborted first: what is in
+ *    flight may be waiting for the very code that the exception skipped.  If a
+ *    thread is still inside a call, the group stays open.
+ *  - A communicator of a group's run or split: nothing, as it is the group's.
+ *    Of join() or of another communicator's split: cohort_comm_close(), as for
+ *    a group; an exception makes it fail first (cohort_comm_fail()).
+ *  - A bound: cohort_comm_unbind(); an exception makes its communicator fail
+ *    first.
+ *  - Memory: waits up to 10 s for what the rank has submitted, then frees it.
+ *    What is in use after that, or wedged, stays allocated.  If an exception
+ *    destroys it while something is in flight, the rank fails before the wait.
+ *    The wait does not cover a communicator that was split off: where that one
+ *    uses the memory, synchronize it first, or the destructor waits for the
+ *    device as cudaFree() does, without a limit.
+ *  - A batch that was not ended: nothing of it is launched.
+ *  - A reducer: cohort_reducer_free().  In the middle of a step the rank fails
+ *    first, as its gradients may be in use and the others wait for it; the free
+ *    then waits up to the abort deadline.  After finish_on() it waits up to 10 s
+ *    for what the rank has submitted, and the rank fails only after that.
+ *
+ * Handles can be moved and not copied.  A handle that was moved from, or was
+ * closed, is empty, and may only be assigned to or destroyed.
+ *
+ * Nothing here knows whether its group is still open.  What belongs to a group
+ * (communicators, tickets) must not be used after the group is closed, and
+ * bounds, memory, reducers and batches must be gone before: destroyed, freed,
+ * ended, or unbound by bound::unbind().  The same holds for the close of a
+ * communicator that has joined or was split off.  Declare a bound before memory
+ * and reducers, which are then destroyed while it holds.
+ */
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#ifdef __GLIBCXX__
+#include <cxxabi.h>
+#endif
+
+#include <cohort/reducer.h>
+
+namespace cohort
+{
+
+/* COHORT_FOREVER */
+inline constexpr std::chrono::nanoseconds forever =
+	std::chrono::nanoseconds::max();
+
+/* A call that failed. */
+class error : public std::runtime_error
+{
+public:
+	explicit error(int status, const std::string &text,
+	               std::shared_ptr<const cohort_cause> cause = nullptr,
+	               std::exception_ptr thrown = nullptr)
+		: std::runtime_error(text), status_(status),
+		  cause_(std::move(cause)), thrown_(std::move(thrown))
+	{
+	}
+
+	/* enum cohort_status */
+	int status() const noexcept
+	{
+		return status_;
+	}
+
+	/* What has ended the group; NULL if nothing has. */
+	const cohort_cause *cause() const noexcept
+	{
+		return cause_.get();
+	}
+
+	/* The rank to blame for that; -1: none. */
+	int rank() const noexcept
+	{
+		return cause_ ? cause_->rank : -1;
+	}
+
+	/* Of group::run(): what the worker threw that ended the group; NULL if
+	 * something else did. */
+	std::exception_ptr thrown() const noexcept
+	{
+		return thrown_;
+	}
+
+private:
+	int status_;
+	std::shared_ptr<const cohort_cause> cause_;
+	std::exception_ptr thrown_;
+};
+
+namespace detail
+{
+
+inline int ask_cause(cohort_comm *comm, cohort_cause *cause)
+{
+	return cohort_comm_cause(comm, cause);
+}
+
+inline int ask_cause(const cohort_group *group, cohort_cause *cause)
+{
+	return cohort_group_cause(group, cause);
+}
+
+template <class Owner>
+[[noreturn]] void raise(int status, Owner *owner)
+{
+	/* Before the next call, which may change the text. */
+	const std::string text =
+		status < 0 ? cohort_last_error() : cohort_status_text(status);
+	auto cause = std::make_shared<cohort_cause>();
+
+	if (!owner || ask_cause(owner, cause.get()) != COHORT_OK ||
+	    cause->status == COHORT_OK)
+		cause.reset();
+	throw error(status, text, std::move(cause));
+}
+
+inline std::uint64_t nanoseconds(std::chrono::nanoseconds limit)
+{
+	if (limit == forever)
+		return COHORT_FOREVER;
+	return limit.count() > 0 ? static_cast<std::uint64_t>(limit.count())
+	                         : 0;
+}
+
+/* Whether an exception that was not there before is destroying an object. */
+class unwinding
+{
+public:
+	explicit operator bool() const noexcept
+	{
+		return std::uncaught_exceptions() > before_;
+	}
+
+private:
+	int before_ = std::uncaught_exceptions();
+};
+
+inline constexpr const char *left = "an exception has left its scope";
+
+/* How long a destructor waits for what is in flight. */
+inline constexpr std::uint64_t patience_ns = 10000000000;
+
+} // namespace detail
+
+/* Throw a negative result; return any other. */
+inline int check(int status)
+{
+	if (status < 0)
+		detail::raise(status, static_cast<cohort_comm *>(nullptr));
+	return status;
+}
+
+/* The same for a call on a communicator or a group, whose cause the error then
+ * has. */
+template <class Owner>
+int check(int status, Owner *owner)
+{
+	if (status < 0)
+		detail::raise(status, owner);
+	return status;
+}
+
+/* Floats that C++17 has no type for, as bits. */
+enum class float16 : std::uint16_t {};
+enum class bfloat16 : std::uint16_t {};
+enum class float8e4m3 : std::uint8_t {};
+enum class float8e5m2 : std::uint8_t {};
+
+/*
+ * The enum cohort_type of elements of type T
+ *
+ * For a type of your own, such as __half, specialize it:
+ *
+ *	template <>
+ *	struct cohort::type_of<__half> : cohort::type_of<cohort::float16> {};
+ */
+template <class T, class = void>
+struct type_of;
+
+template <class T>
+struct type_of<T, std::enable_if_t<std::is_integral_v<T> &&
+                                   !std::is_same_v<T, bool>>> {
+	static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8,
+	              "there are only integers of 8, 32 and 64 bits");
+	static constexpr int of_signed = sizeof(T) == 1   ? COHORT_I8
+	                                 : sizeof(T) == 4 ? COHORT_I32
+	                                                  : COHORT_I64;
+	static constexpr int value = of_signed + std::is_unsigned_v<T>;
+};
+
+template <>
+struct type_of<float> : std::integral_constant<int, COHORT_F32> {
+};
+template <>
+struct type_of<double> : std::integral_constant<int, COHORT_F64> {
+};
+template <>
+struct type_of<float16> : std::integral_constant<int, COHORT_F16> {
+};
+template <>
+struct type_of<bfloat16> : std::integral_constant<int, COHORT_BF16> {
+};
+template <>
+struct type_of<float8e4m3> : std::integral_constant<int, COHORT_F8E4M3> {
+};
+template <>
+struct type_of<float8e5m2> : std::integral_constant<int, COHORT_F8E5M2> {
+};
+
+template <class T>
+inline constexpr int type_of_v = type_of<std::remove_cv_t<T>>::value;
+
+static_assert(COHORT_U8 == COHORT_I8 + 1 && COHORT_U32 == COHORT_I32 + 1 &&
+              COHORT_U64 == COHORT_I64 + 1);
+
+/* Elements that are somebody else's, as std::span of C++20. */
+template <class T>
+class view
+{
+public:
+	constexpr view() noexcept = default;
+	constexpr view(T *data, std::size_t size) noexcept
+		: data_(data), size_(size)
+	{
+	}
+
+	constexpr T *data() const noexcept
+	{
+		return data_;
+	}
+
+	constexpr std::size_t size() const noexcept
+	{
+		return size_;
+	}
+
+private:
+	T *data_ = nullptr;
+	std::size_t size_ = 0;
+};
+
+/* A stream to queue on: by default the communicator's own, else a cudaStream_t,
+ * whose NULL is the legacy default stream. */
+class stream_handle
+{
+public:
+	stream_handle() noexcept = default;
+	stream_handle(void *stream) noexcept : stream_(stream), is_own_(false)
+	{
+	}
+
+	/* The stream, where the default is @own. */
+	void *or_own(void *own) const noexcept
+	{
+		return is_own_ ? own : stream_;
+	}
+
+private:
+	void *stream_ = nullptr;
+	bool is_own_ = true;
+};
+
+/* What a call has queued, for as long as its communicator can be asked. */
+class ticket
+{
+public:
+	ticket() noexcept = default;
+	ticket(cohort_comm *comm, std::uint64_t number) noexcept
+		: comm_(comm), number_(number)
+	{
+	}
+
+	/* cohort_wait() until it is done. */
+	void wait() const
+	{
+		check(cohort_wait(comm_, number_, COHORT_FOREVER), comm_);
+	}
+
+	/* cohort_wait(); false: not done yet. */
+	[[nodiscard]] bool wait_for(std::chrono::nanoseconds limit) const
+	{
+		return check(cohort_wait(comm_, number_,
+		                         detail::nanoseconds(limit)),
+		             comm_) == COHORT_OK;
+	}
+
+	/* cohort_stream_after() */
+	void stream_after(stream_handle stream) const
+	{
+		check(cohort_stream_after(
+			      comm_, number_,
+			      stream.or_own(cohort_comm_stream(comm_))),
+		      comm_);
+	}
+
+	/* The ticket as C has it. */
+	std::uint64_t number() const noexcept
+	{
+		return number_;
+	}
+
+private:
+	cohort_comm *comm_ = nullptr;
+	std::uint64_t number_ = 0;
+};
+
+/* Elements on a rank's device, which communicator::alloc() gives. */
+template <class T>
+class memory
+{
+public:
+	memory() noexcept = default;
+
+	/* cohort_alloc() */
+	memory(cohort_comm *comm, std::size_t size) : comm_(comm), size_(size)
+	{
+		void *allocated;
+
+		if (size > static_cast<std::size_t>(-1) / sizeof(T))
+			throw std::bad_array_new_length();
+		check(cohort_alloc(comm, size * sizeof(T), &allocated), comm);
+		data_ = static_cast<T *>(allocated);
+	}
+
+	memory(memory &&other) noexcept
+		: comm_(other.comm_), data_(std::exchange(other.data_, {})),
+		  size_(std::exchange(other.size_, 0))
+	{
+	}
+
+	memory &operator=(memory &&other) noexcept
+	{
+		memory taken(std::move(other));
+
+		std::swap(comm_, taken.comm_);
+		std::swap(data_, taken.data_);
+		std::swap(size_, taken.size_);
+		return *this;
+	}
+
+	~memory()
+	{
+		int rc;
+
+		if (!data_)
+			return;
+		rc = cohort_synchronize(comm_,
+		                        unwinding_ ? 0 : detail::patience_ns);
+		if (rc == COHORT_TIMED_OUT && unwinding_) {
+			cohort_comm_fail(comm_, COHORT_WORKER, detail::left);
+			rc = cohort_synchronize(comm_, detail::patience_ns);
+		}
+		if (rc != COHORT_TIMED_OUT && rc != COHORT_WEDGED)
+			cohort_free(comm_, data_);
+	}
+
+	/* cohort_free(); no operation may use the memory. */
+	void free()
+	{
+		if (data_)
+			check(cohort_free(comm_, data_), comm_);
+		data_ = nullptr;
+		size_ = 0;
+	}
+
+	T *data() noexcept
+	{
+		return data_;
+	}
+
+	const T *data() const noexcept
+	{
+		return data_;
+	}
+
+	std::size_t size() const noexcept
+	{
+		return size_;
+	}
+
+private:
+	cohort_comm *comm_ = nullptr;
+	T *data_ = nullptr;
+	std::size_t size_ = 0;
+	detail::unwinding unwinding_;
+};
+
+/* A right to end a group, also while it is being closed and after. */
+class abort_handle
+{
+public:
+	abort_handle() noexcept = default;
+
+	/* cohort_comm_abort_handle() */
+	explicit abort_handle(cohort_comm *comm)
+		: handle_(cohort_comm_abort_handle(comm))
+	{
+		if (!handle_)
+			throw error(COHORT_INVALID, cohort_last_error());
+	}
+
+	abort_handle(abort_handle &&other) noexcept
+		: handle_(std::exchange(other.handle_, nullptr))
+	{
+	}
+
+	abort_handle &operator=(abort_handle &&other) noexcept
+	{
+		abort_handle taken(std::move(other));
+
+		std::swap(handle_, taken.handle_);
+		return *this;
+	}
+
+	/* cohort_abort_put() */
+	~abort_handle()
+	{
+		cohort_abort_put(handle_);
+	}
+
+	/* cohort_abort_fire(), also for signal handlers; true if this call
+	 * ended the group. */
+	bool fire(const char *reason = nullptr) const noexcept
+	{
+		return cohort_abort_fire(handle_, reason) == COHORT_OK;
+	}
+
+	/* cohort_abort_fired(), also for signal handlers */
+	bool fired() const noexcept
+	{
+		return cohort_abort_fired(handle_) == 1;
+	}
+
+	cohort_abort *get() const noexcept
+	{
+		return handle_;
+	}
+
+private:
+	cohort_abort *handle_ = nullptr;
+};
+
+namespace detail
+{
+
+/* Whether elements that a call only queues are there after the call: those of a
+ * temporary are not, unless it is a view. */
+template <class Argument>
+inline constexpr bool lasts = std::is_lvalue_reference_v<Argument>;
+template <class T>
+inline constexpr bool lasts<view<T>> = true;
+
+/* What a call on device memory takes: memory, or a view of memory that the
+ * program has from elsewhere. */
+template <class Argument, class T>
+view<T> device(view<T> elements)
+{
+	return elements;
+}
+
+template <class Argument, class T>
+view<T> device(memory<T> &elements)
+{
+	static_assert(lasts<Argument>, "a temporary is freed too early");
+	return { elements.data(), elements.size() };
+}
+
+template <class Argument, class T>
+view<const T> device(const memory<T> &elements)
+{
+	static_assert(lasts<Argument>, "a temporary is freed too early");
+	return { elements.data(), elements.size() };
+}
+
+/* Any elements that lie one after the other: a vector, an array, a view. */
+template <class Elements>
+auto contiguous(Elements &elements)
+{
+	using T = std::remove_pointer_t<decltype(std::data(elements))>;
+
+	return view<T>(std::data(elements), std::size(elements));
+}
+
+inline void want(const char *what, std::size_t size, std::size_t wanted)
+{
+	if (size != wanted)
+		throw error(COHORT_INVALID,
+		            std::string(what) + " has " + std::to_string(size) +
+		                    " elements, not " + std::to_string(wanted));
+}
+
+/* The enum cohort_type of two views, which must have one. */
+template <class A, class B>
+constexpr int common_type(view<A>, view<B>)
+{
+	static_assert(std::is_same_v<std::remove_cv_t<A>, std::remove_cv_t<B>>,
+	              "what is sent and what is received differ in type");
+	return type_of_v<A>;
+}
+
+/*
+ * The calls on device memory, of a communicator and of a batch
+ *
+ * Counts come from the views.  A view that a rank need not have (what only the
+ * root sends or receives) may be empty.
+ */
+template <class Self>
+class calls
+{
+public:
+	/* cohort_all_reduce() */
+	template <class Send, class Recv>
+	auto all_reduce(Send &&send, Recv &&recv, int op,
+	                stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		want("recv", to.size(), from.size());
+		return queue(cohort_all_reduce, stream, from.data(), to.data(),
+		             from.size(), type, op);
+	}
+
+	/* cohort_all_reduce() in place */
+	template <class Data>
+	auto all_reduce(Data &&data, int op, stream_handle stream = {})
+	{
+		const auto all = device<Data>(data);
+
+		return all_reduce(all, all, op, stream);
+	}
+
+	/* cohort_broadcast() */
+	template <class Send, class Recv>
+	auto broadcast(Send &&send, Recv &&recv, int root,
+	               stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		if (is(root))
+			want("send", from.size(), to.size());
+		return queue(cohort_broadcast, stream, from.data(), to.data(),
+		             to.size(), type, root);
+	}
+
+	/* cohort_broadcast() in place */
+	template <class Data>
+	auto broadcast(Data &&data, int root, stream_handle stream = {})
+	{
+		const auto all = device<Data>(data);
+
+		return broadcast(all, all, root, stream);
+	}
+
+	/* cohort_reduce() */
+	template <class Send, class Recv>
+	auto reduce(Send &&send, Recv &&recv, int op, int root,
+	            stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		if (is(root))
+			want("recv", to.size(), from.size());
+		return queue(cohort_reduce, stream, from.data(), to.data(),
+		             from.size(), type, op, root);
+	}
+
+	/* cohort_all_gather() */
+	template <class Send, class Recv>
+	auto all_gather(Send &&send, Recv &&recv, stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		want("recv", to.size(), ranks() * from.size());
+		return queue(cohort_all_gather, stream, from.data(), to.data(),
+		             from.size(), type);
+	}
+
+	/* cohort_reduce_scatter() */
+	template <class Send, class Recv>
+	auto reduce_scatter(Send &&send, Recv &&recv, int op,
+	                    stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		want("send", from.size(), ranks() * to.size());
+		return queue(cohort_reduce_scatter, stream, from.data(),
+		             to.data(), to.size(), type, op);
+	}
+
+	/* cohort_gather() */
+	template <class Send, class Recv>
+	auto gather(Send &&send, Recv &&recv, int root,
+	            stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		if (is(root))
+			want("recv", to.size(), ranks() * from.size());
+		return queue(cohort_gather, stream, from.data(), to.data(),
+		             from.size(), type, root);
+	}
+
+	/* cohort_scatter() */
+	template <class Send, class Recv>
+	auto scatter(Send &&send, Recv &&recv, int root,
+	             stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		if (is(root))
+			want("send", from.size(), ranks() * to.size());
+		return queue(cohort_scatter, stream, from.data(), to.data(),
+		             to.size(), type, root);
+	}
+
+	/* cohort_all_to_all() */
+	template <class Send, class Recv>
+	auto all_to_all(Send &&send, Recv &&recv, stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+		const auto to = device<Recv>(recv);
+		const int type = common_type(from, to);
+
+		want("recv", to.size(), from.size());
+		want("send", from.size(), from.size() / ranks() * ranks());
+		return queue(cohort_all_to_all, stream, from.data(), to.data(),
+		             from.size() / ranks(), type);
+	}
+
+	/* cohort_barrier() */
+	auto barrier(stream_handle stream = {})
+	{
+		return queue(cohort_barrier, stream);
+	}
+
+	/* cohort_send() */
+	template <class Send>
+	auto send(Send &&send, int peer, stream_handle stream = {})
+	{
+		const auto from = device<Send>(send);
+
+		return queue(cohort_send, stream, from.data(), from.size(),
+		             common_type(from, from), peer);
+	}
+
+	/* cohort_recv() */
+	template <class Recv>
+	auto recv(Recv &&recv, int peer, stream_handle stream = {})
+	{
+		const auto to = device<Recv>(recv);
+
+		return queue(cohort_recv, stream, to.data(), to.size(),
+		             common_type(to, to), peer);
+	}
+
+protected:
+	calls() noexcept = default;
+	~calls() = default;
+	calls(const calls &) noexcept = default;
+	calls &operator=(const calls &) noexcept = default;
+
+	bool is(int rank) noexcept
+	{
+		return cohort_comm_rank(comm()) == rank;
+	}
+
+	/* A batch is told, as its end must then launch nothing. */
+	void want(const char *what, std::size_t size, std::size_t wanted)
+	{
+		if (size != wanted)
+			static_cast<Self *>(this)->refused();
+		detail::want(what, size, wanted);
+	}
+
+	/* 1 without a communicator, as it is a divisor. */
+	std::size_t ranks() noexcept
+	{
+		const int size = cohort_comm_size(comm());
+
+		return size > 0 ? static_cast<std::size_t>(size) : 1;
+	}
+
+private:
+	cohort_comm *comm() noexcept
+	{
+		return static_cast<Self *>(this)->get();
+	}
+
+	template <class Call, class... Arguments>
+	auto queue(Call call, stream_handle handle, Arguments... arguments)
+	{
+		return static_cast<Self *>(this)->queued(
+			[&](cohort_comm *comm, void *stream,
+		            std::uint64_t *number) {
+				return call(comm, arguments..., stream, number);
+			},
+			handle);
+	}
+};
+
+} // namespace detail
+
+/* Options of a group, set to their defaults by cohort_group_options_init(). */
+struct group_options : cohort_group_options {
+	group_options() noexcept
+	{
+		cohort_group_options_init(this);
+	}
+};
+
+/* A rank's end of its group. */
+class communicator : public detail::calls<communicator>
+{
+public:
+	communicator() noexcept = default;
+
+	/* A handle on a communicator that stays its owner's. */
+	explicit communicator(cohort_comm *comm) noexcept : comm_(comm)
+	{
+	}
+
+	communicator(communicator &&other) noexcept
+		: comm_(std::exchange(other.comm_, nullptr)),
+		  is_owned_(std::exchange(other.is_owned_, false))
+	{
+	}
+
+	communicator &operator=(communicator &&other) noexcept
+	{
+		communicator taken(std::move(other));
+
+		std::swap(comm_, taken.comm_);
+		std::swap(is_owned_, taken.is_owned_);
+		return *this;
+	}
+
+	~communicator()
+	{
+		if (!is_owned_)
+			return;
+		if (unwinding_)
+			cohort_comm_fail(comm_, COHORT_WORKER, detail::left);
+		if (cohort_comm_close(comm_) != COHORT_TIMED_OUT)
+			return;
+		/* With a cause, the tickets have answers soon. */
+		cohort_comm_fail(comm_, COHORT_TIMED_OUT,
+		                 "not done at the close deadline");
+		cohort_comm_close(comm_);
+	}
+
+	/* cohort_comm_join() */
+	[[nodiscard]] static communicator
+	join(const struct cohort_unique_id &id, int nranks, int rank,
+	     int device, const group_options &options = {})
+	{
+		communicator joined;
+
+		check(cohort_comm_join(&id, nranks, rank, device, &options,
+		                       &joined.comm_));
+		joined.is_owned_ = true;
+		return joined;
+	}
+
+	/* cohort_comm_split(); empty for COHORT_NO_COLOR */
+	[[nodiscard]] communicator split(int color, int key = 0)
+	{
+		communicator child;
+
+		check(cohort_comm_split(comm_, color, key, &child.comm_),
+		      comm_);
+		child.is_owned_ = child.comm_ != nullptr;
+		return child;
+	}
+
+	/* cohort_comm_close(); false for COHORT_TIMED_OUT: still open */
+	[[nodiscard]] bool close()
+	{
+		cohort_comm *comm = comm_;
+		const int rc = cohort_comm_close(comm);
+
+		if (rc == COHORT_TIMED_OUT)
+			return false;
+		if (rc != COHORT_STATE && rc != COHORT_BUSY &&
+		    rc != COHORT_OWNER) {
+			comm_ = nullptr;
+			is_owned_ = false;
+		}
+		/* Not of comm: its cause may be gone with it. */
+		check(rc);
+		return true;
+	}
+
+	/* cohort_comm_rank() */
+	int rank() const noexcept
+	{
+		return cohort_comm_rank(comm_);
+	}
+
+	/* cohort_comm_size() */
+	int size() const noexcept
+	{
+		return cohort_comm_size(comm_);
+	}
+
+	/* cohort_comm_device() */
+	int device() const noexcept
+	{
+		return cohort_comm_device(comm_);
+	}
+
+	/* cohort_comm_launch() */
+	int launch() const noexcept
+	{
+		return cohort_comm_launch(comm_);
+	}
+
+	/* cohort_comm_generation() */
+	int generation() const noexcept
+	{
+		return cohort_comm_generation(comm_);
+	}
+
+	/* cohort_comm_origin() */
+	int origin() const noexcept
+	{
+		return cohort_comm_origin(comm_);
+	}
+
+	/* cohort_comm_stream() */
+	void *stream() const noexcept
+	{
+		return cohort_comm_stream(comm_);
+	}
+
+	/* cohort_comm_cause() */
+	cohort_cause cause() const
+	{
+		cohort_cause cause = {};
+
+		check(cohort_comm_cause(comm_, &cause));
+		return cause;
+	}
+
+	/* cohort_comm_fail(); true if this call ended the group */
+	bool fail(int code, const char *text = nullptr)
+	{
+		return check(cohort_comm_fail(comm_, code, text)) == COHORT_OK;
+	}
+
+	/* cohort_comm_abort_handle() */
+	cohort::abort_handle abort_handle() const
+	{
+		return cohort::abort_handle(comm_);
+	}
+
+	/* cohort_tag() */
+	void tag(const char *text)
+	{
+		check(cohort_tag(comm_, text), comm_);
+	}
+
+	/* cohort_alloc() of @size elements */
+	template <class T>
+	[[nodiscard]] memory<T> alloc(std::size_t size)
+	{
+		return memory<T>(comm_, size);
+	}
+
+	/* cohort_copy() */
+	template <class To, class From>
+	void copy(To &&dst, From &&src, stream_handle stream = {})
+	{
+		static_assert(detail::lasts<To> && detail::lasts<From>,
+		              "a temporary is destroyed before it is copied");
+		const auto to = detail::contiguous(dst);
+		const auto from = detail::contiguous(src);
+
+		detail::common_type(to, from);
+		detail::want("src", from.size(), to.size());
+		check(cohort_copy(comm_, to.data(), from.data(),
+		                  to.size() * sizeof(*to.data()),
+		                  stream.or_own(cohort_comm_stream(comm_))),
+		      comm_);
+	}
+
+	/* cohort_synchronize() until all is done. */
+	void synchronize()
+	{
+		check(cohort_synchronize(comm_, COHORT_FOREVER), comm_);
+	}
+
+	/* cohort_synchronize(); false: not done yet. */
+	[[nodiscard]] bool synchronize_for(std::chrono::nanoseconds limit)
+	{
+		return check(cohort_synchronize(comm_,
+		                                detail::nanoseconds(limit)),
+		             comm_) == COHORT_OK;
+	}
+
+	/* cohort_after_stream() */
+	void after_stream(void *stream)
+	{
+		check(cohort_after_stream(comm_, stream), comm_);
+	}
+
+	/* cohort_all_reduce_host() */
+	template <class Data>
+	void all_reduce_host(Data &&data, int op,
+	                     std::chrono::nanoseconds limit = forever)
+	{
+		const auto all = detail::contiguous(data);
+
+		done(cohort_all_reduce_host, limit, all.data(), all.size(),
+		     detail::common_type(all, all), op);
+	}
+
+	/* cohort_broadcast_host() */
+	template <class Data>
+	void broadcast_host(Data &&data, int root,
+	                    std::chrono::nanoseconds limit = forever)
+	{
+		const auto all = detail::contiguous(data);
+
+		done(cohort_broadcast_host, limit, all.data(), all.size(),
+		     detail::common_type(all, all), root);
+	}
+
+	/* cohort_reduce_host() */
+	template <class Data>
+	void reduce_host(Data &&data, int op, int root,
+	                 std::chrono::nanoseconds limit = forever)
+	{
+		const auto all = detail::contiguous(data);
+
+		done(cohort_reduce_host, limit, all.data(), all.size(),
+		     detail::common_type(all, all), op, root);
+	}
+
+	/* cohort_all_gather_host() */
+	template <class Send, class Recv>
+	void all_gather_host(Send &&send, Recv &&recv,
+	                     std::chrono::nanoseconds limit = forever)
+	{
+		const auto from = detail::contiguous(send);
+		const auto to = detail::contiguous(recv);
+		const int type = detail::common_type(from, to);
+
+		detail::want("recv", to.size(), ranks() * from.size());
+		done(cohort_all_gather_host, limit, from.data(), to.data(),
+		     from.size(), type);
+	}
+
+	/* cohort_reduce_scatter_host() */
+	template <class Send, class Recv>
+	void reduce_scatter_host(Send &&send, Recv &&recv, int op,
+	                         std::chrono::nanoseconds limit = forever)
+	{
+		const auto from = detail::contiguous(send);
+		const auto to = detail::contiguous(recv);
+		const int type = detail::common_type(from, to);
+
+		detail::want("send", from.size(), ranks() * to.size());
+		done(cohort_reduce_scatter_host, limit, from.data(), to.data(),
+		     to.size(), type, op);
+	}
+
+	/* cohort_gather_host() */
+	template <class Send, class Recv>
+	void gather_host(Send &&send, Recv &&recv, int root,
+	                 std::chrono::nanoseconds limit = forever)
+	{
+		const auto from = detail::contiguous(send);
+		const auto to = detail::contiguous(recv);
+		const int type = detail::common_type(from, to);
+
+		if (is(root))
+			detail::want("recv", to.size(), ranks() * from.size());
+		done(cohort_gather_host, limit, from.data(), to.data(),
+		     from.size(), type, root);
+	}
+
+	/* cohort_scatter_host() */
+	template <class Send, class Recv>
+	void scatter_host(Send &&send, Recv &&recv, int root,
+	                  std::chrono::nanoseconds limit = forever)
+	{
+		const auto from = detail::contiguous(send);
+		const auto to = detail::contiguous(recv);
+		const int type = detail::common_type(from, to);
+
+		if (is(root))
+			detail::want("send", from.size(), ranks() * to.size());
+		done(cohort_scatter_host, limit, from.data(), to.data(),
+		     to.size(), type, root);
+	}
+
+	/* cohort_all_to_all_host() */
+	template <class Send, class Recv>
+	void all_to_all_host(Send &&send, Recv &&recv,
+	                     std::chrono::nanoseconds limit = forever)
+	{
+		const auto from = detail::contiguous(send);
+		const auto to = detail::contiguous(recv);
+		const int type = detail::common_type(from, to);
+
+		detail::want("recv", to.size(), from.size());
+		detail::want("send", from.size(),
+		             from.size() / ranks() * ranks());
+		done(cohort_all_to_all_host, limit, from.data(), to.data(),
+		     from.size() / ranks(), type);
+	}
+
+	/* cohort_send_host() */
+	template <class Send>
+	void send_host(Send &&send, int peer,
+	               std::chrono::nanoseconds limit = forever)
+	{
+		const auto from = detail::contiguous(send);
+
+		done(cohort_send_host, limit, from.data(), from.size(),
+		     detail::common_type(from, from), peer);
+	}
+
+	/* cohort_recv_host() */
+	template <class Recv>
+	void recv_host(Recv &&recv, int peer,
+	               std::chrono::nanoseconds limit = forever)
+	{
+		const auto to = detail::contiguous(recv);
+
+		done(cohort_recv_host, limit, to.data(), to.size(),
+		     detail::common_type(to, to), peer);
+	}
+
+	cohort_comm *get() const noexcept
+	{
+		return comm_;
+	}
+
+private:
+	friend class detail::calls<communicator>;
+
+	void refused() noexcept
+	{
+	}
+
+	template <class Call>
+	ticket queued(Call call, stream_handle handle)
+	{
+		std::uint64_t number;
+
+		check(call(comm_, handle.or_own(stream()), &number), comm_);
+		return ticket(comm_, number);
+	}
+
+	template <class Call, class... Arguments>
+	void done(Call call, std::chrono::nanoseconds limit,
+	          Arguments... arguments)
+	{
+		const int rc =
+			call(comm_, arguments..., detail::nanoseconds(limit));
+
+		if (rc != COHORT_OK)
+			detail::raise(rc, comm_);
+	}
+
+	cohort_comm *comm_ = nullptr;
+	bool is_owned_ = false;
+	detail::unwinding unwinding_;
+};
+
+/* While it lives, only this thread may submit on the communicator. */
+class [[nodiscard]] bound
+{
+public:
+	/* cohort_comm_bind() */
+	explicit bound(const communicator &comm) : comm_(comm.get())
+	{
+		is_ours_ = check(cohort_comm_bind(comm_), comm_) == COHORT_OK;
+	}
+
+	bound(const bound &) = delete;
+	bound &operator=(const bound &) = delete;
+
+	/* cohort_comm_unbind(), which the destructor then leaves alone. */
+	void unbind()
+	{
+		if (is_ours_)
+			check(cohort_comm_unbind(comm_), comm_);
+		is_ours_ = false;
+		comm_ = nullptr;
+	}
+
+	/* cohort_comm_unbind() */
+	~bound()
+	{
+		if (comm_ && unwinding_)
+			cohort_comm_fail(comm_, COHORT_WORKER, detail::left);
+		if (is_ours_)
+			cohort_comm_unbind(comm_);
+	}
+
+private:
+	cohort_comm *comm_;
+	bool is_ours_;
+	detail::unwinding unwinding_;
+};
+
+/* Several calls as one operation: make them on this object, then end it. */
+class batch : public detail::calls<batch>
+{
+public:
+	/* cohort_batch_begin(); @stream is for all of it. */
+	explicit batch(const communicator &comm, stream_handle stream = {})
+		: comm_(comm.get()), stream_(stream.or_own(comm.stream()))
+	{
+		check(cohort_batch_begin(comm_), comm_);
+	}
+
+	batch(const batch &) = delete;
+	batch &operator=(const batch &) = delete;
+
+	~batch()
+	{
+		if (!is_open_)
+			return;
+		refused();
+		cohort_batch_end(comm_, stream_, nullptr);
+	}
+
+	/* cohort_batch_end() */
+	ticket end()
+	{
+		std::uint64_t number;
+		const int rc = cohort_batch_end(comm_, stream_, &number);
+
+		is_open_ = rc == COHORT_BUSY || rc == COHORT_OWNER;
+		check(rc, comm_);
+		return ticket(comm_, number);
+	}
+
+	cohort_comm *get() const noexcept
+	{
+		return comm_;
+	}
+
+private:
+	friend class detail::calls<batch>;
+
+	/* A call that C refuses keeps the end from launching anything. */
+	void refused() noexcept
+	{
+		cohort_all_reduce(comm_, nullptr, nullptr, 0, -1, COHORT_SUM,
+		                  stream_, nullptr);
+	}
+
+	template <class Call>
+	void queued(Call call, stream_handle handle)
+	{
+		check(call(comm_, handle.or_own(stream_), nullptr), comm_);
+	}
+
+	cohort_comm *comm_;
+	void *stream_;
+	bool is_open_ = true;
+};
+
+namespace detail
+{
+
+/*
+ * What a run's workers share
+ *
+ * A worker that the run leaves behind still needs it.  So the workers and the
+ * run have a use each, and the last one destroys it.  Where none is left behind
+ * the run destroys it, as a worker that was never called has not given its use
+ * back.
+ */
+template <class Worker>
+class job
+{
+public:
+	template <class Function>
+	job(Function &&worker, int size)
+		: worker_(std::forward<Function>(worker)), users_(size + 1)
+	{
+	}
+
+	void put() noexcept
+	{
+		if (users_.fetch_sub(1) == 1)
+			delete this;
+	}
+
+	/* A cohort_worker_fn. */
+	static int work(cohort_comm *comm, void *user)
+	{
+		const std::unique_ptr<job, putter> self(
+			static_cast<job *>(user));
+
+		return self->call(comm);
+	}
+
+	/* What the rank to blame has thrown. */
+	std::exception_ptr thrown() const noexcept
+	{
+		return has_thrown_ ? thrown_ : nullptr;
+	}
+
+private:
+	struct putter {
+		void operator()(job *self) const noexcept
+		{
+			self->put();
+		}
+	};
+
+	int call(cohort_comm *comm)
+	{
+		using result =
+			std::invoke_result_t<const Worker &, communicator &>;
+		static_assert(std::is_void_v<result> ||
+		                      std::is_same_v<result, int>,
+		              "a worker returns nothing or an int");
+		communicator handle(comm);
+
+		try {
+			if constexpr (std::is_void_v<result>) {
+				std::invoke(worker_, handle);
+				return 0;
+			} else {
+				return std::invoke(worker_, handle);
+			}
+#ifdef __GLIBCXX__
+		} catch (abi::__forced_unwind &) {
+			throw; /* pthread_exit() */
+#endif
+		} catch (const error &e) {
+			return give_up(comm, e.status(), e.what());
+		} catch (const std::exception &e) {
+			return give_up(comm, COHORT_WORKER, e.what());
+		} catch (...) {
+			return give_up(comm, COHORT_WORKER,
+			               "an exception that is no "
+			               "std::exception");
+		}
+	}
+
+	int give_up(cohort_comm *comm, int code, const char *text) noexcept
+	{
+		cohort_cause cause = {};
+
+		/* An error of the program's own may have any status. */
+		if (!code)
+			code = COHORT_WORKER;
+		/* It may have failed already, in a destructor. */
+		cohort_comm_fail(comm, code, text);
+		cohort_comm_cause(comm, &cause);
+		if (cause.status == COHORT_WORKER &&
+		    cause.rank == cohort_comm_rank(comm)) {
+			thrown_ = std::current_exception();
+			has_thrown_ = true;
+		}
+		return code;
+	}
+
+	const Worker worker_;
+	std::atomic<int> users_;
+	std::exception_ptr thrown_;
+	std::atomic<bool> has_thrown_{ false }; /* thrown_ may be read */
+};
+
+} // namespace detail
+
+/* Some of the machine's devices, a rank on each. */
+class group
+{
+public:
+	/* cohort_group_open() over the first @n devices; 0: all of them */
+	explicit group(int n = 0, const group_options &options = {})
+	{
+		check(cohort_group_open(nullptr, n, &options, &group_));
+	}
+
+	/* cohort_group_open() over these devices, one or more */
+	explicit group(const std::vector<int> &devices,
+	               const group_options &options = {})
+	{
+		if (devices.empty())
+			throw error(COHORT_INVALID, "there are no devices");
+		check(cohort_group_open(devices.data(),
+		                        static_cast<int>(devices.size()),
+		                        &options, &group_));
+	}
+
+	/* group({ 3 }): is that three devices, or the one with number 3? */
+	explicit group(std::initializer_list<int>,
+	               const group_options & = {}) = delete;
+
+	group(group &&other) noexcept
+		: group_(std::exchange(other.group_, nullptr))
+	{
+	}
+
+	group &operator=(group &&other) noexcept
+	{
+		group taken(std::move(other));
+
+		std::swap(group_, taken.group_);
+		return *this;
+	}
+
+	~group()
+	{
+		if (group_ && unwinding_)
+			cohort_group_abort(group_, detail::left);
+		cohort_group_close(group_);
+	}
+
+	/* cohort_group_close() */
+	void close()
+	{
+		const int rc = cohort_group_close(group_);
+
+		if (rc != COHORT_STATE)
+			group_ = nullptr;
+		check(rc);
+	}
+
+	/* cohort_group_split() */
+	std::vector<communicator> split()
+	{
+		const auto n = static_cast<std::size_t>(size());
+		std::vector<cohort_comm *> comms(n);
+		std::vector<communicator> handles;
+
+		handles.reserve(n);
+		check(cohort_group_split(group_, comms.data()), group_);
+		for (cohort_comm *comm : comms)
+			handles.emplace_back(comm);
+		return handles;
+	}
+
+	/*
+	 * cohort_group_run() of @worker(communicator &)
+	 *
+	 * The worker is one object for all ranks, and is called as const; it
+	 * returns nothing, or an int as a cohort_worker_fn does.  An exception
+	 * that leaves it is cohort_comm_fail() of its rank, with the text of
+	 * what(); if that has ended the group, thrown() of the error that run()
+	 * throws has it.  If a destructor that the exception runs has to fail
+	 * the rank first, the text says no more than that an exception has left
+	 * a scope; thrown() has it all the same.
+	 *
+	 * Once run() has thrown, ranks that it left behind (abandoned()) may
+	 * still use what @worker refers to; what it holds lives until then.
+	 */
+	template <class Worker>
+	void run(Worker &&worker)
+	{
+		using job = detail::job<std::decay_t<Worker>>;
+
+		const auto cause = std::make_shared<cohort_cause>();
+		auto *work = new job(std::forward<Worker>(worker), size());
+		const int rc =
+			cohort_group_run(group_, job::work, work, cause.get());
+		/* Before the next call, which may change the text. */
+		const std::string text = rc < 0 ? cohort_last_error() : "";
+		/* With COHORT_STATE they are those of the run before. */
+		const bool is_left =
+			rc != COHORT_STATE &&
+			cohort_group_abandoned(group_, nullptr, 0) > 0;
+		const std::exception_ptr thrown = work->thrown();
+
+		if (is_left)
+			work->put();
+		else
+			delete work;
+		if (rc >= 0)
+			return;
+		throw error(rc, rc == cause->status ? cause->text : text,
+		            cause->status == COHORT_OK ? nullptr : cause,
+		            thrown);
+	}
+
+	/* cohort_group_respawn() without these ranks */
+	void respawn(const std::vector<int> &lost = {})
+	{
+		check(cohort_group_respawn(group_, lost.data(),
+		                           static_cast<int>(lost.size())),
+		      group_);
+	}
+
+	/* cohort_group_abort(); true if this call ended the group */
+	bool abort(const char *reason = nullptr)
+	{
+		return check(cohort_group_abort(group_, reason)) == COHORT_OK;
+	}
+
+	/* cohort_group_cause() */
+	cohort_cause cause() const
+	{
+		cohort_cause cause = {};
+
+		check(cohort_group_cause(group_, &cause));
+		return cause;
+	}
+
+	/* cohort_group_size() */
+	int size() const noexcept
+	{
+		return cohort_group_size(group_);
+	}
+
+	/* cohort_group_platform() */
+	int platform() const noexcept
+	{
+		return cohort_group_platform(group_);
+	}
+
+	/* cohort_group_launch() */
+	int launch() const noexcept
+	{
+		return cohort_group_launch(group_);
+	}
+
+	/* cohort_group_generation() */
+	int generation() const noexcept
+	{
+		return cohort_group_generation(group_);
+	}
+
+	/* cohort_group_devices() */
+	std::vector<int> devices() const
+	{
+		const int n = size();
+		std::vector<int> devices(n > 0 ? static_cast<std::size_t>(n)
+		                               : 0);
+
+		check(cohort_group_devices(group_, devices.data()));
+		return devices;
+	}
+
+	/* cohort_group_abandoned() */
+	std::vector<int> abandoned() const
+	{
+		const int n = cohort_group_abandoned(group_, nullptr, 0);
+		std::vector<int> ranks(n > 0 ? static_cast<std::size_t>(n) : 0);
+
+		cohort_group_abandoned(group_, ranks.data(), n);
+		return ranks;
+	}
+
+	cohort_group *get() const noexcept
+	{
+		return group_;
+	}
+
+private:
+	cohort_group *group_ = nullptr;
+	detail::unwinding unwinding_;
+};
+
+/* Options of a reducer, set to their defaults by
+ * cohort_reducer_options_init(). */
+struct reducer_options : cohort_reducer_options {
+	reducer_options() noexcept
+	{
+		cohort_reducer_options_init(this);
+	}
+};
+
+/* A parameter whose gradient is in these elements. */
+template <class Elements>
+cohort_parameter parameter(const char *name, Elements &gradient)
+{
+	const auto all = detail::contiguous(gradient);
+
+	return { name, all.data(), all.size(), detail::common_type(all, all) };
+}
+
+/* Averages the gradients of a rank's parameters with those of the others. */
+class reducer
+{
+public:
+	/* cohort_reducer_create() */
+	reducer(const communicator &comm,
+	        const std::vector<cohort_parameter> &parameters,
+	        const reducer_options &options = {})
+		: comm_(comm.get())
+	{
+		check(cohort_reducer_create(comm_, parameters.data(),
+		                            parameters.size(), &options,
+		                            &reducer_),
+		      comm_);
+	}
+
+	reducer(reducer &&other) noexcept
+		: comm_(other.comm_),
+		  reducer_(std::exchange(other.reducer_, nullptr)),
+		  in_step_(other.in_step_)
+	{
+	}
+
+	reducer &operator=(reducer &&other) noexcept
+	{
+		reducer taken(std::move(other));
+
+		std::swap(comm_, taken.comm_);
+		std::swap(reducer_, taken.reducer_);
+		std::swap(in_step_, taken.in_step_);
+		return *this;
+	}
+
+	~reducer()
+	{
+		if (cohort_reducer_free(reducer_) != COHORT_STATE)
+			return;
+		if (in_step_ ||
+		    cohort_synchronize(comm_, detail::patience_ns) ==
+		            COHORT_TIMED_OUT)
+			cohort_comm_fail(comm_, COHORT_WORKER,
+			                 unwinding_
+			                         ? detail::left
+			                         : "its reducer was destroyed "
+			                           "in a step");
+		cohort_reducer_free(reducer_);
+	}
+
+	/* cohort_reducer_free() */
+	void free()
+	{
+		const int rc = cohort_reducer_free(reducer_);
+
+		if (rc == COHORT_OK || rc == COHORT_WEDGED)
+			reducer_ = nullptr;
+		check(rc, comm_);
+	}
+
+	/* cohort_reducer_begin() */
+	void begin(stream_handle stream = {})
+	{
+		check(cohort_reducer_begin(reducer_, handle(stream)), comm_);
+		in_step_ = true;
+	}
+
+	/* cohort_reducer_begin_weighted() */
+	void begin_weighted(double weight, stream_handle stream = {})
+	{
+		check(cohort_reducer_begin_weighted(reducer_, weight,
+		                                    handle(stream)),
+		      comm_);
+		in_step_ = true;
+	}
+
+	/* cohort_reducer_accumulate(): no other rank waits for that pass. */
+	void accumulate()
+	{
+		check(cohort_reducer_accumulate(reducer_), comm_);
+	}
+
+	/* cohort_reducer_ready(); false if it was ready in this step */
+	bool ready(std::size_t i)
+	{
+		return check(cohort_reducer_ready(reducer_, i), comm_) ==
+		       COHORT_OK;
+	}
+
+	/* cohort_reducer_progress(); false: some gradients are not ready */
+	[[nodiscard]] bool progress(std::chrono::nanoseconds limit = {})
+	{
+		return check(cohort_reducer_progress(
+				     reducer_, detail::nanoseconds(limit)),
+		             comm_) == COHORT_OK;
+	}
+
+	/* cohort_reducer_finish(): COHORT_OK, _SKIP or _TIMED_OUT */
+	[[nodiscard]] int finish(std::chrono::nanoseconds limit = forever)
+	{
+		return ended(cohort_reducer_finish(reducer_,
+		                                   detail::nanoseconds(limit)));
+	}
+
+	/* cohort_reducer_cancel(): COHORT_OK, _ALREADY or _TIMED_OUT */
+	[[nodiscard]] int cancel(std::chrono::nanoseconds limit = forever)
+	{
+		return ended(cohort_reducer_cancel(reducer_,
+		                                   detail::nanoseconds(limit)));
+	}
+
+	/* cohort_reducer_join(): COHORT_OK, _SKIP, _JOINED or _TIMED_OUT */
+	[[nodiscard]] int join(std::chrono::nanoseconds limit = forever)
+	{
+		const int rc = cohort_reducer_join(reducer_,
+		                                   detail::nanoseconds(limit));
+
+		if (rc == COHORT_TIMED_OUT || rc == COHORT_BUSY)
+			in_step_ = true;
+		return ended(rc);
+	}
+
+	/* cohort_reducer_finish_on() */
+	void finish_on(void *stream)
+	{
+		ended(cohort_reducer_finish_on(reducer_, stream));
+	}
+
+	/* cohort_reducer_gather(); false: not done yet */
+	[[nodiscard]] bool gather(const std::vector<void *> &parameters,
+	                          stream_handle stream = {},
+	                          std::chrono::nanoseconds limit = forever)
+	{
+		return check(cohort_reducer_gather(reducer_, parameters.data(),
+		                                   handle(stream),
+		                                   detail::nanoseconds(limit)),
+		             comm_) == COHORT_OK;
+	}
+
+	/* cohort_reducer_shard(): the first element, and how many */
+	std::pair<std::size_t, std::size_t> shard(std::size_t i) const
+	{
+		std::pair<std::size_t, std::size_t> own;
+
+		check(cohort_reducer_shard(reducer_, i, &own.first,
+		                           &own.second));
+		return own;
+	}
+
+	/* cohort_reducer_view() */
+	void *view(std::size_t i) const noexcept
+	{
+		return cohort_reducer_view(reducer_, i);
+	}
+
+	/* cohort_reducer_used() */
+	int used(std::size_t i) const noexcept
+	{
+		return cohort_reducer_used(reducer_, i);
+	}
+
+	/* cohort_reducer_norm() */
+	double norm() const noexcept
+	{
+		return cohort_reducer_norm(reducer_);
+	}
+
+	/* cohort_reducer_buckets() */
+	int buckets() const noexcept
+	{
+		return cohort_reducer_buckets(reducer_);
+	}
+
+	/* cohort_reducer_bucket() */
+	int bucket(std::size_t i) const noexcept
+	{
+		return cohort_reducer_bucket(reducer_, i);
+	}
+
+	cohort_reducer *get() const noexcept
+	{
+		return reducer_;
+	}
+
+private:
+	void *handle(stream_handle stream) const noexcept
+	{
+		return stream.or_own(cohort_comm_stream(comm_));
+	}
+
+	/* After an error the group has a cause, or the step is still open. */
+	int ended(int rc)
+	{
+		if (rc == COHORT_OK || rc == COHORT_SKIP || rc == COHORT_JOINED)
+			in_step_ = false;
+		return check(rc, comm_);
+	}
+
+	cohort_comm *comm_;
+	cohort_reducer *reducer_ = nullptr;
+	bool in_step_ = false; /* others may wait for this rank */
+	detail::unwinding unwinding_;
+};
+
+} // namespace cohort
+
+#endif
