@@ -28,8 +28,11 @@ $(library_objects): extra = $(filter -flto%,$(lto)) \
 $(dir)/src/cli/demo/digits_data.o: src/cli/demo/data/digits.csv
 
 shared  := $(lib)/libcohort.so.$(version)
+# What pkg-config and CMake read.
+cmake_files := $(lib)/cohortConfig.cmake $(lib)/cohortConfigVersion.cmake
+packages    := $(lib)/cohort.pc $(cmake_files)
 library := $(shared) $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
-           $(lib)/libcohort.a $(lib)/cohort.pc
+           $(lib)/libcohort.a $(packages)
 
 all: $(out)/cohort $(library)
 
@@ -74,11 +77,15 @@ $(lib)/libcohort.a: $(whole)
 	$(Q)$(OBJCOPY) --localize-hidden $< $(dir)/libcohort.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(dir)/libcohort.o
 
-$(lib)/cohort.pc: src/cohort.pc.in include/cohort/version.h FORCE
+$(packages): $(lib)/%: src/%.in include/cohort/version.h FORCE
 	@mkdir -p $(@D)
 	$(Q)sed -e 's|@prefix@|$(prefix)|' -e 's|@includedir@|$(includedir)|' \
 	  -e 's|@libdir@|$(libdir)|' -e 's|@version@|$(version)|' \
-	  -e 's|@libs@|$(libs)|' $< >$@
+	  -e 's|@libs@|$(libs)|' -e 's|@link@|$(subst $() $(),;,$(libs))|' \
+	  -e 's|@major@|$(major)|' \
+	  -e "s|@pointer@|$$(echo __SIZEOF_POINTER__ | $(CC) $(CFLAGS) -E -P -)|" \
+	  -e "s|@include@|$$(realpath -ms --relative-to='$(libdir)' '$(includedir)')|" \
+	  $< >$@
 
 drop_in := $(lib)/drop-in
 d       := $(dir)/src/sim/dropin

@@ -30,9 +30,9 @@ pages    := $(commands:%=man1/%.1) \
 
 install: all manual
 	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(includedir)/cohort' \
-	  '$(DESTDIR)$(libdir)/pkgconfig'
+	  '$(DESTDIR)$(libdir)/pkgconfig' '$(DESTDIR)$(libdir)/cmake/cohort'
 	install -m 755 $(out)/cohort '$(DESTDIR)$(bindir)'
-	install -m 644 $(public_headers:%=include/cohort/%) \
+	install -m 644 $(patsubst %,include/cohort/%,$(public_headers) $(cpp_headers)) \
 	  '$(DESTDIR)$(includedir)/cohort'
 	install -m 755 $(shared) '$(DESTDIR)$(libdir)'
 	cp -P $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
@@ -45,6 +45,7 @@ install: all manual
 	$(if $(nvidia),install -d '$(DESTDIR)$(libdir)/cohort/nvidia' && \
 	  install -m 755 $(nvidia) '$(DESTDIR)$(libdir)/cohort/nvidia')
 	install -m 644 $(lib)/cohort.pc '$(DESTDIR)$(libdir)/pkgconfig'
+	install -m 644 $(cmake_files) '$(DESTDIR)$(libdir)/cmake/cohort'
 	$(if $(python),for section in man1 man3 man7; do \
 	  install -d '$(DESTDIR)$(mandir)'/$$section && \
 	  cp -P $(man)/$$section/* '$(DESTDIR)$(mandir)'/$$section || exit 1; done)
@@ -52,10 +53,11 @@ install: all manual
 uninstall:
 	rm -f '$(DESTDIR)$(bindir)/cohort' \
 	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' \
+	  $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cmake/cohort/%',$(cmake_files)) \
 	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))
-	rm -f $(public_headers:%='$(DESTDIR)$(includedir)/cohort/%')
+	rm -f $(patsubst %,'$(DESTDIR)$(includedir)/cohort/%',$(public_headers) $(cpp_headers))
 	! cd '$(DESTDIR)$(mandir)' 2>/dev/null || rm -f $(pages)
 	rm -f $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cohort/%',$(drop_ins) $(nvidia))
 	$(if $(nvidia),-rmdir '$(DESTDIR)$(libdir)/cohort/nvidia')
-	-rmdir '$(DESTDIR)$(includedir)/cohort' \
+	-rmdir '$(DESTDIR)$(includedir)/cohort' '$(DESTDIR)$(libdir)/cmake/cohort' \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Install into an empty directory, build a program against the installed files, with the
-# shared library and with the archive, look up the manual, and uninstall everything.
+# shared library and with the archive, look up the manual, and uninstall everything.  CMake
+# finds the files there, and in a prefix whose libraries are in another folder.
 
 set -eu
 
@@ -40,6 +41,18 @@ if command -v pkg-config >/dev/null; then
 	build "${flags[@]}"
 else
 	echo '[SKIP] cohort.pc: there is no pkg-config'
+fi
+
+if command -v cmake >/dev/null; then
+	direct=(DESTDIR= prefix="$root/direct" bindir="$root/direct/bin"
+		includedir="$root/direct/include" libdir="$root/direct/lib/$($compiler -print-multiarch)"
+		mandir="$root/direct/share/man")
+	tests/foreign/cmake.sh "$root$prefix"
+	"$make" --no-print-directory install "${direct[@]}"
+	tests/foreign/cmake.sh "$root/direct"
+	"$make" --no-print-directory uninstall "${direct[@]}"
+else
+	echo '[SKIP] cohortConfig.cmake: there is no cmake'
 fi
 
 # page NAME SECTION TEXT - the installed page is there, and says TEXT

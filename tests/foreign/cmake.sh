@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Build README.md's program with CMake and the package in the installed prefix $1, with
+# the shared library and with the archive, and run it.
+
+set -eu
+
+prefix=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# shellcheck disable=SC2016 # Markdown's
+sed -n '/^```c$/,/^```$/ { /^```/!p }' README.md >"$scratch/program.c"
+cat >"$scratch/CMakeLists.txt" <<'END_OF_LISTS'
+cmake_minimum_required(VERSION 3.13)
+project(consumer C)
+find_package(cohort 1.0 QUIET)
+if(cohort_FOUND)
+  message(FATAL_ERROR "a version that is to come was found")
+endif()
+find_package(cohort 0.2 REQUIRED)
+find_package(cohort REQUIRED)
+add_executable(shared program.c)
+target_link_libraries(shared cohort::cohort)
+add_executable(static program.c)
+target_link_libraries(static cohort::cohort_static)
+END_OF_LISTS
+
+# quietly COMMAND... - show what it prints only if it fails
+quietly() {
+	"$@" >"$scratch/log" 2>&1 && return
+	cat "$scratch/log"
+	return 1
+}
+
+echo "build with CMake, from $prefix"
+quietly cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix"
+quietly cmake --build "$scratch/build"
+for program in shared static; do
+	COHORT_PLATFORM=host "$scratch/build/$program" | sort -u >"$scratch/out"
+	for rank in 0 1 2 3 4 5 6 7; do
+		echo "rank $rank: 4.5"
+	done | diff - "$scratch/out"
+done
+# The static program needs no libcohort.so.
+if ldd "$scratch/build/static" | grep libcohort; then
+	exit 1
+fi
