@@ -76,7 +76,7 @@ far() {
 	local want=$1 mode=$2 n=$3 text=$4 dir=$scratch/$2-$delay got=0 launcher times least
 	shift 4
 	mkdir "$dir"
-	timeout -k 5 120 "$cohort" launch -n $processes --hosts east,west --agent "$scratch/agent" \
+	timeout -k 5 240 "$cohort" launch -n $processes --hosts east,west --agent "$scratch/agent" \
 		--interface bridge -- "$cohort" run -n 8 --nccl auto -- "$scratch/far" \
 		"$mode" "$dir/time" </dev/null >"$dir/out" 2>"$dir/err" &
 	launcher=$!
