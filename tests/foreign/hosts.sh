@@ -42,7 +42,10 @@ fail() {
 }
 
 ip link set lo up
-ip link add bridge type bridge 2>/dev/null || leaves_out 'the kernel has no bridges'
+# With an address of its own: else it has that of some host's link, and another one when that
+# link is replaced, which the hosts find out after a minute.
+ip link add bridge address 02:00:00:00:00:01 type bridge 2>/dev/null ||
+	leaves_out 'the kernel has no bridges'
 ip address add 10.77.0.1/24 dev bridge
 ip link set bridge up
 n=1
