@@ -1327,7 +1327,8 @@ Test(verdict, of_a_transfer_that_both_called_names_the_rank_that_delays_it)
 	cr_assert_not_null(strstr(out.text, "is inside the native call"));
 }
 
-Test(verdict, of_a_transfer_with_another_process_says_so)
+/* Rank 0 sends to rank 3, which is of another process and has not answered. */
+static struct transfer_snapshot *sends_to_other(void)
 {
 	struct transfer_snapshot *x;
 
@@ -1337,7 +1338,12 @@ Test(verdict, of_a_transfer_with_another_process_says_so)
 	x->peer = 3;
 	x->is_local = false;
 	x->met = true;
-	x->own.started = true;
+	return x;
+}
+
+Test(verdict, of_a_transfer_with_another_process_says_so)
+{
+	sends_to_other()->own.started = true;
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
 	cr_assert_eq(out.v.rank, 3);
@@ -1354,15 +1360,9 @@ Test(verdict, of_a_transfer_with_another_process_says_so)
 Test(verdict,
      of_the_first_transfer_with_another_process_does_not_blame_the_caller)
 {
-	struct transfer_snapshot *x;
+	struct transfer_snapshot *x = sends_to_other();
 
-	given(2);
-	s.world = 4;
-	x = sends(10 * S);
 	x->number = 1;
-	x->peer = 3;
-	x->is_local = false;
-	x->met = true;
 	x->own.in_call = true;
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
@@ -1379,19 +1379,13 @@ Test(verdict,
 	cr_assert_eq(out.v.rank, 0);
 }
 
-/* What rank 3 of another process says about its half of a transfer with rank 0. */
+/* What rank 3 has answered about its half. */
 static struct remote_rank peer;
 
-static struct transfer_snapshot *sends_to_other(bool started)
+static struct transfer_snapshot *given_peer(bool started)
 {
-	struct transfer_snapshot *x;
+	struct transfer_snapshot *x = sends_to_other();
 
-	given(2);
-	s.world = 4;
-	x = sends(10 * S);
-	x->peer = 3;
-	x->is_local = false;
-	x->met = true;
 	x->own.started = started;
 	peer = (struct remote_rank){ .rank = 3 };
 	s.remote = &peer;
@@ -1401,7 +1395,7 @@ static struct transfer_snapshot *sends_to_other(bool started)
 
 Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
 {
-	sends_to_other(true);
+	given_peer(true);
 	peer.kind = COHORT_VERDICT_OUTSIDE;
 	strcpy(peer.text, "rank 3 (pid 7, device 0) has not called its recv:");
 	stalled_transfer();
@@ -1415,7 +1409,7 @@ Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
 	                   "%s", out.text);
 	cr_assert_null(strstr(out.text, "is of another process"));
 	/* Though the stream of rank 0 has not come to the send. */
-	sends_to_other(false);
+	given_peer(false);
 	peer.kind = COHORT_VERDICT_THREAD_EXITED;
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
@@ -1424,8 +1418,7 @@ Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
 
 Test(verdict, of_a_transfer_names_the_process_that_has_not_answered)
 {
-	sends_to_other(true);
-	s.remote_count = 0;
+	sends_to_other()->own.started = true;
 	s.silent = "process 1 (pid 4711), which is stopped";
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
@@ -1437,7 +1430,7 @@ Test(verdict, of_a_transfer_names_the_process_that_has_not_answered)
 
 Test(verdict, of_a_transfer_that_both_processes_called_names_who_delays_it)
 {
-	struct transfer_snapshot *x = sends_to_other(true);
+	struct transfer_snapshot *x = given_peer(true);
 
 	peer.joined = 1;
 	peer.kind = COHORT_VERDICT_NOT_STARTED;
@@ -1476,7 +1469,7 @@ static void transfer_is_cycle(bool is)
  * or its stream does. */
 Test(verdict, of_a_transfer_finds_a_cycle_of_two_processes)
 {
-	struct transfer_snapshot *x = sends_to_other(true);
+	struct transfer_snapshot *x = given_peer(true);
 
 	peer.kind = COHORT_VERDICT_OUTSIDE;
 	s.kept.exists = true;
