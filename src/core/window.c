@@ -49,8 +49,8 @@ static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 /* This thread's memory sections, and the number of its stay. */
 static _Thread_local unsigned depth, stay;
 
-/* The side that this thread waits for, and above what the side's count must be;
- * NULL: it does not wait. */
+/* The side that this thread waits for, until the side's count is above
+ * awaited_from; NULL: it does not wait. */
 static _Thread_local struct side *awaited;
 static _Thread_local uint64_t awaited_from;
 

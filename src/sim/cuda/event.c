@@ -9,8 +9,8 @@
  * already.  As streams, events are never given back to the allocator: work in a
  * stream may still refer to a destroyed one.
  *
- * Of an event that other processes may have opened, the last recording may be another
- * process's, which has a number instead of a position (shared_event.h).
+ * If other processes may have opened an event, its last recording may be theirs.  Such a
+ * recording has a number instead of a position (shared_event.h).
  */
 
 #include <pthread.h>

@@ -34,11 +34,11 @@
 /* One word for each lane, with the number of the last recording that was begun there.
  * While they differ, the lane is that recording's stream's. */
 struct lane {
-	/* Atomic; written by who takes the lane, any process (acquire and release, with
+	/* Atomic; written by the taker of the lane, any process (acquire and release, with
 	 * each other: what it finds done was begun before). */
 	_Atomic uint64_t begun;
 
-	/* Atomic; written by who has the lane (release), read by those that wait and
+	/* Atomic; written by the lane's recording (release), read by those that wait and
 	 * those that look for a lane (acquire). */
 	_Atomic uint64_t done;
 };
