@@ -154,7 +154,8 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  *
  * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
  * else (@cause->worker, @cause->rank); the cause's status if something else
- * ended the group; COHORT_INVALID; COHORT_STATE if the group has a cause
+ * ended the group, also if another process did so before the call (no worker
+ * has run); COHORT_INVALID; COHORT_STATE if a group of one process has a cause
  * already, a run or a respawn is under way, or a communicator was closed, is
  * bound, was entered for native calls, or has an open batch; COHORT_SYSTEM or
  * COHORT_NO_MEMORY if the threads could not be started (no worker has run, the

@@ -360,16 +360,18 @@ static const char *obstacle(const struct cohort_comm *comm)
 	                                         : NULL;
 }
 
-/* Check whether every rank can be run now. */
-static int run_check(struct clique *q)
+/* Check whether every rank can be run now.  Another process may end the group before this
+ * one runs it, which must be told as if it had happened during the run. */
+static int run_check(const struct cohort_group *group, struct clique *q)
 {
 	const struct cohort_cause *cause = clique_whole_cause(q);
 	const char *what;
 	int i;
 
 	if (cause)
-		return error_set(COHORT_STATE, "the group has ended: %s",
-		                 cause->text);
+		return error_set(group->processes ? cause->status
+		                                  : COHORT_STATE,
+		                 "the group has ended: %s", cause->text);
 	for (i = 0; i < q->size; i++) {
 		what = obstacle(&q->comms[i]);
 		if (what)
@@ -402,7 +404,7 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		return error_set(COHORT_STATE,
 		                 "another run, or a respawn, is under way");
 	q = group_clique(group);
-	rc = run_check(q);
+	rc = run_check(group, q);
 	if (rc == COHORT_OK) {
 		was_split = atomic_exchange(&group->split, true);
 		rc = run_all(q, worker, user);
