@@ -23,8 +23,9 @@
 #   make device       ranks that launch together on devices that wait for each other:
 #                     the demo, the drill, the soak test, and random memory operations
 #                     for DEVICE_SECONDS; the api suite on the platforms and devices on
-#                     which make test does not run it; with DEVICE_ROUNDS, so many
-#                     rounds of memory operations, and no suite
+#                     which make test does not run it, and with its groups spread
+#                     over 2 and 4 processes; with DEVICE_ROUNDS, so many rounds of
+#                     memory operations, and no suite
 #   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for at
 #                     most DRILL_SECONDS
 #   make bench-peers  all_reduce beside Open MPI and MPICH, if they are installed;

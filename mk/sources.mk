@@ -20,7 +20,7 @@ unit_sources     := $(call sorted,tests/unit/*.c)
 api_sources      := $(call sorted,tests/api/*.c)
 platform_sources := $(call sorted,tests/platform/*.c)
 # Linked into each suite: these are for Criterion, and the rest of their folder is not.
-suite_support    := $(patsubst %,tests/support/%.c,certificates doomed skip)
+suite_support    := $(patsubst %,tests/support/%.c,certificates doomed skip spread)
 support_sources  := $(filter-out $(suite_support),$(call sorted,tests/support/*.c))
 replay_sources   := tests/fuzz/replay.c
 mutate_sources   := tests/fuzz/mutate.c

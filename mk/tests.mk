@@ -32,6 +32,11 @@ abi      := $(tests)/abi/abi $(if $(cuda),$(nccls:%=$(tests)/abi/abi-%))
 walk     := $(dir)/bench/walk
 foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_gpu)
 
+# The suites with groups that several processes can open.
+spread       := capture|connect|differential|group|guard|host_memory|list|mismatch|$\
+                neighbours|p2p|reducer|reducer_flush|reducer_found|reducer_shard|$\
+                reducer_weights|registered_really|respawn|run|split|together|window
+
 # The drop-in libraries are tested with these programs.
 foreign_programs := abort.c driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
   graph.c groups.c hello.cc ipc.c ipc_event.c nonblocking.c nvml.c own_stream.c processes.c \
@@ -174,7 +179,9 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	    $(call api_in,$(on_device) $(strict),$(same_sums)) \
 	    $(call api_waits,$(on_shared)$(strict)) \
 	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
-	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums))) \
+	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums)) \
+	    $(foreach n,2 4,'env TEST_PROCESSES=$n $(strict)$(api) --jobs=1 \
+	      --verbose --filter @($(spread))/*')) \
 	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
 	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \
 	  '$(on_device) $< demo --verify' \

@@ -16,6 +16,7 @@
 #include "core/window.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 #define RANKS 4
 
@@ -108,6 +109,7 @@ Test(connect, so_it_may_for_ranks_that_were_split)
 	struct cohort_comm *children[RANKS], *even[2], *odd[2];
 	struct cohort_group *group;
 
+	spread_not("one thread has all communicators");
 	connect_late();
 	group = ranks_open(RANKS, NULL);
 	ranks_must(cohort_group_run(group, split_by_parity, children, NULL),
@@ -127,6 +129,7 @@ Test(connect, so_it_may_after_a_respawn)
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;
 
+	spread_not("one thread has all communicators");
 	connect_late();
 	group = ranks_open(RANKS, NULL);
 	cohort_group_abort(group, "enough");
@@ -233,6 +236,7 @@ Test(connect, ranks_that_both_send_first_return)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
+	spread_not("the processes do not abort together");
 	unsetenv("COHORT_HOST_STRICT"); /* it finds that both wait */
 	connect_late();
 	cohort_group_options_init(&o);
@@ -281,6 +285,7 @@ Test(connect, of_all_pairs_waits_for_memory_sections)
 	struct cohort_group *group;
 	pthread_t thread;
 
+	spread_not("one thread connects all pairs");
 	connect_late();
 	setenv("COHORT_CONNECT", "all", 1);
 	ranks_must(cohort_quiet_begin(), "quiet_begin");
@@ -335,7 +340,7 @@ static int send_first(struct cohort_comm *c, void *user)
 	                             cohort_comm_stream(c), NULL);
 }
 
-static atomic_bool is_launched;
+SPREAD_SHARED static atomic_bool is_launched;
 
 /* Rank 2 launches its part of the scatter before the others call. */
 static int scatter(struct cohort_comm *c, int r)
@@ -497,6 +502,7 @@ Test(connect, of_a_split_that_hangs_ends_the_parent)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
+	spread_not("one thread connects all pairs");
 	install();
 	short_init(&o);
 	group = ranks_open(RANKS, &o);

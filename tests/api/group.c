@@ -13,6 +13,7 @@
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 TestSuite(group, .timeout = 30);
 
@@ -23,6 +24,7 @@ Test(group, opens_the_first_n_devices)
 	struct cohort_group *group = ranks_open(3, NULL);
 	int devices[3] = { -1, -1, -1 };
 
+	spread_not("the test calls for all ranks");
 	cr_assert_eq(cohort_group_size(group), 3);
 	cr_assert_eq(cohort_group_platform(group), place_platform());
 	cr_assert_eq(cohort_group_devices(group, devices), COHORT_OK);
@@ -303,6 +305,7 @@ Test(group, does_not_split_after_an_abort)
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_comm *comms[2];
 
+	spread_not("the processes do not abort together");
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	expect(cohort_group_split(group, comms), COHORT_STATE, "enough");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -318,6 +321,7 @@ Test(group, all_reduces_and_broadcasts_for_all_ranks)
 	struct cohort_group *group = ranks_open(3, NULL);
 	uint64_t first = 0, second = 0;
 
+	spread_not("the test calls for all ranks");
 	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 1,
 	                                    NULL, &first),
 	             COHORT_OK);
@@ -342,6 +346,7 @@ Test(group, names_the_bad_argument_of_a_rank_and_queues_nothing)
 	struct cohort_group *group = ranks_open(2, NULL);
 	uint64_t ticket = 77;
 
+	spread_not("the test calls for all ranks");
 	expect(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                               COHORT_SUM, NULL, &ticket),
 	       COHORT_INVALID, "send is NULL");
@@ -364,6 +369,7 @@ Test(group, splits_after_group_calls_and_continues_their_ticket_numbers)
 	struct cohort_comm *comms[2];
 	uint64_t before = 0, after;
 
+	spread_not("the test calls for all ranks");
 	ranks_launch_ahead();
 	group = ranks_open(2, NULL);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
@@ -414,6 +420,7 @@ Test(group, abort_succeeds_once_and_keeps_the_first_reason)
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_cause cause;
 
+	spread_not("each process has aborted by itself");
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_OK);
 	cr_assert_eq(cohort_group_abort(group, "first"), COHORT_OK);

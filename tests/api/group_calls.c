@@ -12,6 +12,7 @@
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 TestSuite(group_calls, .timeout = 60);
 
@@ -62,6 +63,7 @@ Test(group_calls, leave_the_callers_device_current)
 	uint64_t ticket;
 	int d;
 
+	spread_not("the test calls for all ranks");
 	fill();
 	for (d = 0; d < place_times(RANKS); d++) {
 		cr_assert_eq(p->cudaSetDevice(d), cudaSuccess);
@@ -126,6 +128,7 @@ Test(group_calls, that_fail_leave_the_callers_device_current)
 	size_t i;
 	int d;
 
+	spread_not("the test calls for all ranks");
 	fill();
 	platform_override(failing_wrap(real));
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
@@ -217,6 +220,7 @@ Test(group_calls, copy_to_memory_of_all_ranks_and_back)
 	struct cudaPointerAttributes a;
 	int r;
 
+	spread_not("the test calls for all ranks");
 	fill_plain();
 	ranks_must(cohort_group_alloc(group, sizeof(in[0]), memory), "alloc");
 	for (r = 0; r < RANKS; r++) {
@@ -245,6 +249,7 @@ Test(group_calls, for_memory_refuse_bad_arguments_by_name)
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_comm *comms[2];
 
+	spread_not("the test calls for all ranks");
 	fill_plain();
 	expect(cohort_group_alloc(group, 0, memory), COHORT_INVALID,
 	       "bytes is 0");
@@ -278,6 +283,7 @@ Test(group_calls, allocate_on_all_ranks_or_on_none)
 	struct cohort_group *group;
 	int r;
 
+	spread_not("the test calls for all ranks");
 	platform_override(failing_wrap(place_open(RANKS)));
 	group = ranks_open(RANKS, NULL);
 	failing_at("cudaMalloc", 3, 0, cudaErrorMemoryAllocation);
@@ -311,6 +317,7 @@ Test(group_calls, allocate_memory_that_outlives_a_split_an_abort_and_a_respawn)
 	void *first[RANKS], *second[RANKS], *lost[RANKS] = { NULL };
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
+	spread_not("the test calls for all ranks");
 	fill_plain();
 	ranks_must(cohort_group_alloc(group, sizeof(in[0]), first), "alloc");
 	ranks_must(cohort_group_alloc(group, sizeof(in[0]), second), "alloc");
@@ -334,6 +341,7 @@ Test(group_calls, that_copy_nothing_leave_the_group_unchanged)
 	void *memory[RANKS];
 	struct cohort_group *group;
 
+	spread_not("the test calls for all ranks");
 	fill_plain();
 	platform_override(failing_wrap(place_open(RANKS)));
 	group = ranks_open(RANKS, NULL);
@@ -353,6 +361,7 @@ Test(group_calls, that_copy_only_for_some_ranks_end_the_group)
 	void *memory[RANKS];
 	int d;
 
+	spread_not("the test calls for all ranks");
 	fill_plain();
 	platform_override(failing_wrap(real));
 	for (d = 0; d < RANKS; d++) {

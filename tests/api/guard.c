@@ -25,6 +25,7 @@
 #include "support/failing.h"
 #include "support/native.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 TestSuite(guard, .timeout = 60);
 
@@ -432,6 +433,7 @@ Test(guard, a_process_whose_main_has_exited_ends_once_its_group_is_closed)
 	int status = -1;
 	pid_t child;
 
+	spread_not("the test is about one process");
 #ifdef __SANITIZE_ADDRESS__
 	cr_skip("the search for leaks cannot stop a thread that has ended");
 #endif
@@ -450,6 +452,7 @@ Test(guard, a_process_whose_main_has_exited_lives_while_its_group_is_open)
 	int status = -1;
 	pid_t child;
 
+	spread_not("the test is about one process");
 	place_need_for_child(2);
 	child = fork();
 	if (child == 0)
@@ -762,6 +765,7 @@ Test(guard, group_level_calls_are_refused_where_launches_block)
 	struct cohort_comm *comms[2];
 	struct cohort_group *group;
 
+	spread_not("the test calls for all ranks");
 	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
 	ranks_launch_ahead();
 	group = ranks_open(2, NULL);

@@ -20,6 +20,7 @@
 #include "support/fill.h"
 #include "support/ranks.h"
 #include "support/reference.h"
+#include "support/spread.h"
 
 #define MAX_RANKS 4
 #define CHUNK 8192
@@ -61,7 +62,7 @@ struct buffers {
 struct scene {
 	int ranks;
 	struct buffers device[MAX_RANKS], host[MAX_RANKS];
-	pthread_barrier_t all;
+	struct spread_barrier *all;
 };
 
 static uint64_t next(uint64_t *state)
@@ -295,7 +296,7 @@ static void try(struct scene *s, struct cohort_comm *comm, const struct call *c)
 	if (call_host(comm, c, passed(c, s->host, rank), timeout) != COHORT_OK)
 		die(c, rank, s->ranks, "fails");
 	/* All ranks must be done before a buffer is filled again. */
-	pthread_barrier_wait(&s->all);
+	spread_wait(s->all, s->ranks);
 	compare(s, c, rank);
 }
 
@@ -341,20 +342,22 @@ static void try_all(int ranks)
 
 	reference_begin();
 	staging_set_chunk(CHUNK);
-	pthread_barrier_init(&s.all, NULL, (unsigned)ranks);
+	s.all = spread_alloc(sizeof(*s.all));
 	for (r = 0; r < ranks; r++) {
-		s.device[r] = (struct buffers){ malloc(ROOM), malloc(ROOM) };
-		s.host[r] = (struct buffers){ malloc(ROOM), malloc(ROOM) };
+		s.device[r] = (struct buffers){ spread_alloc(ROOM),
+			                        spread_alloc(ROOM) };
+		s.host[r] = (struct buffers){ spread_alloc(ROOM),
+			                      spread_alloc(ROOM) };
 	}
 	ranks_must(cohort_group_run(group, worker, &s, NULL), "run");
 	ranks_must(cohort_group_close(group), "close");
 	for (r = 0; r < ranks; r++) {
-		free(s.device[r].send);
-		free(s.device[r].recv);
-		free(s.host[r].send);
-		free(s.host[r].recv);
+		spread_free(s.device[r].send);
+		spread_free(s.device[r].recv);
+		spread_free(s.host[r].send);
+		spread_free(s.host[r].recv);
 	}
-	pthread_barrier_destroy(&s.all);
+	spread_free(s.all);
 }
 
 Test(host_memory, gives_the_devices_results_with_one_rank, .timeout = 60)

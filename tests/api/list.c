@@ -20,6 +20,7 @@
 #include "support/fill.h"
 #include "support/ranks.h"
 #include "support/reference.h"
+#include "support/spread.h"
 
 #define MAX_RANKS 4
 #define MAX_TENSORS 200
@@ -58,7 +59,7 @@ struct scene {
 	char *send[MAX_RANKS];  /* the call's argument */
 	char *recv[MAX_RANKS];
 	char *expected[MAX_RANKS];
-	pthread_barrier_t all;
+	struct spread_barrier *all;
 };
 
 static uint64_t next(uint64_t *state)
@@ -297,7 +298,7 @@ static int worker(struct cohort_comm *c, void *user)
 		fill(s, &l, rank);
 		for (i = 0; i < l.n; i++)
 			tensors[i] = tensor_of(s, &l, i, rank);
-		pthread_barrier_wait(&s->all);
+		spread_wait(s->all, s->ranks);
 		rc = l.in_batch ? call_in_batch(&l, c, tensors, &ticket)
 		                : call(&l, c, tensors, cohort_comm_stream(c),
 		                       &ticket);
@@ -306,7 +307,7 @@ static int worker(struct cohort_comm *c, void *user)
 		if (rc != COHORT_OK)
 			die(s, &l, 0, rank, "failed");
 		compare(s, &l, rank);
-		pthread_barrier_wait(&s->all);
+		spread_wait(s->all, s->ranks);
 	}
 	return 0;
 }
@@ -320,12 +321,12 @@ static void run_lists(int ranks, const struct cohort_group_options *options,
 	int r;
 
 	reference_begin();
-	pthread_barrier_init(&s.all, NULL, (unsigned)ranks);
+	s.all = spread_alloc(sizeof(*s.all));
 	for (r = 0; r < ranks; r++) {
-		s.input[r] = malloc(ROOM);
-		s.send[r] = malloc(ROOM);
-		s.recv[r] = malloc(ROOM);
-		s.expected[r] = malloc(ROOM);
+		s.input[r] = spread_alloc(ROOM);
+		s.send[r] = spread_alloc(ROOM);
+		s.recv[r] = spread_alloc(ROOM);
+		s.expected[r] = spread_alloc(ROOM);
 		cr_assert(s.input[r] && s.send[r] && s.recv[r] &&
 		          s.expected[r]);
 	}
@@ -333,12 +334,12 @@ static void run_lists(int ranks, const struct cohort_group_options *options,
 	             "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	for (r = 0; r < ranks; r++) {
-		free(s.input[r]);
-		free(s.send[r]);
-		free(s.recv[r]);
-		free(s.expected[r]);
+		spread_free(s.input[r]);
+		spread_free(s.send[r]);
+		spread_free(s.recv[r]);
+		spread_free(s.expected[r]);
 	}
-	pthread_barrier_destroy(&s.all);
+	spread_free(s.all);
 }
 
 TestSuite(list, .timeout = 240);

@@ -14,6 +14,7 @@
 #include "base/backoff.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 #include "support/verdicts.h"
 
 #define RANKS 4
@@ -38,7 +39,7 @@ static void await(struct cohort_comm *c)
 
 /* ---- what they compute ------------------------------------------------ */
 
-static struct {
+SPREAD_SHARED static struct {
 	int32_t send[RANKS * COUNT], recv[RANKS * COUNT];
 } memory[RANKS];
 
@@ -420,7 +421,7 @@ Test(p2p, calls_that_differ_are_found)
 static struct cohort_cause cause;
 
 /* The barrier of the two ranks. */
-static pthread_barrier_t both;
+SPREAD_SHARED static struct spread_barrier both;
 
 static const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
 	                                         .exec_ns = RANKS_SOON };
@@ -439,7 +440,7 @@ static int alone(struct cohort_comm *c, void *user)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	ranks_must(cohort_deadline_pop(c), "pop");
 	/* Rank 1 is outside the library then. */
-	pthread_barrier_wait(&both);
+	spread_wait(&both, 2);
 	if (rank == 0) {
 		rc = *(const int *)user
 		             ? cohort_send(c, x, 1, COHORT_I32, 1, NULL, NULL)
@@ -465,7 +466,6 @@ static void stall(cohort_worker_fn worker, void *user,
 
 	cohort_group_options_init(&o);
 	o.deadlines = deadlines;
-	pthread_barrier_init(&both, NULL, 2);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
@@ -483,6 +483,7 @@ Test(p2p, a_send_without_its_recv_names_both)
 {
 	int sends = 1;
 
+	spread_not("the text names ranks of one process");
 	place_need_order();
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(alone, &sends,
@@ -528,6 +529,7 @@ static int second_alone(struct cohort_comm *c, void *user)
 
 Test(p2p, the_second_transfer_has_the_usual_deadline)
 {
+	spread_not("a transfer between processes has exec_ns alone");
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(second_alone, NULL,
 	      (struct cohort_deadlines){ .first_ns = RANKS_SOON,
@@ -547,7 +549,7 @@ static int both_call(struct cohort_comm *c, void *user)
 	                   : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
 	           "transfer");
 	cr_assert_eq(cohort_synchronize(c, MOMENT), COHORT_TIMED_OUT);
-	pthread_barrier_wait(&both);
+	spread_wait(&both, 2);
 	ranks_must(cohort_resume(c), "resume");
 	return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 }
@@ -602,6 +604,7 @@ Test(p2p, the_missing_one_of_several_in_a_batch_is_named)
 	struct cohort_group *group;
 	sem_t ready;
 
+	spread_not("the ranks share a semaphore");
 	place_skip_on_nvidia("small messages are done without a receive");
 	sem_init(&ready, 0, 0);
 	cohort_group_options_init(&o);
@@ -627,7 +630,7 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 
 	(void)user;
 	if (cohort_comm_rank(c) == 0)
-		pthread_barrier_wait(&both);
+		spread_wait(&both, 2);
 	else
 		ranks_must(cohort_pause(c), "pause");
 	ranks_must(cohort_batch_begin(c), "batch");
@@ -638,10 +641,10 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 		ranks_must(cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
 		           "send");
 	ranks_must(cohort_batch_end(c, NULL, NULL), "batch");
-	pthread_barrier_wait(&both);
+	spread_wait(&both, 2);
 	if (cohort_comm_rank(c) == 0)
 		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
-	pthread_barrier_wait(&both);
+	spread_wait(&both, 2);
 	ranks_must(cohort_resume(c), "resume");
 	while (now.status == COHORT_OK) {
 		backoff_wait(&b, UINT64_MAX);
@@ -652,6 +655,7 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 
 Test(p2p, the_missing_one_in_a_batch_with_a_collective_is_named)
 {
+	spread_not("the text names ranks of one process");
 	place_skip_on_nvidia("small messages are done without a receive");
 	place_need_no_sync("ranks that launch ahead load the kernel of sends "
 	                   "beside a sum");
@@ -669,7 +673,7 @@ static int stuck_call(struct cohort_comm *c, void *user)
 	int rc;
 
 	(void)user;
-	pthread_barrier_wait(&both);
+	spread_wait(&both, 2);
 	rc = cohort_comm_rank(c)
 	             ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
 	             : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL);
@@ -680,6 +684,7 @@ static int stuck_call(struct cohort_comm *c, void *user)
 
 Test(p2p, one_that_is_stuck_in_its_call_is_named)
 {
+	spread_not("the text names ranks of one process");
 	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
 	stall(stuck_call, NULL, (struct cohort_deadlines){ .first_ns = SHORT });
 	cr_assert_eq(cause.rank, 1);
@@ -744,6 +749,7 @@ Test(p2p, faults_of_every_call_name_rank_and_call)
 	};
 	int i;
 
+	spread_not("a worker left behind is known in its process");
 	for (i = 0; i < 4; i++) {
 		strike(i, COHORT_FAULT_ERROR, ncclSystemError, COHORT_NCCL,
 		       names[i]);

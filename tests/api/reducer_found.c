@@ -10,10 +10,12 @@
 
 #include "support/model.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 TestSuite(reducer_found, .timeout = 60);
 
-static double norms[MODEL_RANKS];
+SPREAD_SHARED static double norms[MODEL_RANKS];
+SPREAD_SHARED static struct spread_barrier have_norms;
 
 static int step(struct model_rank *rank, uint64_t number)
 {
@@ -92,6 +94,7 @@ static int clipped(struct cohort_comm *comm, void *user)
 			return 101;
 	}
 	norms[cohort_comm_rank(comm)] = cohort_reducer_norm(rank.reducer);
+	spread_wait(&have_norms, m->size);
 	return model_close(&rank);
 }
 

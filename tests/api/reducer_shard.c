@@ -13,6 +13,7 @@
 #include "support/expect.h"
 #include "support/model.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 TestSuite(reducer_shard, .timeout = 60);
 
@@ -398,7 +399,7 @@ Test(reducer_shard, calls_are_refused_inside_a_step)
 /* ---- a gather that waits ---------------------------------------------- */
 
 /* Atomic: rank 0 was told that the other rank is missing. */
-static atomic_bool told;
+SPREAD_SHARED static atomic_bool told;
 
 static int waits(struct cohort_comm *comm, void *user)
 {

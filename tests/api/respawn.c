@@ -17,6 +17,7 @@
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 #include "support/stuck.h"
 #include "support/verdicts.h"
 
@@ -178,6 +179,7 @@ Test(respawn, lets_a_supervisor_be_a_loop)
 {
 	struct cohort_cause cause;
 
+	spread_not("the size is that of a process's own ranks");
 	group = ranks_open(4, &o);
 	while (cohort_group_run(group, fail_by_origin, NULL, &cause))
 		respawn_without(cause.rank);
@@ -487,6 +489,7 @@ Test(respawn, keeps_little_of_the_groups_memory)
 	size_t before, whole, kept;
 	int i;
 
+	spread_not("the processes do not abort together");
 	if (!mallinfo2().uordblks)
 		cr_skip("an allocator that keeps what is freed");
 	place_skip_on_nvidia("it allocates in the same heap");

@@ -17,6 +17,7 @@
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 #include "support/stuck.h"
 
 TestSuite(run, .timeout = 30);
@@ -30,6 +31,7 @@ struct shared {
 	int rcs[4];
 	atomic_int calls;
 	int fail_rank; /* -1: none */
+	atomic_bool has_run;
 };
 
 static int report(struct cohort_comm *comm, void *user)
@@ -64,14 +66,15 @@ Test(run, gives_each_rank_a_bound_named_thread_on_its_device)
 	group = ranks_open(4, &o);
 	cr_assert_eq(cohort_group_run(group, report, &s, &cause), COHORT_OK);
 	cr_assert_eq(cause.status, COHORT_OK);
-	cr_assert_eq(s.calls, 4);
-	for (r = 0; r < 4; r++) {
+	cr_assert_eq(s.calls, spread_end(4) - spread_first(4));
+	for (r = spread_first(4); r < spread_end(4); r++) {
 		cr_assert_eq(s.devices[r], r);
 		cr_assert_eq(s.owners[r], COHORT_ALREADY);
 		cr_assert_eq(s.sums[r], 10);
 		cr_assert_eq(s.blocked[r], 0, "signals are the caller's");
 	}
-	cr_assert_str_eq(s.names[2], "trainer/2");
+	if (spread_first(4) <= 2 && spread_end(4) > 2)
+		cr_assert_str_eq(s.names[2], "trainer/2");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -84,7 +87,7 @@ Test(run, runs_again_and_again)
 	for (i = 0; i < 20; i++)
 		cr_assert_eq(cohort_group_run(group, report, &s, NULL),
 		             COHORT_OK);
-	cr_assert_eq(s.calls, 80);
+	cr_assert_eq(s.calls, 20 * (spread_end(4) - spread_first(4)));
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -115,11 +118,24 @@ static int fail_one(struct cohort_comm *comm, void *user)
 	struct shared *s = user;
 	int rank = cohort_comm_rank(comm);
 
+	s->has_run = true;
 	if (rank == s->fail_rank)
 		return 42;
 	s->sums[rank] = 1;
 	s->rcs[rank] = ranks_sum_wait(comm, &s->sums[rank]);
 	return s->rcs[rank];
+}
+
+/* The ranks of this process, but for the one that fails, have been told @status. */
+static void expect_released(const struct shared *s, int status)
+{
+	int r;
+
+	/* No worker has run if the group ended before. */
+	for (r = spread_first(4); r < spread_end(4) && s->has_run; r++)
+		if (r != s->fail_rank)
+			cr_assert_eq(s->rcs[r], status, "rank %d: %d", r,
+			             s->rcs[r]);
 }
 
 Test(run, a_failing_worker_releases_the_others_and_is_named)
@@ -134,10 +150,9 @@ Test(run, a_failing_worker_releases_the_others_and_is_named)
 	cr_assert_eq(cause.rank, 2);
 	cr_assert_eq(cause.worker, 42);
 	expect_ending(cause.text, "the worker of rank 2 returned 42");
-	cr_assert_eq(s.rcs[0], COHORT_WORKER);
-	cr_assert_eq(s.rcs[3], COHORT_WORKER);
+	expect_released(&s, COHORT_WORKER);
 	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
-	             COHORT_STATE);
+	             spread_processes() > 1 ? COHORT_WORKER : COHORT_STATE);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -148,7 +163,7 @@ Test(run, any_failing_rank_is_found_even_the_first)
 	struct cohort_cause cause;
 
 	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
-	             COHORT_WORKER);
+	             COHORT_WORKER, "%s", cause.text);
 	cr_assert_eq(cause.rank, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
@@ -181,7 +196,7 @@ static void expect_cause(enum fault fault, const char *text)
 	struct cohort_cause cause;
 
 	cr_assert_eq(cohort_group_run(group, fail_by_a_call, &fault, &cause),
-	             COHORT_WORKER);
+	             COHORT_WORKER, "%s", cause.text);
 	cr_assert_eq(cause.rank, 1);
 	expect_ending(cause.text, text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -336,6 +351,7 @@ static struct cohort_group *run_with_one_away(void)
 	struct cohort_cause cause;
 	int ranks[3] = { -1, -1, -1 };
 
+	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
 	/* the group must end within this time */
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
@@ -400,6 +416,7 @@ Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
 	struct cohort_group *group;
 	char name[THREAD_NAME_SIZE];
 
+	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
 	/* the group must end within this time */
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
@@ -497,6 +514,7 @@ Test(run, a_worker_left_behind_may_close_what_it_has_split)
 	struct cohort_group *group;
 	char name[THREAD_NAME_SIZE];
 
+	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
 	/* the group must end within this time */
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
@@ -571,6 +589,7 @@ Test(run, leaves_only_hung_workers_behind)
 	char name[THREAD_NAME_SIZE];
 	int ranks[4];
 
+	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = 20 * MS;
 	stuck_install();
@@ -611,8 +630,7 @@ Test(run, a_worker_that_exits_its_thread_releases_the_others)
 	             COHORT_THREAD_EXITED);
 	cr_assert_eq(cause.rank, 2);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_THREAD_EXITED);
-	cr_assert_eq(s.rcs[0], COHORT_THREAD_EXITED);
-	cr_assert_eq(s.rcs[3], COHORT_THREAD_EXITED);
+	expect_released(&s, COHORT_THREAD_EXITED);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

@@ -17,6 +17,7 @@
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 #include "support/stuck.h"
 
 #define RANKS 4
@@ -211,7 +212,7 @@ Test(split, ends_a_child_independently)
 	run(abort_child, NULL);
 }
 
-static atomic_int have_come;
+SPREAD_SHARED static atomic_int have_come;
 
 static int hang_in_grandchild(struct cohort_comm *c, void *user)
 {
@@ -254,6 +255,7 @@ Test(split, ends_all_descendants_with_their_ancestor)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
+	spread_not("a process tells what ended its own communicators");
 	cr_assert_eq(cohort_group_run(group, hang_in_grandchild, group, NULL),
 	             COHORT_ABORTED, "%s", cohort_last_error());
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
@@ -261,6 +263,9 @@ Test(split, ends_all_descendants_with_their_ancestor)
 }
 
 static struct cohort_comm *children[RANKS];
+
+/* The barrier of the test's processes. */
+SPREAD_SHARED static struct spread_barrier all_have_run;
 
 static int keep_child(struct cohort_comm *c, void *user)
 {
@@ -276,12 +281,13 @@ Test(split, is_refused_on_a_former_generation)
 	int32_t x = 1;
 	int r;
 
-	cr_assert_eq(cohort_group_run(group, keep_child, NULL, NULL),
-	             COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, keep_child, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	spread_wait(&all_have_run, spread_processes());
 	cohort_group_abort(group, "again");
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK, "%s",
 	             cohort_last_error());
-	for (r = 0; r < RANKS; r++)
+	for (r = spread_first(RANKS); r < spread_end(RANKS); r++)
 		expect(cohort_all_reduce(children[r], &x, &x, 1, COHORT_I32,
 		                         COHORT_SUM, NULL, NULL),
 		       COHORT_STALE, "was replaced by a respawn");
@@ -296,6 +302,7 @@ Test(split, work_in_flight_is_awaited_at_the_close)
 	struct cohort_group *group;
 	int32_t x[2] = { 1, 2 };
 
+	spread_not("one thread has all communicators");
 	ranks_launch_ahead();
 	group = ranks_open(2, NULL);
 	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
@@ -312,6 +319,7 @@ Test(split, work_that_hangs_is_cut_short_at_the_close)
 	struct cohort_group *group;
 	int32_t x = 1;
 
+	spread_not("one thread has all communicators");
 	ranks_launch_ahead();
 	cohort_group_options_init(&o);
 	o.deadlines.close_ns = 5 * 1000 * 1000;
@@ -439,6 +447,7 @@ Test(split, gives_the_child_its_own_watchdog)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
+	spread_not("the ranks share a semaphore");
 	sem_init(&others_come, 0, 0);
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * 1000 * 1000;
@@ -487,16 +496,19 @@ static int fail_at(const char *function, unsigned long n, int status)
 
 Test(split, makes_no_child_if_nccl_refuses_one_rank)
 {
+	spread_not("what fails, fails in one process's calls");
 	cr_assert_eq(fail_at("ncclCommSplit", 3, COHORT_NCCL), 2);
 }
 
 Test(split, makes_no_child_if_nccl_refuses_it)
 {
+	spread_not("what fails, fails in one process's calls");
 	fail_at("ncclGroupEnd", 1, COHORT_NCCL);
 }
 
 Test(split, makes_no_child_if_a_device_fails)
 {
+	spread_not("what fails, fails in one process's calls");
 	fail_at("ncclCommUserRank", 2, COHORT_NCCL);
 }
 
@@ -538,6 +550,7 @@ Test(split, ends_in_time_if_it_hangs)
 	struct platform table;
 	int r, rcs[RANKS];
 
+	spread_not("what fails, fails in one process's calls");
 	host = place_table();
 	table = *host;
 	table.ncclCommSplit = note_split;
@@ -622,6 +635,7 @@ Test(split, aborts_the_children_of_a_failed_split_after_their_parents)
 	struct platform table;
 	int r, rcs[RANKS];
 
+	spread_not("what fails, fails in one process's calls");
 	host = place_table();
 	table = *host;
 	table.ncclCommSplit = split_and_note;
@@ -655,6 +669,7 @@ Test(split, is_wedged_if_it_hangs_for_ever)
 	int r, rcs[RANKS];
 	pthread_t thread;
 
+	spread_not("what fails, fails in one process's calls");
 	stuck_install();
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = 50 * 1000 * 1000;

@@ -22,9 +22,15 @@
 #include "base/thread.h"
 #include "support/ranks.h"
 #include "support/silent.h"
+#include "support/spread.h"
 #include "watch/stack.h"
 
-TestSuite(stack, .timeout = 60);
+static void in_one_process(void)
+{
+	spread_not("stacks are of a process's own ranks");
+}
+
+TestSuite(stack, .init = in_one_process, .timeout = 60);
 
 #define MS UINT64_C(1000000)
 #define SIGNAL (SIGRTMIN + 3)

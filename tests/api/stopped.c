@@ -18,8 +18,14 @@
 
 #include "base/clock.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
-TestSuite(stopped, .timeout = 60);
+static void in_one_process(void)
+{
+	spread_not("the test stops its whole process");
+}
+
+TestSuite(stopped, .init = in_one_process, .timeout = 60);
 
 #define MS UINT64_C(1000000)
 #define DEADLINE (2000 * MS)

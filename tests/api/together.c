@@ -19,6 +19,7 @@
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 TestSuite(together, .timeout = 60);
 
@@ -345,6 +346,7 @@ Test(together, group_level_calls_do_not_wait_for_themselves)
 	void *recv[] = { &value[0], &value[1], &value[2] };
 	uint64_t ticket;
 
+	spread_not("the test calls for all ranks");
 	options(COHORT_LAUNCH_TOGETHER);
 	group = ranks_open(3, &o);
 	for (int i = 0; i < 3; i++) {

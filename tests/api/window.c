@@ -21,6 +21,7 @@
 #include "core/window.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
 
 #define RANKS 2
 
@@ -228,6 +229,7 @@ Test(window, the_library_makes_its_memory_operations_in_sections)
 {
 	struct cohort_group *group = open_packing();
 
+	spread_not("a split waits for other processes outside of sections");
 	run(group, live, NULL);
 	close_group(group);
 	cr_assert_gt(called("cudaMalloc"), 0);

@@ -13,6 +13,7 @@
 #include <cohort/cohort.h>
 
 #include "support/ranks.h"
+#include "support/spread.h"
 
 /* @got equals @want, and the last error contains @in_text. */
 static inline void expect(int got, int want, const char *in_text)
@@ -24,12 +25,24 @@ static inline void expect(int got, int want, const char *in_text)
 	                   in_text);
 }
 
+/* What follows the name of another process in a cause that a spread test has from it. */
+static inline const char *expect_own(const char *text)
+{
+	const char *own = strstr(text, "): ");
+
+	if (spread_processes() == 1 || strncmp(text, "process ", 8) != 0 ||
+	    !own)
+		return text;
+	return own + 3;
+}
+
 /* @text is @why, followed by what the ranks were doing when the group ended. */
 static inline void expect_ending(const char *text, const char *why)
 {
 	static const char amid[] = "; when it ended: rank";
 	size_t n = strlen(why);
 
+	text = expect_own(text);
 	cr_assert(strncmp(text, why, n) == 0 &&
 	                  strncmp(text + n, amid, sizeof(amid) - 1) == 0,
 	          "\"%s\" is not \"%s%s...\"", text, why, amid);

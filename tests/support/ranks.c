@@ -5,6 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <cohort/bootstrap.h>
+
+#include "support/spread.h"
+
+/* Only suites are spread, and have these functions. */
+#pragma weak spread_processes
+#pragma weak spread_first
+#pragma weak spread_end
+#pragma weak spread_not
+
 void ranks_must(int rc, const char *what)
 {
 	if (rc == COHORT_OK)
@@ -14,9 +24,19 @@ void ranks_must(int rc, const char *what)
 	exit(1);
 }
 
+static bool is_spread(void)
+{
+	return spread_processes && spread_processes() > 1;
+}
+
 struct cohort_group *ranks_open(int n,
                                 const struct cohort_group_options *options)
 {
+	static const struct cohort_bootstrap others = {
+		.size = sizeof(others),
+		.kind = COHORT_BOOTSTRAP_ENV,
+	};
+	int devices[COHORT_MAX_RANKS], count = 0, i;
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
@@ -26,7 +46,16 @@ struct cohort_group *ranks_open(int n,
 	else
 		cohort_group_options_init(&o);
 	o.platform = place_platform();
-	ranks_must(cohort_group_open(NULL, n, &o, &group), "open");
+	if (is_spread()) {
+		if (n < spread_processes())
+			spread_not("fewer ranks than processes");
+		o.bootstrap = &others;
+		for (i = spread_first(n); i < spread_end(n); i++)
+			devices[count++] = i;
+	}
+	ranks_must(cohort_group_open(count ? devices : NULL, count ? count : n,
+	                             &o, &group),
+	           "open");
 	return group;
 }
 
@@ -34,8 +63,11 @@ struct cohort_group *ranks_split(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[])
 {
-	struct cohort_group *group = ranks_open(n, options);
+	struct cohort_group *group;
 
+	if (is_spread())
+		spread_not("one thread has all communicators");
+	group = ranks_open(n, options);
 	ranks_must(cohort_group_split(group, comms), "split");
 	return group;
 }

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Tests whose groups are spread over processes, for Criterion's suites
+ *
+ * The other processes are forked before the test begins.  They have no connection to
+ * Criterion's runner, so the functions with which a test reports to it are replaced here:
+ * in these processes a failure is printed and ends the process.
+ */
+
+#include "support/spread.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/place.h"
+
+#define MOST 8 /* processes */
+#define ROOM ((size_t)1 << 30)
+#define PAGE ((size_t)4096)
+
+/* The number of this one; 0 is the one that Criterion has made. */
+static int process;
+static pid_t others[MOST];
+
+int spread_processes(void)
+{
+	const char *value = getenv("TEST_PROCESSES");
+	int n = value ? atoi(value) : 1;
+
+	return n < 1 ? 1 : n > MOST ? MOST : n;
+}
+
+int spread_first(int n)
+{
+	return n * process / spread_processes();
+}
+
+int spread_end(int n)
+{
+	return n * (process + 1) / spread_processes();
+}
+
+/* ---- what the processes share ------------------------------------------- */
+
+static char *room, *room_end;
+
+/* The linker's names for where the variables begin and end.  The rest of their last page is
+ * shared, too: what Criterion knows of the tests, which it does not write, but not .bss. */
+extern char __start_spread_shared[], __stop_spread_shared[], __bss_start[];
+
+/* So that there is such a section in each suite. */
+SPREAD_SHARED static char unused __attribute__((used));
+
+static size_t pages(size_t bytes)
+{
+	return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static void *must_map(void *at, size_t bytes, int flags)
+{
+	void *memory =
+		mmap(at, bytes, PROT_READ | PROT_WRITE,
+	             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
+
+static void share(void)
+{
+	const size_t bytes =
+		pages((size_t)(__stop_spread_shared - __start_spread_shared));
+	void *copy = malloc(bytes);
+
+	if (!copy || __start_spread_shared + bytes > __bss_start)
+		abort();
+	memcpy(copy, __start_spread_shared, bytes);
+	must_map(__start_spread_shared, bytes, MAP_FIXED);
+	memcpy(__start_spread_shared, copy, bytes);
+	free(copy);
+	room = must_map(NULL, ROOM, 0);
+	room_end = room + ROOM;
+}
+
+void *spread_alloc(size_t bytes)
+{
+	char *memory = room ? room : calloc(1, bytes);
+
+	bytes = pages(bytes);
+	if (!memory || (room && bytes > (size_t)(room_end - room)))
+		abort();
+	if (room)
+		room += bytes;
+	return memory;
+}
+
+void spread_free(void *memory)
+{
+	if (!room)
+		free(memory);
+}
+
+void spread_wait(struct spread_barrier *barrier, int n)
+{
+	const unsigned all = (unsigned)n;
+	const unsigned end =
+		(atomic_fetch_add(&barrier->come, 1) / all + 1) * all;
+
+	while ((int)(atomic_load(&barrier->come) - end) < 0)
+		sched_yield();
+}
+
+void spread_not(const char *why)
+{
+	if (spread_processes() > 1)
+		place_skip(why);
+}
+
+/* ---- the other processes ---------------------------------------------- */
+
+static void set_number(const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", value);
+	setenv(name, text, 1);
+}
+
+static void start_others(void)
+{
+	int i;
+
+	if (spread_processes() == 1)
+		return;
+	share();
+	set_number("COHORT_JOB", (int)getpid());
+	set_number("COHORT_PROCESSES", spread_processes());
+	setenv("COHORT_HOST_SHARED", "1", 1);
+	for (i = 1; i < spread_processes() && process == 0; i++) {
+		others[i] = fork();
+		if (others[i] < 0)
+			abort();
+		if (others[i] == 0)
+			process = i;
+	}
+	set_number("COHORT_PROCESS", process);
+	if (process > 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static void end_others(void)
+{
+	int i, status;
+
+	for (i = 1; i < spread_processes() && others[i]; i++) {
+		cr_assert_eq(waitpid(others[i], &status, 0), others[i]);
+		cr_assert_eq(status, 0, "process %d ended with status %#x", i,
+		             (unsigned)status);
+	}
+}
+
+static _Noreturn void end_this(int status)
+{
+	fflush(NULL);
+	_exit(status);
+}
+
+/* ---- what stands before Criterion's functions --------------------------- */
+
+#define CRITERIONS(function)                                                   \
+	((__typeof__(&(function)))dlsym(RTLD_NEXT, #function))
+
+typedef void (*fixture_fn)(void);
+
+static fixture_fn set_up(void)
+{
+	const struct criterion_test_extra_data *suite =
+		criterion_current_suite->data;
+
+	return criterion_current_test->data->init
+	               ? criterion_current_test->data->init
+	       : suite ? suite->init
+	               : NULL;
+}
+
+static fixture_fn tear_down(void)
+{
+	const struct criterion_test_extra_data *suite =
+		criterion_current_suite->data;
+
+	return criterion_current_test->data->fini
+	               ? criterion_current_test->data->fini
+	       : suite ? suite->fini
+	               : NULL;
+}
+
+static void (*own_body)(void);
+
+static void body_and_others(void)
+{
+	own_body();
+	end_others();
+}
+
+void criterion_internal_test_setup(void)
+{
+	start_others();
+	if (process == 0)
+		CRITERIONS(criterion_internal_test_setup)();
+	else if (set_up())
+		set_up()();
+}
+
+void criterion_internal_test_main(void (*body)(void))
+{
+	if (process > 0) {
+		body();
+		return;
+	}
+	own_body = body;
+	CRITERIONS(criterion_internal_test_main)(body_and_others);
+}
+
+void criterion_internal_test_teardown(void)
+{
+	if (process > 0) {
+		if (tear_down())
+			tear_down()();
+		end_this(0);
+	}
+	CRITERIONS(criterion_internal_test_teardown)();
+}
+
+void criterion_send_assert(struct criterion_assert_stats *stats)
+{
+	if (process > 0 && !stats->passed) {
+		fprintf(stderr, "process %d: %s:%u: %s\n", process, stats->file,
+		        stats->line, stats->message);
+		end_this(1);
+	}
+	if (process == 0)
+		CRITERIONS(criterion_send_assert)(stats);
+}
+
+void criterion_skip_test(const char *format, ...)
+{
+	char why[256];
+	va_list args;
+
+	if (process > 0)
+		end_this(0);
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	CRITERIONS(criterion_skip_test)("%s", why);
+	__builtin_unreachable();
+}
