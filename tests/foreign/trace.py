@@ -29,6 +29,7 @@ class Trace:
             [self.cohort, "trace", *arguments],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             timeout=100,
         )
@@ -203,8 +204,8 @@ def check_kinds(trace):
 
 
 # The keys of an entry that are read, so that the others take no time.
-READ = """record_id call first_call dtype reduce_op tensors count bytes tag outcome
-          collective state submitted_ns started_ns finished_ns""".split()
+READ = """record_id call first_call dtype reduce_op root peer tensors count bytes tag label
+          outcome collective state submitted_ns started_ns finished_ns""".split()
 
 
 def seconds_of_kinds(trace, n, **other):
@@ -217,7 +218,8 @@ def seconds_of_kinds(trace, n, **other):
     path = trace.folder + "/kinds.json"
     change_entries(trace, path, make)
     begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    trace.run("--json", path)
+    found = trace.json(path)
+    assert found["ranks"][0]["operations"] == n, found["problems"]
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin
 
 
