@@ -18,7 +18,7 @@ $(dir)/%.o: %.c $(dir)/flags
 $(dir)/%.o: %.S $(dir)/flags
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
-	$(Q)$(compile) -Isrc/cli/demo -c -o $@ $<
+	$(Q)$(compile) -I$(<D) -c -o $@ $<
 
 # The fuzzer should find new paths through the library, not through its tests.
 $(library_objects): extra = $(filter -flto%,$(lto)) \
@@ -26,6 +26,7 @@ $(library_objects): extra = $(filter -flto%,$(lto)) \
                               -fsanitize=fuzzer-no-link)
 
 $(dir)/src/cli/demo/digits_data.o: src/cli/demo/data/digits.csv
+$(dir)/src/cli/trace/page_data.o: $(wildcard src/cli/trace/page/*)
 
 shared  := $(lib)/libcohort.so.$(version)
 # What pkg-config and CMake read.

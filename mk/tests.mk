@@ -98,6 +98,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/hang.sh $(out)/cohort' \
                 'python3 tests/foreign/trace.py $(out)/cohort' \
+                'python3 tests/foreign/trace_html.py $(out)/cohort' \
                 'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
                 'python3 tests/foreign/debuginfod.py $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \

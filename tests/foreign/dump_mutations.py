@@ -9,8 +9,9 @@ Takes real dumps of a demo, and of a message that is not received, with a few en
 Every key in them gets every value of VALUES, is left out, and is repeated.  Then COUNT
 (default 400) more changes come from SEED (default 1): such a value anywhere, several such
 values, a file cut short, bytes changed, lines moved.  Each changed dump is read as text, as
-JSON and with --chrome, and made a pickle.  No run may end by a signal or with a traceback,
-JSON must be valid, and the error about a value of a wrong type must name its key.
+JSON, with --chrome and with --html, and made a pickle.  No run may end by a signal or with a
+traceback, JSON must be valid, the page's markup must be its own, and the error about a value
+of a wrong type must name its key.
 """
 
 import collections
@@ -35,6 +36,7 @@ VALUES = (
     "null", "7", "-1", str(2**64 - 1), "9" * 40, "1e308", "0.5", "NaN", "true",
     '"x"', '""', '"' + "long" * 20000 + '"', r'"\u0000\u001b[2J\ud800\n"', "[]",
     "[0,[null,{}]]", "{}", '{"x":{"y":[]}}', "[" * 3000 + "]" * 3000,
+    '"</script><img src=x onerror=a()><!--"',
 )
 MARK = "@mark@"
 ENTRY = '{"record_id":'
@@ -236,6 +238,16 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
+def check_page(text):
+    """The page's data are JSON, and its markup is its own."""
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
+    columns = strict(data)["ops"].values()
+    assert len({len(column) for column in columns}) == 1 and "<" not in data
+    tags = collections.Counter(re.findall(r"<(/?[a-z!-]+)", text.replace(data, "")))
+    assert tags["script"] == tags["/script"] == 3 and tags["td"] == tags["/td"], tags
+    assert not tags["img"] and tags["!--"] == 1, tags
+
+
 class Try:
     """One worker, with a place for its files."""
 
@@ -272,13 +284,15 @@ class Try:
         return made
 
     def check_trace(self, path, others, key):
-        chrome = self.folder + "/chrome.json"
-        made = self.trace("--json", "--chrome", chrome, path)
+        chrome, page = self.folder + "/chrome.json", self.folder + "/page.html"
+        made = self.trace("--json", "--chrome", chrome, "--html", page, path)
         told = made.stderr.decode("utf-8", "replace")
         if made.returncode == 0:
             told = "\n".join(strict(made.stdout)["problems"])
             with open(chrome, "rb") as file:
                 strict(file.read())
+            with open(page, encoding="utf-8") as file:
+                check_page(file.read())
         assert not key or f'"{key}" ' in told, (key, told)
         made = self.trace(*others)
         assert len(made.stdout) < 100000, len(made.stdout)

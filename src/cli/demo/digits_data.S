@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of digits as bytes of the binary, read by digits.c.  The assembler
- * finds the file through -Isrc/cli.
+ * The table of digits as bytes of the binary, read by digits.c
  */
 
 	.section .rodata

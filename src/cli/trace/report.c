@@ -51,14 +51,9 @@ static void print_line(const char *label, const char *text)
 	print_wrapped(text);
 }
 
-/* A time as text: eight columns, up to a quarter of an hour. */
-struct span_text {
-	char at[24];
-};
-
-static struct span_text span_text(uint64_t ns)
+struct trace_time trace_time(uint64_t ns)
 {
-	struct span_text t;
+	struct trace_time t;
 
 	if (ns < 1000000)
 		snprintf(t.at, sizeof(t.at), "%.1f us", (double)ns / 1e3);
@@ -69,22 +64,38 @@ static struct span_text span_text(uint64_t ns)
 	return t;
 }
 
+struct trace_date trace_date(const struct flight *f)
+{
+	time_t seconds = (time_t)(f->wall_ns / 1000000000);
+	struct trace_date date = { "?" };
+	struct tm parts;
+
+	if (localtime_r(&seconds, &parts))
+		strftime(date.at, sizeof(date.at), "%Y-%m-%d %H:%M:%S", &parts);
+	return date;
+}
+
+const char *trace_state(const struct flight_op *op)
+{
+	return !op                                 ? "none"
+	       : op->r.outcome == COHORT_TIMED_OUT ? "inside the call"
+	       : op->r.outcome < 0                 ? "failed"
+	                           : flight_state_name(op->state);
+}
+
 /* ---- the head --------------------------------------------------------- */
 
 static void print_head(const struct trace *t)
 {
 	const struct flight *f = &t->flight;
-	time_t seconds = (time_t)(f->wall_ns / 1000000000);
-	char when[64] = "?", line[512];
-	struct tm parts;
+	char line[512];
 
-	if (localtime_r(&seconds, &parts))
-		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &parts);
 	snprintf(line, sizeof(line),
 	         "\"%s\", generation %d, %d rank%s; host %s, process %d; "
 	         "written at a %s, %s",
 	         f->group, f->generation, f->world, f->world == 1 ? "" : "s",
-	         f->host, f->pid, f->trigger ? f->trigger : "?", when);
+	         f->host, f->pid, f->trigger ? f->trigger : "?",
+	         trace_date(f).at);
 	print_line("group", line);
 }
 
@@ -171,7 +182,7 @@ static void print_cell(const struct flight *f, const struct flight_rank *r,
 		putchar(mark);
 	else if (op && m)
 		printf(" %c%*s", mark, CELL_WIDTH - 1,
-		       span_text(op->r.submitted_ns - m->first_ns).at);
+		       trace_time(op->r.submitted_ns - m->first_ns).at);
 	else
 		printf(" %c%*s", mark, CELL_WIDTH - 1, "");
 }
@@ -259,11 +270,7 @@ static void print_last(const struct flight *f)
 			record_add(&(struct text){ call, sizeof(call) },
 			           &op->r);
 		printf(" %-5d %-8d %-16s %.46s", r->rank, r->tid,
-		       !op                                 ? "none"
-		       : op->r.outcome == COHORT_TIMED_OUT ? "inside the call"
-		       : op->r.outcome < 0                 ? "failed"
-		                           : flight_state_name(op->state),
-		       call);
+		       trace_state(op), call);
 		print_name(call, "tag", op ? flight_tag(r, op) : "");
 		print_name(call, "label", op ? flight_label(r, op) : "");
 		printf("\n");
@@ -282,9 +289,9 @@ static void print_late(const struct trace_figures *figures)
 		if (l->last)
 			printf(" %-5d %9zu %6.1f%%   %s, %s, %s\n", l->rank,
 			       l->last, 100.0 * (double)l->last / (double)l->of,
-			       span_text(l->late.p50).at,
-			       span_text(l->late.p95).at,
-			       span_text(l->late.max).at);
+			       trace_time(l->late.p50).at,
+			       trace_time(l->late.p95).at,
+			       trace_time(l->late.max).at);
 		else
 			printf(" %-5d %9d %6.1f%%\n", l->rank, 0, 0.0);
 	}
@@ -293,8 +300,8 @@ static void print_late(const struct trace_figures *figures)
 static void print_spread(const char *name, const struct trace_spread *s)
 {
 	if (s->n)
-		printf("   %-24s %10s %10s %10s\n", name, span_text(s->p50).at,
-		       span_text(s->p95).at, span_text(s->max).at);
+		printf("   %-24s %10s %10s %10s\n", name, trace_time(s->p50).at,
+		       trace_time(s->p95).at, trace_time(s->max).at);
 }
 
 static void print_site(const struct trace_site *s)

@@ -20,12 +20,13 @@
 struct trace_options {
 	bool json;
 	const char *chrome; /* file to write trace events to, or NULL */
+	const char *html;   /* file to write the page to, or NULL */
 };
 
 static void print_help(void)
 {
 	/* clang-format off */
-	puts("usage: cohort trace [--json] [--chrome OUT] FILE...\n"
+	puts("usage: cohort trace [--json] [--chrome OUT] [--html OUT] FILE...\n"
 	     "\n"
 	     "Reads one dump of one group (see cohort_dump()) and prints the verdict, the\n"
 	     "last collectives of all ranks side by side around the stall, how often each\n"
@@ -45,26 +46,41 @@ static void print_help(void)
 	     "\n"
 	     "  --json        one JSON object instead of text\n"
 	     "  --chrome OUT  also write trace events, for Perfetto or chrome://tracing\n"
+	     "  --html OUT    also write a page for a browser: the verdict, a timeline of the\n"
+	     "                ranks that zooms, and tables of ranks and calls that sort.  It\n"
+	     "                is one file, which needs no network\n"
 	     "  --help        this text");
 	/* clang-format on */
 }
 
-static int write_chrome(const struct trace *t, const char *path)
+static bool write_chrome(FILE *out, const struct trace *t,
+                         const struct trace_figures *figures)
 {
-	struct json json = { .out = fopen(path, "we") };
-	bool failed;
+	struct json json = { .out = out };
 
-	if (!json.out) {
-		cli_complain("trace", "%s: %s", path, strerror(errno));
-		return CLI_FAILED;
-	}
+	(void)figures;
 	chrome_write(&json, &t->flight, SIZE_MAX);
-	failed = ferror(json.out);
-	if (fclose(json.out) || failed) {
+	return true;
+}
+
+/* Have @write fill a file, if there is to be one: CLI_OK, or CLI_FAILED after a
+ * complaint. */
+static int write_file(const char *path, const struct trace *t,
+                      const struct trace_figures *figures,
+                      bool (*write)(FILE *out, const struct trace *t,
+                                    const struct trace_figures *figures))
+{
+	FILE *out = path ? fopen(path, "we") : NULL;
+	bool ok;
+
+	if (!path)
+		return CLI_OK;
+	ok = out && write(out, t, figures) && !ferror(out);
+	if (out && fclose(out))
+		ok = false;
+	if (!ok)
 		cli_complain("trace", "%s: %s", path, strerror(errno));
-		return CLI_FAILED;
-	}
-	return CLI_OK;
+	return ok ? CLI_OK : CLI_FAILED;
 }
 
 static int show(const struct trace *t, const struct trace_options *o)
@@ -72,6 +88,7 @@ static int show(const struct trace *t, const struct trace_options *o)
 	struct json json = { .out = stdout };
 	struct trace_figures figures;
 	bool ok = trace_figures(t, &figures);
+	int status = CLI_FAILED;
 
 	if (!ok) {
 		cli_complain("trace", "out of memory");
@@ -81,10 +98,12 @@ static int show(const struct trace *t, const struct trace_options *o)
 	} else {
 		trace_print(t, &figures);
 	}
+	if (ok)
+		status = write_file(o->chrome, t, &figures, write_chrome);
+	if (ok && write_file(o->html, t, &figures, trace_html) != CLI_OK)
+		status = CLI_FAILED;
 	trace_figures_free(&figures);
-	if (ok && o->chrome)
-		return write_chrome(t, o->chrome);
-	return ok ? CLI_OK : CLI_FAILED;
+	return status;
 }
 
 static int run(const struct trace_options *o, char **files, int n)
@@ -110,6 +129,7 @@ int trace_main(int argc, char **argv)
 	const struct cli_option options[] = {
 		{ "json", 0, CLI_TRUE, .value = &o.json },
 		{ "chrome", 0, CLI_TEXT, .value = &o.chrome },
+		{ "html", 0, CLI_TEXT, .value = &o.html },
 		{ .kind = CLI_FILES },
 	};
 	bool help;

@@ -7,6 +7,7 @@
  */
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "dump/flight.h"
 
@@ -83,6 +84,28 @@ void trace_figures_free(struct trace_figures *figures);
 void trace_print(const struct trace *trace, const struct trace_figures *f);
 void trace_json(struct json *json, const struct trace *trace,
                 const struct trace_figures *f);
+
+/* Write a page for a browser.  False with errno if that fails; what stdio could not
+ * write, ferror() tells. */
+bool trace_html(FILE *out, const struct trace *trace,
+                const struct trace_figures *f);
+
+/* A time as text: eight columns, up to a quarter of an hour. */
+struct trace_time {
+	char at[24];
+};
+
+struct trace_time trace_time(uint64_t ns);
+
+/* When the dump was written, by the local clock: "2026-11-27 15:40:06". */
+struct trace_date {
+	char at[64];
+};
+
+struct trace_date trace_date(const struct flight *flight);
+
+/* How far an operation is, in words; NULL: there is none. */
+const char *trace_state(const struct flight_op *op);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */
 int trace_main(int argc, char **argv);

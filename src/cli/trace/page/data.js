@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The first part of the script of the page of cohort trace --html: the dump's data, and words
+ *
+ * The parts are one script: what tables.js and timeline.js have, page.js uses.  All text of the
+ * dump goes into the page as text, never as markup.
+ */
+"use strict";
+
+const $ = id => document.getElementById(id);
+const data = JSON.parse($("data").textContent);
+
+/* ---- the data: a row for each operation, rank after rank --------------- */
+
+const ranks = data.ranks.rank;
+const calls = data.calls;
+const meets = data.collectives;
+const n = data.ops.call.length;
+const start = [0]; /* of the rows of each rank, and the end */
+for (const count of data.ranks.n)
+	start.push(start[start.length - 1] + count);
+
+const ops = {
+	call: Uint32Array.from(data.ops.call),
+	number: data.ops.number,
+	rank: new Uint16Array(n), /* its index */
+	called: new Float64Array(n),
+	begin: new Float64Array(n),
+	joined: new Float64Array(n),
+	end: new Float64Array(n),
+};
+for (let r = 0; r < ranks.length; r++) {
+	let called = 0;
+	for (let i = start[r]; i < start[r + 1]; i++) {
+		called += data.ops.submitted[i];
+		ops.rank[i] = r;
+		ops.called[i] = called;
+		ops.begin[i] = called + data.ops.begin[i];
+		ops.joined[i] = ops.begin[i] + data.ops.joined[i];
+		ops.end[i] = ops.joined[i] + data.ops.end[i];
+	}
+}
+
+/* The row of a collective among the meetings, or -1. */
+function meet_of(number)
+{
+	const m = number ? number - meets.lowest : -1;
+
+	return m < meets.joined.length ? m : -1;
+}
+
+const front = meet_of(data.front);
+const stall_at = front >= 0 && meets.joined[front] ? meets.first[front] : null;
+/* Times are told from the stall on, or from the first call. */
+const zero = stall_at ?? 0;
+const last_time = n ? Math.max(data.now, ops.end.reduce((a, b) => Math.max(a, b))) : 1;
+
+/* ---- words ------------------------------------------------------------ */
+
+/* A time as the rest of cohort trace has it; with @step, as exact as steps of so many ns
+ * need it. */
+function time(ns, step)
+{
+	const size = Math.abs(ns);
+	const [unit, name] = size < 1e6 ? [1e3, "us"] : size < 1e9 ? [1e6, "ms"] : [1e9, "s"];
+	const places = step ? Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9)) : 1;
+
+	return `${ns < 0 ? "\u2212" : ""}${(size / unit).toFixed(Math.min(places, 20))} ${name}`;
+}
+
+function bytes(count)
+{
+	const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+	let unit = 0;
+
+	for (; count >= 1024 && unit < units.length - 1; unit++)
+		count /= 1024;
+	return `${count.toFixed(unit && count < 100 ? 1 : 0)} ${units[unit]}`;
+}
+
+function names(call)
+{
+	return [calls.tag[call], calls.label[call]].filter(text => text).join(", ");
+}
+
+function make(tag, text, set = {})
+{
+	const element = Object.assign(document.createElement(tag), set);
+
+	if (text !== undefined)
+		element.textContent = text;
+	return element;
+}

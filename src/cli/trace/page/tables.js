@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables that sort: of ranks, of calls, and of kinds of calls. */
+
+/* Make buttons of a table's heads.  They call sort(column, direction), with 1 or -1;
+ * numbers begin with the largest. */
+function make_heads(heads, is_number, sort)
+{
+	heads.forEach((head, column) => {
+		const button = make("button", head.textContent, { type: "button" });
+
+		head.replaceChildren(button);
+		button.addEventListener("click", () => {
+			const now = head.getAttribute("aria-sort");
+			const up = now ? now === "descending" : !is_number(column);
+
+			heads.forEach(other => other.removeAttribute("aria-sort"));
+			head.setAttribute("aria-sort", up ? "ascending" : "descending");
+			sort(column, up ? 1 : -1);
+		});
+	});
+}
+
+function compare(a, b)
+{
+	/* What is not known comes last in either direction. */
+	return typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true })
+		: a - b;
+}
+
+/* Sort rows by their keys; those without a key come last in both directions. */
+function sort_rows(rows, key_of, direction)
+{
+	const keys = new Map(rows.map(row => [row, key_of(row)]));
+
+	rows.sort((a, b) => {
+		const x = keys.get(a), y = keys.get(b);
+
+		if (x === null || y === null)
+			return (x === null) - (y === null);
+		return direction * compare(x, y);
+	});
+}
+
+/* The table of ranks is there without the script. */
+function sort_ranks()
+{
+	const body = $("ranks").tBodies[0];
+
+	make_heads([...$("ranks").tHead.rows[0].cells], column => column > 2, (column, direction) => {
+		const rows = [...body.rows];
+
+		sort_rows(rows, row => {
+			const key = row.cells[column].dataset.key;
+
+			return key === undefined ? null : Number(key);
+		}, direction);
+		body.append(...rows);
+	});
+}
+
+const PAGE = 25;
+
+/* A table of @rows, some at a time, in the element @id; they are sorted by column @by.  A
+ * column has a title, key(row) for sorting, and text(row), or cell(row) for an element;
+ * search(row) is what is searched. */
+function make_table(id, title, columns, rows, by, search)
+{
+	const host = $(id);
+	const tools = make("div", undefined, { className: "tools" });
+	const find = make("input", undefined, { type: "search", placeholder: "Filter by name" });
+	const count = make("span", "", { className: "count", role: "status" });
+	const wide = make("div", undefined, { className: "wide", tabIndex: 0, role: "region" });
+	const table = make("table");
+	const body = make("tbody");
+	const head = table.createTHead().insertRow();
+	let shown = rows.slice(), page = 0;
+
+	find.setAttribute("aria-label", `Filter: ${title}`);
+	wide.setAttribute("aria-label", title);
+	const turn = [
+		["First", () => 0], ["Previous", () => page - 1], ["Next", () => page + 1],
+		["Last", pages => pages - 1],
+	].map(([text, to]) => {
+		const button = make("button", text, { type: "button" });
+
+		button.addEventListener("click", () => {
+			page = to(Math.ceil(shown.length / PAGE));
+			show();
+		});
+		return button;
+	});
+
+	function show()
+	{
+		const from = page * PAGE, to = Math.min(shown.length, from + PAGE);
+
+		body.replaceChildren(...shown.slice(from, to).map(row => {
+			const line = make("tr");
+
+			for (const column of columns) {
+				const cell = line.insertCell();
+
+				cell.className = column.look ?? (column.is_number ? "number" : "");
+				cell.append(column.cell ? column.cell(row) : column.text(row));
+			}
+			return line;
+		}));
+		count.textContent = shown.length
+			? `${from + 1} to ${to} of ${shown.length}` : "none";
+		turn[0].disabled = turn[1].disabled = page === 0;
+		turn[2].disabled = turn[3].disabled = to === shown.length;
+	}
+
+	for (const column of columns)
+		head.append(make("th", column.title, {
+			scope: "col", className: column.is_number ? "number" : "",
+		}));
+	let sorted;
+	make_heads([...head.cells], column => columns[column].is_number, (column, direction) => {
+		sorted = [columns[column].key, direction];
+		sort_rows(shown, ...sorted);
+		page = 0;
+		show();
+	});
+	find.addEventListener("input", () => {
+		const wanted = find.value.toLowerCase();
+
+		shown = rows.filter(row => search(row).toLowerCase().includes(wanted));
+		sort_rows(shown, ...sorted);
+		page = 0;
+		show();
+	});
+	table.append(body);
+	wide.append(table);
+	tools.append(find, count, ...turn);
+	host.append(tools, wide);
+	head.cells[by].firstChild.click();
+	/* A last page with fewer rows does not move what is below. */
+	wide.style.minHeight = shown.length > PAGE ? `${wide.offsetHeight}px` : "";
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+/* A row for each collective, and for each other call of a rank. */
+function find_calls()
+{
+	const rows = [], of_meet = new Map();
+
+	for (let i = 0; i < n; i++) {
+		const m = meet_of(ops.number[i]);
+		let row = m >= 0 ? of_meet.get(m) : undefined;
+
+		if (!row) {
+			row = {
+				op: i, call: ops.call[i], number: ops.number[i], meet: m,
+				from: ops.called[i], end: 0, is_done: true, state: "",
+			};
+			rows.push(row);
+			if (m >= 0)
+				of_meet.set(m, row);
+		}
+		row.from = Math.min(row.from, ops.called[i]);
+		row.end = Math.max(row.end, ops.end[i]);
+		if (!calls.done[ops.call[i]]) {
+			row.is_done = false;
+			row.state = calls.state[ops.call[i]];
+		}
+	}
+	for (const row of rows) {
+		const m = row.meet;
+
+		row.joined = m >= 0 ? meets.joined[m] : 1;
+		row.is_all = m >= 0 && row.joined >= ranks.length && ranks.length > 1;
+		row.is_front = m >= 0 && m === front;
+		row.last = row.is_all ? ranks[meets.last[m]] : null;
+		row.behind = row.is_all ? meets.behind[m] : null;
+		row.took = !row.is_done ? null
+			: m < 0 ? row.end - ops.joined[row.op]
+			: row.joined >= ranks.length
+				? Math.max(0, row.end - meets.first[m] - meets.behind[m]) : null;
+		row.whole = row.is_done ? row.end - row.from : null;
+		row.state = row.is_done ? "completed" : row.state;
+	}
+	return rows;
+}
+
+function or_dash(value, text)
+{
+	return value === null ? "\u2013" : text(value);
+}
+
+function show_calls(timeline)
+{
+	make_table("calls", "Calls", [
+		{
+			title: "number", is_number: true,
+			key: row => row.meet >= 0 ? row.number : null,
+			cell: row => {
+				const button = make("button", row.number || "show", {
+					type: "button", title: "Show in the timeline",
+				});
+
+				button.addEventListener("click", () => timeline.show(row));
+				return button;
+			},
+		},
+		{
+			title: "call", look: "text call", key: row => calls.text[row.call],
+			text: row => calls.text[row.call],
+		},
+		{
+			title: "tag, label", look: "text", key: row => names(row.call) || null,
+			text: row => names(row.call),
+		},
+		{
+			title: "bytes", is_number: true, key: row => calls.bytes[row.call],
+			text: row => bytes(calls.bytes[row.call]),
+		},
+		{
+			title: "ranks", is_number: true, key: row => row.joined,
+			text: row => row.meet < 0 ? `rank ${ranks[ops.rank[row.op]]}`
+				: `${row.joined} of ${ranks.length}`,
+		},
+		{ title: "state", key: row => row.state, text: row => row.state },
+		{
+			title: "when", is_number: true, key: row => row.from,
+			text: row => time(row.from - zero),
+		},
+		{
+			title: "came last", is_number: true, key: row => row.last,
+			text: row => or_dash(row.last, rank => `rank ${rank}`),
+		},
+		{
+			title: "by", is_number: true, key: row => row.behind,
+			text: row => or_dash(row.behind, time),
+		},
+		{
+			title: "executed", is_number: true, key: row => row.took,
+			text: row => or_dash(row.took, time),
+		},
+		{
+			title: "in all", is_number: true, key: row => row.whole,
+			text: row => or_dash(row.whole, time),
+		},
+	], find_calls(), 0, row => `${row.number} ${calls.text[row.call]} ${names(row.call)} ${row.state}`);
+}
+
+/* A spread is p50, p95 and most, or null. */
+function spread_column(title, at, which)
+{
+	return {
+		title, is_number: true, key: row => row[at] && row[at][which],
+		text: row => or_dash(row[at], spread => time(spread[which])),
+	};
+}
+
+function show_kinds()
+{
+	const text_of = row => [row[1], row[2]].filter(text => text).join(", ");
+
+	make_table("kinds", "Kinds of calls", [
+		{ title: "call", look: "text call", key: row => row[0], text: row => row[0] },
+		{
+			title: "tag, label", look: "text", key: row => text_of(row) || null,
+			text: text_of,
+		},
+		{ title: "calls", is_number: true, key: row => row[3], text: row => row[3] },
+		{ title: "time", is_number: true, key: row => row[4], text: row => time(row[4]) },
+		spread_column("queued p50", 5, 0),
+		spread_column("p95", 5, 1),
+		spread_column("waited p50", 6, 0),
+		spread_column("p95", 6, 1),
+		spread_column("executed p50", 7, 0),
+		spread_column("p95", 7, 1),
+		spread_column("most", 7, 2),
+		spread_column("idle p50", 8, 0),
+	], data.kinds, 3, row => `${row[0]} ${text_of(row)}`);
+}

@@ -1,0 +1,545 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page of cohort trace --html: its markup, its data, and what a reader does with it.
+
+usage: trace_html.py COHORT     exit status 0 passed, 1 failed, 77 skipped
+
+The dumps are those of a demo with a rank that stalls; the same with hostile text; and made
+ones of 64 ranks.  Without Chromium and chromedriver only markup and data are looked at.
+"""
+
+import glob
+import html.parser
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+import browser as browsers
+import trace as traces
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+HOSTILE = "</script><img src=x onerror=hacked=1>"  # short, as tags are
+MANY = "</title></style><!--<script>hacked=1</script>&amp;\"'`\u2028{{data}}"
+
+
+# ---- markup ------------------------------------------------------------------
+
+
+class Markup(html.parser.HTMLParser):
+    """The elements of a page, which must be nested well."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.text, self.content = [], [], {}, ""
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(set(names)) == len(names), (tag, attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data):
+        where = self.open[-1] if self.open else ""
+        self.text[where] = self.text.get(where, "") + data
+        self.content += data
+
+
+def check_markup(text):
+    """Nothing outside the page, no script but its own; returns the elements."""
+    page = Markup(text)
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("script") == 3 and tags.count("style") == 1, tags
+    assert not {"img", "link", "iframe", "object", "base", "form"} & set(tags), tags
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(set(ids)) == len(ids), ids
+    policy = next(a["content"] for _, a in page.elements if "http-equiv" in a)
+    nonce = re.search(r"script-src 'nonce-([0-9a-f]{32})'", policy)[1]
+    assert "default-src 'none'" in policy and "unsafe" not in policy, policy
+    for tag, attributes in page.elements:
+        for name in attributes:
+            assert not name.startswith("on") and name not in ("src", "href", "style"), name
+        if tag in ("style", "script") and attributes.get("type") is None:
+            assert attributes["nonce"] == nonce, attributes
+    assert not re.search(r"https?:|@import|url\(", page.text["style"]), "outside"
+    assert "{{" not in page.text["style"] and "fetch(" not in text
+    return page
+
+
+def data_of(text):
+    raw = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
+    assert "<" not in raw
+    return json.loads(raw)
+
+
+def entries_of(trace, data):
+    """What the dumps of the ranks have, as the page has it."""
+    dumps = [json.loads(traces.read(p)) for p in trace.files("rank_*")]
+    assert data["ranks"]["rank"] == [d["cohort"]["rank"] for d in dumps]
+    assert data["ranks"]["n"] == [len(d["entries"]) for d in dumps]
+    return [e for d in dumps for e in d["entries"]], dumps
+
+
+def check_data(trace, text):
+    data = data_of(text)
+    entries, dumps = entries_of(trace, data)
+    ops, calls, base = data["ops"], data["calls"], int(data["base_ns"])
+    first = {sum(data["ranks"]["n"][:r]) for r in range(4)}
+    called = 0
+    for i, entry in enumerate(entries):
+        called = (base if i in first else called) + ops["submitted"][i]
+        call = ops["call"][i]
+        begin = called + ops["begin"][i]
+        end = begin + ops["joined"][i] + ops["end"][i]
+        assert called == entry["submitted_ns"] <= begin, entry
+        assert ops["number"][i] == entry["collective"], entry
+        assert ops["started"][i] == (entry["started_ns"] - called
+                                     if entry["started_ns"] else -1), entry
+        assert end == (entry["finished_ns"] or base + data["now"]), entry
+        assert (calls["name"][call], calls["bytes"][call], calls["tag"][call],
+                calls["label"][call], calls["state"][call]) == tuple(
+                    entry[k] for k in ("call", "bytes", "tag", "label", "state"))
+    assert all(len(column) == len(entries) for column in ops.values())
+    verdict = dumps[0]["cohort"]["verdict"]
+    assert data["culprit"] == verdict["rank"] == 2
+    assert data["missing"] == verdict["missing"] and data["front"] == verdict["collective"]
+    meets = data["collectives"]
+    for i in range(0, len(meets["joined"]), 50):
+        times = {e["thread_id"]: e["submitted_ns"] for e in entries
+                 if e["collective"] == meets["lowest"] + i}
+        assert meets["joined"][i] == len(times)
+        assert meets["first"][i] == min(times.values()) - base
+        assert meets["behind"][i] == max(times.values()) - min(times.values())
+    found = trace.json(*trace.files())
+    assert [[k[3], k[7] and k[7][0]] for k in data["kinds"]] == [
+        [s["calls"], s["execution_ns"]["p50"] if s["execution_ns"]["n"] else None]
+        for s in found["sites"]]
+
+
+def make_page(trace, name, *files):
+    path = f"{trace.folder}/{name}.html"
+    trace.run("--html", path, *files)
+    return path
+
+
+def check_page(trace):
+    path = make_page(trace, "demo", *trace.files("rank_*"))
+    text = traces.read(path)
+    page = check_markup(text)
+    check_data(trace, text)
+    found = trace.json(*trace.files())
+    assert found["verdict"]["text"] in page.content, "the cause"
+    assert page.text["h1"] == "rank 2: outside the library"
+    rows = re.findall(r'<th scope="row" data-key="(\d)">', text)
+    assert rows == ["0", "1", "2", "3"], rows
+    for rank in found["ranks"]:
+        assert f'<td data-key="{rank["operations"]}">{rank["operations"]}</td>' in text
+    return path
+
+
+def check_hostile(trace):
+    """Text of a dump stays text, wherever it comes from."""
+    files = []
+    for path in trace.files("rank_*"):
+        dump = json.loads(traces.read(path))
+        head = dump["cohort"]
+        head.update(group=HOSTILE, host=HOSTILE)
+        head["verdict"].update(text=MANY)
+        head["cause"].update(text=MANY)
+        for entry in dump["entries"]:
+            entry.update(tag=HOSTILE, label=MANY[:40])
+        dump["entries"][3]["count"] = HOSTILE
+        files.append(f"{trace.folder}/{HOSTILE.replace('/', '|')}{head['rank']}.json")
+        traces.write(files[-1], json.dumps(dump))
+    # The name of a file need not be UTF-8.
+    files.append(os.fsdecode(trace.folder.encode() + b"/\xff<b>\x1b.json"))
+    traces.write(files[-1], "{}")
+    path = make_page(trace, "hostile", *files)
+    text = traces.read(path)
+    plain = check_markup(traces.read(f"{trace.folder}/demo.html"))
+    page = check_markup(text)
+    # The hostile page has one list more, of what is wrong with the files.
+    tags, wanted = ([tag for tag, _ in p.elements if tag not in ("section", "ul", "li")]
+                    for p in (page, plain))
+    assert tags == wanted, tags
+    assert page.content.count(HOSTILE) >= 3 and MANY in page.content
+    calls = data_of(text)["calls"]
+    assert HOSTILE in calls["tag"] and MANY[:40] in calls["label"]
+    return path
+
+
+def check_errors(trace):
+    merged = trace.path("merged")
+    for path, told in (
+        (trace.folder, "Is a directory"),
+        (trace.folder + "/no/page.html", "No such file or directory"),
+        ("/dev/full", "No space left on device"),
+        ("", "No such file or directory"),
+    ):
+        made = trace.run("--html", path, merged, status=1)
+        assert made.stderr == f"cohort trace: {path}: {told}\n", made
+        assert "verdict   outside" in made.stdout, "the text comes anyway"
+    path = trace.folder + "/none.html"
+    trace.run("--html", path, "/dev/null", status=1)
+    assert not os.path.exists(path), "of what is no dump"
+    other = trace.folder + "/other.json"
+    traces.write(other, traces.read(merged).replace('"generation":1', '"generation":2', 1))
+    page = check_markup(traces.read(make_page(trace, "two", merged, other)))
+    assert 'other.json: is from group "demo", generation 2: left out' in page.content
+    some = make_page(trace, "some", *trace.files("rank_[013]"))
+    assert "no dump of rank 2" in Markup(traces.read(some)).content.replace("\n", " ")
+
+
+# ---- a large dump ------------------------------------------------------------
+
+
+def make_large(trace, ranks, count):
+    """A dump of so many ranks with so many calls; rank 7 does not make the last."""
+    dump = json.loads(traces.read(trace.path("merged")))
+    one = next(e for e in dump["ranks"][0]["entries"]
+               if e["call"] == "all_reduce" and e["finished_ns"])
+    head = dump["cohort"]
+    head.update(group="large", world=ranks, size=ranks, monotonic_ns=10**12)
+    head["verdict"].update(rank=7, missing=[7], collective=count,
+                           joined=[r for r in range(ranks) if r != 7])
+    keys = [key for key in traces.READ if key in one]
+    pattern = json.dumps({key: one[key] for key in keys if not key.endswith("_ns") and key not in
+                          ("record_id", "collective", "state")})[:-1]
+    with open(f"{trace.folder}/large.json", "w", encoding="utf-8") as file:
+        file.write('{"cohort":' + json.dumps(head) + ',"ranks":[\n')
+        for rank in range(ranks):
+            n = count - (rank == 7)
+            about = {"rank": rank, "device": rank, "tid": 100 + rank, "lost": 0, "recorded": n,
+                     "last_enqueued": n}
+            file.write(json.dumps(about)[:-1] + ',"entries":[\n')
+            for i in range(1, n + 1):
+                called = 10**9 + i * 300000 + (rank * i * 7919) % 90000
+                done = i < count
+                file.write(f'{pattern},"record_id":{i},"collective":{i},"submitted_ns":{called},'
+                           f'"started_ns":{called + 900},"state":'
+                           f'"{"completed" if done else "started"}","finished_ns":'
+                           f'{(10**9 + i * 300000 + 150000) * done}}}{"," * (i < n)}\n')
+            file.write("]}" + "," * (rank < ranks - 1) + "\n")
+        file.write("]}\n")
+    begin = time.monotonic()
+    path = make_page(trace, "large", file.name)
+    return path, time.monotonic() - begin
+
+
+# ---- a browser ---------------------------------------------------------------
+
+SHIFT = """return new Promise(done => new PerformanceObserver(list => done(list.getEntries()
+    .reduce((sum, e) => sum + e.value, 0))).observe({ type: "layout-shift", buffered: true })
+    || setTimeout(() => done(0), 300))"""
+
+# The color of a row of the timeline at a place, as one of the legend's names, or "".
+COLOR = """const [x, y] = arguments, scale = window.devicePixelRatio;
+    const got = [...document.getElementById("canvas").getContext("2d").getImageData(
+        x * scale, y * scale, 1, 1).data].slice(0, 3).join();
+    return ["queued", "waiting", "running"].find(name => getComputedStyle(
+        document.querySelector(".legend ." + name)).backgroundColor.match(/\\d+/g).join()
+        === got) ?? "" """
+
+
+def reload(b, path):
+    b.open(path)
+    b.run("return new Promise(function look(done) {"
+          "performance.getEntriesByName('timeline').length ? done() : setTimeout(look, 5, done) })")
+    quiet(b)
+
+
+def quiet(b):
+    # The test reads back pixels, of which it is told.
+    told = [text for text in b.told() if "willReadFrequently" not in text]
+    assert not told, told
+
+
+def span_of(b):
+    """How many ns are shown, and from where."""
+    units = {"us": 1e3, "ms": 1e6, "s": 1e9}
+    frame(b)
+    text = b.run("return document.getElementById('shown').textContent").replace("\u2212", "-")
+    size, unit, _, start, unit2 = text.split()
+    return float(size) * units[unit], float(start) * units[unit2]
+
+
+def frame(b):
+    b.run("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def box(b, selector):
+    return b.run("const r = document.querySelector(arguments[0]).getBoundingClientRect();"
+                 "return [r.left, r.top, r.width, r.height]", selector)
+
+
+def near(a, b):
+    return abs(a - b) <= 0.03 * max(abs(a), abs(b))
+
+
+def is_moved(before, after, pixels, width):
+    """Whether the view has moved by so many pixels; it is told to a hundredth of it."""
+    return abs(after[1] - before[1] - pixels / (width - 58) * before[0]) < before[0] / 40
+
+
+def check_timeline(b, data):
+    left, top, width, height = box(b, "#canvas")
+    row = (height - 30) / 4
+    stall = span_of(b)
+    front = data["front"] - data["collectives"]["lowest"]
+    called = data["collectives"]["behind"][front]
+    dumped = data["now"] - data["collectives"]["first"][front]
+    assert stall[1] < 0 <= called < stall[0] + stall[1], "the stall is in view"
+    # A place behind the last call of the stalled collective, and behind what is written there.
+    at = min(called + stall[0] / 8, (called + dumped) / 2)
+    x = 58 + (at - stall[1]) / stall[0] * (width - 58)
+    colors = [b.run(COLOR, x, 24 + row * (r + 0.5)) for r in range(4)]
+    assert [colors[r] for r in (0, 1, 3)] == ["waiting"] * 3 and colors[2] != "waiting", colors
+    b.run("scrollTo(0, 0); document.getElementById('rows').focus({ preventScroll: true })")
+    b.keys("f")
+    whole = span_of(b)
+    assert whole[0] > dumped > 0 and whole[0] > stall[0], (whole, stall)
+    b.keys("+")
+    closer = span_of(b)
+    assert near(closer[0] * 1.5, whole[0]), (closer, whole)
+    b.keys("ArrowLeft")
+    moved = span_of(b)
+    assert near(moved[0], closer[0]) and moved[1] < closer[1], (moved, closer)
+    b.keys("-", "-")
+    assert near(span_of(b)[0], whole[0])
+    b.keys("Home")
+    assert span_of(b) == stall
+    # Under the pointer the time stays.
+    x, y = left + width / 3, top + 30
+    at = stall[1] + (width / 3 - 58) / (width - 58) * stall[0]
+    b.wheel(x, y, -250)
+    turned = span_of(b)
+    assert near(turned[0] * 2, stall[0]), (turned, stall)
+    assert abs(turned[1] + (width / 3 - 58) / (width - 58) * turned[0] - at) < stall[0] / 40
+    b.pointer((x, y), "down", (x + 100, y), (x + 200, y), "up")
+    dragged = span_of(b)
+    assert near(dragged[0], turned[0])
+    assert is_moved(turned, dragged, -200, width), (dragged, turned)
+    for button, wanted in (("stall", stall), ("fit", whole)):
+        b.run("document.getElementById(arguments[0]).click()", button)
+        assert span_of(b) == wanted
+
+
+def tip(b):
+    frame(b)
+    return b.run("const tip = document.getElementById('tip');"
+                 "return tip.hidden ? null : tip.innerText")
+
+
+def check_details(b, data):
+    """A call is chosen with keys and with the pointer, and told of."""
+    b.run("document.getElementById('rows').focus({ preventScroll: true })")
+    b.keys("Home", "ArrowDown", *"nnnnnnnnn")
+    text = tip(b)
+    assert "rank 3, collective" in text and "started" in text, text
+    assert "called by 3 of 4 ranks" in text and "so far" in text, text
+    b.keys("p", "p", "p", "p")
+    assert "rank 3" in tip(b) and tip(b) != text
+    b.keys("ArrowUp")
+    assert "rank 2" in tip(b)
+    b.keys("Escape")
+    assert tip(b) is None
+    b.keys("ArrowUp", "ArrowUp", *"nnnnnnnnn")
+    text = tip(b)
+    assert f"rank 0, collective {data['front']}" in text, text
+    b.keys("Escape", "f")
+    # The long wait at the end of all.
+    left, top, width, height = box(b, "#canvas")
+    b.pointer((left + width * 0.9, top + 24 + (height - 30) / 8))
+    assert tip(b) == text
+    assert b.run("const t = document.getElementById('tip').getBoundingClientRect();"
+                 "return t.left >= 0 && t.right <= innerWidth")
+
+
+def column(b, table, index):
+    return b.run("""return [...document.querySelectorAll(arguments[0] + " tbody tr")]
+        .map(row => row.cells[arguments[1]].textContent)""", table, index)
+
+
+def sort_by(b, table, index, key):
+    b.run("document.querySelectorAll(arguments[0] + ' thead button')[arguments[1]].focus()",
+          table, index)
+    outline = b.run("return getComputedStyle(document.activeElement).outlineStyle")
+    b.keys(key)
+    assert outline == "solid", "the focus is to be seen"
+    return b.run("""return [...document.querySelectorAll(arguments[0] + " thead th")]
+        .map(head => head.getAttribute("aria-sort"))""", table)[index]
+
+
+def check_tables(b, trace):
+    found = {str(r["rank"]): r for r in trace.json(*trace.files())["ranks"]}
+    assert sort_by(b, "#ranks", 9, "Enter") == "descending"
+    came = [found[rank]["came_last"] for rank in column(b, "#ranks", 0)]
+    assert came == sorted(came, reverse=True) and len(came) == 4, came
+    assert sort_by(b, "#ranks", 9, "Space") == "ascending"
+    came = [int(text) for text in column(b, "#ranks", 9)]
+    assert came == sorted(came), came
+    numbers = [int(text) for text in column(b, "#calls", 0)]
+    front = trace.json(*trace.files())["stalled_at"]
+    assert numbers == list(range(front, front - 25, -1)), numbers
+    assert sort_by(b, "#calls", 0, "Enter") == "ascending"
+    assert column(b, "#calls", 0)[:3] == ["1", "2", "3"]
+    b.run("document.querySelectorAll('#calls .tools button')[2].click()")
+    assert column(b, "#calls", 0)[0] == "26"
+    b.run("document.querySelector('#calls input').focus()")
+    b.keys(*"broadcast")
+    calls = column(b, "#calls", 1)
+    assert calls and all("broadcast" in call for call in calls), calls
+    b.run("document.querySelector('#calls tbody button').click()")
+    assert "broadcast" in tip(b)
+    assert len(column(b, "#kinds", 0)) == len(trace.json(*trace.files())["sites"])
+
+
+def check_tab(b, path):
+    """The Tab key comes to all that can be used, and the focus is to be seen."""
+    reload(b, path)
+    seen = []
+    for _ in range(40):
+        b.keys("Tab")
+        seen.append(b.run("const e = document.activeElement, s = getComputedStyle("
+                          "e.id === 'rows' ? e.parentElement : e);"
+                          "return [e.id || e.textContent.slice(0, 20), s.outlineStyle]"))
+        if seen[-1][0] == "number":
+            break
+    assert all(style == "solid" for _, style in seen), seen
+    names = [name for name, _ in seen]
+    for name in ("theme", "stall", "fit", "in", "out", "rows", "came last"):
+        assert name in names, names
+
+
+def background(b):
+    return b.run("return getComputedStyle(document.body).backgroundColor")
+
+
+def check_looks(b, path):
+    for width in (1280, 400):
+        b.size(width, 900)
+        reload(b, path)
+        assert b.run("return document.documentElement.scrollWidth") <= width
+        assert b.run(SHIFT) < 0.001, "something moves while the page opens"
+    b.size(1280, 900)
+    frame(b)
+    light = background(b)
+    b.run("document.getElementById('theme').click()")
+    dark = background(b)
+    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(21, 24, 28)"), (light, dark)
+    b.command("Emulation.setEmulatedMedia",
+              features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    reload(b, path)
+    assert background(b) == dark
+    b.run("document.getElementById('theme').click()")
+    assert background(b) == light
+    b.command("Emulation.setEmulatedMedia", features=[])
+    assert b.command("Page.printToPDF")["data"]
+
+
+def check_tall(b, path):
+    """The timeline scrolls to the rank that is chosen."""
+    reload(b, path)
+    b.run("document.getElementById('rows').focus()")
+    b.keys(*["ArrowDown"] * 90)
+    assert "rank 97, collective 8" in tip(b), tip(b)
+    assert b.run("return document.getElementById('rows').scrollTop") > 100
+    b.keys(*["ArrowUp"] * 97)
+    assert "rank 0, collective 8" in tip(b), tip(b)
+
+
+def touch(b, y, *places):
+    """Fingers at each of the places in turn, which are lists of x."""
+    kinds = ["touchStart"] + ["touchMove"] * (len(places) - 1)
+    for kind, fingers in zip(kinds, places):
+        b.command("Input.dispatchTouchEvent", type=kind,
+                  touchPoints=[{"x": x, "y": y, "id": i} for i, x in enumerate(fingers)])
+    b.command("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+
+def check_touch(b, path):
+    reload(b, path)
+    b.run("document.querySelector('.tools').scrollIntoView({ behavior: 'instant' })")
+    _, top, width, _ = box(b, "#canvas")
+    before = span_of(b)
+    touch(b, top + 60, [200, 300], [190, 310], [150, 350])
+    pinched = span_of(b)
+    assert near(pinched[0] * 2, before[0]), (pinched, before)
+    touch(b, top + 60, [300], [250], [200])
+    dragged = span_of(b)
+    assert near(dragged[0], pinched[0]) and is_moved(pinched, dragged, 100, width), dragged
+
+
+def check_without_script(b, path):
+    b.command("Emulation.setScriptExecutionDisabled", value=True)
+    b.open(path)
+    text = b.command("Runtime.evaluate", expression="document.body.innerText")["result"]["value"]
+    b.command("Emulation.setScriptExecutionDisabled", value=False)
+    assert "outside the library" in text.lower() and "need JavaScript" in text, text
+    assert "came last" in text and "Kinds of calls" not in text, text
+
+
+def check_in_browser(trace, demo, hostile):
+    tall, _ = make_large(trace, 100, 8)
+    os.rename(tall, trace.folder + "/tall.html")
+    large, seconds = make_large(trace, 64, 2048)
+    with browsers.Browser(1280, 900) as b:
+        reload(b, demo)
+        check_timeline(b, data_of(traces.read(demo)))
+        check_details(b, data_of(traces.read(demo)))
+        check_tables(b, trace)
+        check_tab(b, demo)
+        check_touch(b, demo)
+        check_looks(b, demo)
+        check_without_script(b, demo)
+        reload(b, hostile)
+        assert b.run("return [typeof hacked, document.images.length]") == ["undefined", 0]
+        assert MANY in b.run("return document.body.innerText")
+        b.run("document.getElementById('rows').focus()")
+        b.keys("n")
+        assert HOSTILE in tip(b)
+        check_tall(b, trace.folder + "/tall.html")
+        reload(b, large)
+        opened = b.run("return performance.getEntriesByName('timeline')[0].startTime")
+        painted = b.run("return performance.getEntriesByType('paint')[0].startTime")
+        records = sum(data_of(traces.read(large))["ranks"]["n"])
+        assert records == 64 * 2048 - 1
+        b.run("document.getElementById('rows').focus()")
+        b.keys("f")
+        frame(b)
+        # A machine may be busy; the figures are what counts.
+        assert opened < 20000, opened
+    print(f"{records} records: {os.path.getsize(large)} bytes, made in {seconds:.2f} s, "
+          f"timeline after {opened:.0f} ms, first paint after {painted:.0f} ms")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        trace = traces.Trace(sys.argv[1], folder)
+        if "json-c" in trace.run("/dev/null", status=1).stderr:
+            print("cohort was built without json-c: skipped")
+            sys.exit(77)
+        traces.make_dumps(sys.argv[1], folder)
+        demo = check_page(trace)
+        hostile = check_hostile(trace)
+        check_errors(trace)
+        if browsers.is_there():
+            check_in_browser(trace, demo, hostile)
+        else:
+            print("[SKIP] the page in a browser: no chromium with chromedriver")
+    print("trace_html: ok")
+
+
+if __name__ == "__main__":
+    main()
