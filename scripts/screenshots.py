@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draw docs/trace.png and docs/trace-dark.png: cohort trace --html, of a stalled demo.
+
+usage: scripts/screenshots.py [COHORT]
+
+Needs Debian's packages chromium and chromium-driver.  COHORT is build/cohort.
+"""
+
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "../tests/foreign"))
+from browser import Browser, is_there
+
+DOCS = os.path.join(here, "../docs")
+MOST_BYTES = 120 * 1024
+# Where the timeline's section begins, and where the timeline ends, or what is told there.
+PLACES = """return [document.querySelector("#timeline-title").getBoundingClientRect().top,
+    Math.max(...[".timeline", "#tip"].map(
+        name => document.querySelector(name).getBoundingClientRect().bottom))]"""
+
+
+def make_page(cohort, folder):
+    environment = dict(os.environ, COHORT_PLATFORM="host", COHORT_DUMP_DIR=folder)
+    subprocess.run([cohort, "demo", "--json"], env=environment, check=True,
+                   stdout=subprocess.DEVNULL)
+    merged = glob.glob(folder + "/fr_demo_g1_*_merged.json")
+    subprocess.run([cohort, "trace", "--html", folder + "/page.html", *merged], check=True,
+                   stdout=subprocess.DEVNULL)
+    return folder + "/page.html"
+
+
+def picture(browser, name, is_whole):
+    """The page down to the timeline, or the timeline alone."""
+    path = os.path.join(DOCS, name)
+    top, bottom = browser.run(PLACES)
+    browser.picture(path, 0 if is_whole else top - 12, bottom + 3)
+    size = os.path.getsize(path)
+    if size > MOST_BYTES:
+        sys.exit(f"docs/{name} has {size} bytes, the most is {MOST_BYTES}")
+
+
+def main():
+    if not is_there():
+        sys.exit("install chromium and chromium-driver (Debian)")
+    with tempfile.TemporaryDirectory() as folder:
+        page = make_page(sys.argv[1] if len(sys.argv) > 1 else "build/cohort", folder)
+        with Browser(980, 1000) as browser:
+            browser.open(page)
+            picture(browser, "trace.png", True)
+            # The wait of rank 1, from afar.
+            browser.run("document.getElementById('theme').click();"
+                        "document.getElementById('rows').focus()")
+            browser.keys("f", "ArrowUp", *"nnnnnnnnn")
+            picture(browser, "trace-dark.png", False)
+
+
+if __name__ == "__main__":
+    main()
