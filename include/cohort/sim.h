@@ -152,17 +152,41 @@ enum cohort_fault_kind {
 	 * With errors that are sticky every later CUDA call on that device
 	 * does, and NCCL's fail; see above. */
 	COHORT_FAULT_DEVICE = 12,
+
+	/*
+	 * The next two are of a path between two devices, @rank and @operation
+	 * (device numbers, in any order, not -1).  They strike all that crosses
+	 * the path, until cohort_sim_faults_clear(): plain copies (not those of
+	 * rows) between the two devices' memory, and the calls of a
+	 * communicator that has both devices, unless NCCL_P2P_DISABLE is 1 in
+	 * the environment.  If both are the same device, they strike copies
+	 * from, to and within its memory, and its calls on communicators.
+	 * Where NVIDIA's NCCL runs on the simulator, they strike copies alone.
+	 */
+
+	/* The path is dead, although CUDA says that the devices reach each
+	 * other.  @value 0: copies never finish, and the rank on the device
+	 * @operation never arrives.  Else copies fail with cudaError_t @value,
+	 * and a call makes that rank's device fail, as with DEVICE; so does a
+	 * copy whose error is sticky. */
+	COHORT_FAULT_PATH = 13,
+
+	/* The path damages data: a copy arrives with its first bit turned over,
+	 * and a call begins with the first bit turned over of what the rank on
+	 * the device @operation sends, in its buffer. */
+	COHORT_FAULT_GARBLE = 14,
 };
 
-/* One scripted fault.  It strikes once.  Later versions add kinds, not
- * fields. */
+/* One scripted fault.  It strikes once, but for those of paths.  Later versions
+ * add kinds, not fields. */
 struct cohort_fault {
 	int rank; /* of the communicator; -1: any */
 
 	/* The rank's native collectives, sends and receives on a communicator
 	 * are numbered from 0 in the order called.  Each tensor of a list is
 	 * one; those with count 0, for which nobody arrives, are counted, too.
-	 * For INIT and INIT_ERROR 0 is an init, 1 a split. */
+	 * For INIT and INIT_ERROR 0 is an init, 1 a split; for PATH and GARBLE
+	 * it is a device, and so is @rank. */
 	uint64_t operation;
 	int kind;       /* enum cohort_fault_kind */
 	uint64_t value; /* see the kinds */
@@ -178,9 +202,9 @@ struct cohort_fault {
  * The environment variable COHORT_FAULTS adds faults at first use, as a list
  * like "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind;
  * times in ns, us, ms or s).  The other kinds are die, async=CODE, hung, init,
- * init=TIME, memory, argument, init-error=CODE and device=CODE.  If the list
- * cannot be read, opening the platform fails and names the part.  Any thread;
- * neither blocks.
+ * init=TIME, memory, argument, init-error=CODE, device=CODE, and for a path
+ * (device@device:kind) path, path=CODE and garble.  If the list cannot be read,
+ * opening the platform fails and names the part.  Any thread; neither blocks.
  *
  * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY when
  * 64 are waiting.

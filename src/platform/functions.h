@@ -153,6 +153,14 @@
 	  (void *dst, const void *src, size_t bytes, \
 	   enum cudaMemcpyKind kind, cudaStream_t stream), \
 	  (dst, src, bytes, kind, stream)) \
+	X(0, cudaError_t, cudaDeviceCanAccessPeer, \
+	  (int *can, int device, int peer), (can, device, peer)) \
+	X(0, cudaError_t, cudaDeviceEnablePeerAccess, \
+	  (int peer, unsigned int flags), (peer, flags)) \
+	X(0, cudaError_t, cudaMemcpyPeerAsync, \
+	  (void *dst, int dst_device, const void *src, int src_device, \
+	   size_t bytes, cudaStream_t stream), \
+	  (dst, dst_device, src, src_device, bytes, stream)) \
 	X(0, cudaError_t, cudaMemset, (void *memory, int value, size_t bytes), \
 	  (memory, value, bytes)) \
 	X(0, cudaError_t, cudaMemsetAsync, \

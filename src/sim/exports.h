@@ -20,10 +20,6 @@
 	  (char *id, int length, int device), (id, length, device)) \
 	X(0, cudaError_t, cudaDeviceGetByPCIBusId, \
 	  (int *device, const char *id), (device, id)) \
-	X(0, cudaError_t, cudaDeviceCanAccessPeer, \
-	  (int *can, int device, int peer), (can, device, peer)) \
-	X(0, cudaError_t, cudaDeviceEnablePeerAccess, \
-	  (int peer, unsigned int flags), (peer, flags)) \
 	X(0, cudaError_t, cudaDeviceDisablePeerAccess, (int peer), (peer)) \
 	X(0, cudaError_t, cudaDeviceGetP2PAttribute, \
 	  (int *value, enum cudaDeviceP2PAttr attribute, int from, int to), \
@@ -126,10 +122,6 @@
 	  (void *dst, int dst_device, const void *src, int src_device, \
 	   size_t bytes), \
 	  (dst, dst_device, src, src_device, bytes)) \
-	X(0, cudaError_t, cudaMemcpyPeerAsync, \
-	  (void *dst, int dst_device, const void *src, int src_device, \
-	   size_t bytes, cudaStream_t stream), \
-	  (dst, dst_device, src, src_device, bytes, stream)) \
 	X(0, cudaError_t, cudaIpcGetMemHandle, \
 	  (cudaIpcMemHandle_t *handle, void *memory), (handle, memory)) \
 	X(0, cudaError_t, cudaIpcOpenMemHandle, \

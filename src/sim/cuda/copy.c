@@ -95,6 +95,47 @@ static enum step set_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
+/* ---- scripted faults of paths -------------------------------------------- */
+
+/* The device whose memory @p is, or -1. */
+static int device_of(const void *p)
+{
+	struct memory m;
+
+	return memory_find(p, &m) && (m.kind == MEMORY_DEVICE ||
+	                              m.kind == MEMORY_MAPPED)
+	               ? m.device
+	               : -1;
+}
+
+/* The fault of the path that a copy takes.  The host's memory is on every device's own
+ * path. */
+static struct cohort_fault path_fault(const void *dst, const void *src)
+{
+	const int a = device_of(dst), b = device_of(src);
+
+	return fault_between(a >= 0 ? a : b, b >= 0 ? b : a);
+}
+
+/* The path is dead until the script is cleared. */
+static enum step dead_step(struct stream *s, struct work *w,
+                           const struct drive *d)
+{
+	if (path_fault(w->copy.dst, w->copy.src).kind == COHORT_FAULT_PATH)
+		return STEP_WATCH;
+	w->step = copy_step;
+	return copy_step(s, w, d);
+}
+
+static enum step garble_step(struct stream *s, struct work *w,
+                             const struct drive *d)
+{
+	(void)d;
+	if (copy_may_use(s, w->set.memory, 1, true))
+		*(unsigned char *)w->set.memory ^= 1;
+	return STEP_DONE;
+}
+
 static const struct graph_kind copy_kind = { .type = cudaGraphNodeTypeMemcpy };
 static const struct graph_kind set_kind = { .type = cudaGraphNodeTypeMemset };
 
@@ -107,6 +148,46 @@ cudaError_t copy_submit(struct stream *s, void *dst, const void *src,
 	};
 
 	return stream_submit(s, &w, &copy_kind, position_out);
+}
+
+static cudaError_t submit_garble(struct stream *s, void *memory,
+                                 uint64_t *position_out)
+{
+	const struct work w = {
+		.step = garble_step,
+		.set = { .memory = memory, .bytes = 1 },
+	};
+
+	return stream_submit(s, &w, &set_kind, position_out);
+}
+
+cudaError_t copy_garble(struct stream *s, void *memory)
+{
+	return submit_garble(s, memory, NULL);
+}
+
+/* As copy_submit(), on a path that a scripted fault may strike. */
+static cudaError_t submit_on_path(struct stream *s, void *dst, const void *src,
+                                  size_t bytes, uint64_t *position_out)
+{
+	const struct cohort_fault fault = path_fault(dst, src);
+	struct work w = {
+		.step = dead_step,
+		.copy = { .dst = dst, .src = src, .bytes = bytes },
+	};
+	cudaError_t error;
+
+	if (fault.kind == COHORT_FAULT_PATH && !fault.value)
+		return stream_submit(s, &w, &copy_kind, position_out);
+	if (fault.kind == COHORT_FAULT_PATH) {
+		if (cuda_error_is_sticky((cudaError_t)fault.value))
+			fault_fail_device(s->device, (int)fault.value);
+		return (cudaError_t)fault.value;
+	}
+	error = copy_submit(s, dst, src, bytes, position_out);
+	if (error == cudaSuccess && fault.kind == COHORT_FAULT_GARBLE)
+		error = submit_garble(s, dst, position_out);
+	return error;
 }
 
 cudaError_t copy_may_wait(struct stream *s)
@@ -154,7 +235,9 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 	wait = wait || may_wait(dst, src, bytes, kind);
 	if (error == cudaSuccess && wait && !capture_has(s))
 		sync_copy(s->device);
-	if (error == cudaSuccess)
+	if (error == cudaSuccess && fault_is_scripted() && !capture_has(s))
+		error = submit_on_path(s, dst, src, bytes, &position);
+	else if (error == cudaSuccess)
 		error = copy_submit(s, dst, src, bytes, &position);
 	if (error != cudaSuccess)
 		return device_error(error);

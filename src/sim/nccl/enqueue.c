@@ -3,6 +3,9 @@
 #include "sim/nccl/enqueue.h"
 #include "sim/cuda/stream_handle.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/backoff.h"
 #include "base/type.h"
 #include "sim/cuda/capture.h"
@@ -100,8 +103,73 @@ static ncclResult_t strike(struct ncclComm *comm, struct call *c,
 	case COHORT_FAULT_DELAY:
 	case COHORT_FAULT_INIT:
 	case COHORT_FAULT_INIT_ERROR:
+	case COHORT_FAULT_PATH:
+	case COHORT_FAULT_GARBLE:
 		break;
 	}
+	return ncclSuccess;
+}
+
+static ncclResult_t copied(cudaError_t error)
+{
+	return error == cudaSuccess
+	               ? ncclSuccess
+	               : group_fail(ncclUnhandledCudaError,
+	                            host_cudaGetErrorString(error));
+}
+
+static bool has_device(const struct world *w, int device)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		if (w->members[r] && w->members[r]->device == device)
+			return true;
+	return false;
+}
+
+/* The fault of a path that the ranks of @comm use, and that the rank's device is the
+ * second end of.  NCCL takes no direct path if it is told so. */
+static struct cohort_fault path_fault(const struct ncclComm *comm)
+{
+	const char *off = getenv("NCCL_P2P_DISABLE");
+	struct cohort_fault f;
+	int after = 0, other;
+
+	do
+		f = fault_of_path(comm->member.device, &after, &other);
+	while (f.kind && ((int)f.operation != comm->member.device ||
+	                  !has_device(comm->member.world, other)));
+	if (f.kind && f.rank != (int)f.operation && off &&
+	    strcmp(off, "1") == 0)
+		f.kind = 0;
+	return f;
+}
+
+/* Turn over the first bit of what the call sends, in the order of the stream. */
+static ncclResult_t garble(const struct call *c, struct stream *s)
+{
+	if (!c->send || !c->count)
+		return ncclSuccess;
+	return copied(copy_garble(s, (void *)(uintptr_t)c->send));
+}
+
+/* The rank's part in what a path does to the call: as if the rank were struck by another
+ * fault. */
+static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
+                          struct stream *s, struct cohort_fault *fault)
+{
+	const struct cohort_fault path = path_fault(comm);
+
+	if (!path.kind)
+		return ncclSuccess;
+	atomic_store_explicit(&comm->member.struck, true, memory_order_relaxed);
+	if (path.kind == COHORT_FAULT_GARBLE)
+		return garble(c, s);
+	fault->value = path.value;
+	fault->kind = path.value ? COHORT_FAULT_DEVICE : COHORT_FAULT_NEVER;
+	if (path.value)
+		fault_fail_device(comm->member.device, (int)path.value);
 	return ncclSuccess;
 }
 
@@ -134,14 +202,6 @@ static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
 	if (!call_is_p2p(c))
 		return launch_add_call(l, c);
 	return p2p_init(l->member) && launch_add_transfer(l, c);
-}
-
-static ncclResult_t copied(cudaError_t error)
-{
-	return error == cudaSuccess
-	               ? ncclSuccess
-	               : group_fail(ncclUnhandledCudaError,
-	                            host_cudaGetErrorString(error));
 }
 
 /* Queue a launch of the one call. */
@@ -262,6 +322,10 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	s = stream_find_on(comm->member.device, stream);
 	if (!s)
 		return group_fail(ncclUnhandledCudaError, "no such stream");
+	if (!fault.kind && !uncounted && !capture_has(s) && fault_is_scripted())
+		result = cross(comm, c, s, &fault);
+	if (result != ncclSuccess)
+		return result;
 	if (!fault.kind && !capture_has(s) && is_misaligned(comm, c)) {
 		fault = misaligned;
 		strike(comm, c, &fault, 0);

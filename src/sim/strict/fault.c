@@ -55,17 +55,43 @@ static bool is_of_init(const struct cohort_fault *f)
 	       f->kind == COHORT_FAULT_INIT_ERROR;
 }
 
+static bool is_of_path(const struct cohort_fault *f)
+{
+	return f->kind == COHORT_FAULT_PATH || f->kind == COHORT_FAULT_GARBLE;
+}
+
+static int check_path(const struct cohort_fault *f)
+{
+	if (f->rank < 0 || f->rank >= COHORT_SIM_MAX_DEVICES)
+		return error_set(COHORT_INVALID,
+		                 "fault->rank is %d, but of a path it is a "
+		                 "device",
+		                 f->rank);
+	if (f->operation >= COHORT_SIM_MAX_DEVICES)
+		return error_set(COHORT_INVALID,
+		                 "fault->operation is %llu, but of a path it "
+		                 "is a device",
+		                 (unsigned long long)f->operation);
+	if (f->value > 1000000)
+		return error_set(COHORT_INVALID,
+		                 "fault->value is %llu, not a cudaError_t",
+		                 (unsigned long long)f->value);
+	return COHORT_OK;
+}
+
 static int fault_check(const struct cohort_fault *f)
 {
 	if (f->rank < -1)
 		return error_set(COHORT_INVALID,
 		                 "fault->rank is %d, not a rank or -1",
 		                 f->rank);
-	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_DEVICE)
+	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_GARBLE)
 		return error_set(COHORT_INVALID,
 		                 "fault->kind is %d, not an enum "
 		                 "cohort_fault_kind",
 		                 f->kind);
+	if (is_of_path(f))
+		return check_path(f);
 	if (is_of_init(f) && f->operation > FAULT_SPLIT)
 		return error_set(COHORT_INVALID,
 		                 "fault->operation is %llu, but of an init it "
@@ -242,6 +268,9 @@ static const struct {
 	{ "memory", COHORT_FAULT_MEMORY, NOTHING },
 	{ "argument", COHORT_FAULT_ARGUMENT, NOTHING },
 	{ "device=", COHORT_FAULT_DEVICE, A_CODE },
+	{ "path=", COHORT_FAULT_PATH, A_CODE },
+	{ "path", COHORT_FAULT_PATH, NOTHING },
+	{ "garble", COHORT_FAULT_GARBLE, NOTHING },
 };
 
 /* The rest of a fault, behind RANK@OPERATION. */
@@ -362,8 +391,42 @@ int fault_init(void)
 static bool is_for(const struct cohort_fault *f, int rank, bool init,
                    uint64_t operation)
 {
-	return is_of_init(f) == init && f->operation == operation &&
-	       (f->rank == rank || f->rank == -1);
+	return !is_of_path(f) && is_of_init(f) == init &&
+	       f->operation == operation && (f->rank == rank || f->rank == -1);
+}
+
+struct cohort_fault fault_of_path(int device, int *after, int *other)
+{
+	struct cohort_fault f = { .kind = 0 };
+	int i;
+
+	if (!atomic_load_explicit(&used, memory_order_relaxed))
+		return f;
+	pthread_mutex_lock(&lock);
+	for (i = *after; i < atomic_load_explicit(&used, memory_order_relaxed);
+	     i++) {
+		if (!is_of_path(&faults[i]) ||
+		    (faults[i].rank != device &&
+		     (int)faults[i].operation != device))
+			continue;
+		f = faults[i];
+		*other = f.rank == device ? (int)f.operation : f.rank;
+		*after = i + 1;
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+	return f;
+}
+
+struct cohort_fault fault_between(int a, int b)
+{
+	struct cohort_fault f;
+	int after = 0, other;
+
+	do
+		f = fault_of_path(a, &after, &other);
+	while (f.kind && other != b);
+	return f;
 }
 
 static struct cohort_fault take(int rank, bool init, uint64_t operation,

@@ -25,6 +25,14 @@ int fault_init(void);
 struct cohort_fault fault_take(int rank, uint64_t operation,
                                uint64_t *script_out);
 
+/* The first fault of the kind PATH or GARBLE, from @after on, that is of a path to
+ * @device; its kind is 0 if there is none.  Stores the device at the other end of the
+ * path, and where to look for the next one. */
+struct cohort_fault fault_of_path(int device, int *after, int *other);
+
+/* The fault of the path between two devices; its kind is 0 if there is none. */
+struct cohort_fault fault_between(int a, int b);
+
 /* True if any fault is waiting. */
 bool fault_is_scripted(void);
 
