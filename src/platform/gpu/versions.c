@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which versions of NCCL and CUDA can be used, what is known of those that can,
+ * Which versions of NCCL and CUDA can be used, notes on those that can (known.c),
  * and libraries that only look like NCCL
  */
 
@@ -12,46 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "platform/gpu/gpu.h"
-
-/* The first version in which all ranks of a process can be aborted in one
- * group. */
-#define OLDEST_NCCL 22203
-
-/* The first version in which the driver's stream memory operations need no
- * opt-in. */
-#define OLDEST_CUDA 12000
-
-/* What is known of NCCL's versions, from @first to @last.  Nothing here
- * prevents their use as this library uses them, but something may be slow, or
- * may not end in time. */
-static const struct {
-	int first, last;
-	const char *note;
-} known[] = {
-	{ 22203, 29999,
-	  "The first message with a peer connects both ranks, and so does the "
-	  "first all-to-all, gather or scatter, which allocates: with several "
-	  "groups at work set COHORT_CONNECT=all, and the open connects "
-	  "them." },
-	{ OLDEST_NCCL, 22601,
-	  "Aborts are slow and may hang (fixed in 2.26.2)." },
-	{ OLDEST_NCCL, 22705,
-	  "ncclCommDestroy and ncclCommAbort leave another device current for "
-	  "those who call them themselves (fixed in 2.27.6)." },
-	{ 22703, 29999,
-	  "Collectives of copy engines (windows and a CTA policy of zero) "
-	  "cannot "
-	  "be aborted." },
-	{ 22703, 22906,
-	  "Kernels on symmetric windows cannot be aborted (fixed in 2.29.7)." },
-	{ OLDEST_NCCL, 22901,
-	  "After a CUDA error that stays, a call may spin for ever in NCCL's "
-	  "work "
-	  "queue (fixed in 2.29.2)." },
-	{ 23102, 29999,
-	  "The end of a rank waits for the ends of the others: those who end "
-	  "ranks themselves do so in one group, or in a thread for each." },
-};
+#include "platform/gpu/known.h"
 
 static bool has(void *library, const char *symbol)
 {
@@ -152,9 +113,11 @@ const char *gpu_notes(const struct gpu_libraries *l,
 	         "collectives begin.");
 	if (has(l->nccl, "mscclLoadAlgo"))
 		add_note(&t, notes, "It is MSCCL, a variant of NCCL.");
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (l->nccl_version >= known[i].first &&
-		    l->nccl_version <= known[i].last)
-			add_note(&t, notes, known[i].note);
+	for (i = 0; i < known_version_count; i++)
+		if (known_versions[i].of == KNOWN_NCCL &&
+		    known_versions[i].is_noted &&
+		    l->nccl_version >= known_versions[i].first &&
+		    l->nccl_version <= known_versions[i].last)
+			add_note(&t, notes, known_versions[i].what);
 	return notes;
 }
