@@ -10,9 +10,6 @@
 
 #define PREFIX "COHORT_"
 
-/* Room for a name that is compared.  Longer names resemble none. */
-#define NAME_SIZE 64
-
 /* All variables that are read: scripts/lint.sh looks for others. */
 static const char *const known[] = {
 	"COHORT_CONNECT",
@@ -48,11 +45,9 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* How many bytes must be added, left out or replaced to make one name the
- * other. */
-static size_t distance(const char *a, size_t n, const char *b)
+size_t environment_distance(const char *a, size_t n, const char *b)
 {
-	size_t row[NAME_SIZE], i, k, above, left;
+	size_t row[ENVIRONMENT_NAME_SIZE], i, k, above, left;
 
 	for (i = 0; i <= n; i++)
 		row[i] = i;
@@ -71,13 +66,13 @@ static size_t distance(const char *a, size_t n, const char *b)
 
 /* The known name closest to @name (equal to it if @name is known), or NULL if
  * every known name differs from it by more than a third of its length. */
-static const char *resembled(const char *name, size_t n)
+const char *environment_meant(const char *name, size_t n)
 {
 	const char *best = NULL;
-	size_t i, d, least_d = NAME_SIZE;
+	size_t i, d, least_d = ENVIRONMENT_NAME_SIZE;
 
-	for (i = 0; n < NAME_SIZE && i < N_KNOWN; i++) {
-		d = distance(name, n, known[i]);
+	for (i = 0; n < ENVIRONMENT_NAME_SIZE && i < N_KNOWN; i++) {
+		d = environment_distance(name, n, known[i]);
 		if (d < least_d && 3 * d <= strlen(known[i])) {
 			best = known[i];
 			least_d = d;
@@ -86,11 +81,21 @@ static const char *resembled(const char *name, size_t n)
 	return best;
 }
 
+bool environment_knows(const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < N_KNOWN; i++)
+		if (strlen(known[i]) == n && memcmp(name, known[i], n) == 0)
+			return true;
+	return false;
+}
+
 static void add(struct text *t, const char *name, size_t n, const char *end)
 {
-	const char *meant = resembled(name, n);
+	const char *meant = environment_meant(name, n);
 
-	if (meant && strlen(meant) == n && strncmp(name, meant, n) == 0)
+	if (environment_knows(name, n))
 		return;
 	text_add(t, "%.*s is set in the environment but means nothing", (int)n,
 	         name);

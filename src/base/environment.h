@@ -6,6 +6,9 @@
  * The environment variables of this project, and those that only look like one
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/text.h"
 
 /* Store what COHORT_LAUNCH asks for, an enum cohort_launch; *@launch is
@@ -14,6 +17,18 @@ int environment_launch(int *launch);
 
 /* As environment_launch(), of COHORT_CONNECT and an enum cohort_connect. */
 int environment_connect(int *connect);
+
+/* True if the @n bytes at @name are a variable that means something; else the
+ * one that may have been meant, or NULL. */
+bool environment_knows(const char *name, size_t n);
+const char *environment_meant(const char *name, size_t n);
+
+/* Room for a name that is compared.  Longer names resemble none. */
+#define ENVIRONMENT_NAME_SIZE 64
+
+/* How many bytes must be added, left out or replaced to make one name the
+ * other; the @n bytes at @a are less than ENVIRONMENT_NAME_SIZE. */
+size_t environment_distance(const char *a, size_t n, const char *b);
 
 /* Add a sentence, and @end, for each variable COHORT_... in the environment
  * that means nothing, with the one that may have been meant. */

@@ -66,30 +66,45 @@ ncclConfig_t config_native(const struct comm_config *c, const char *name)
 }
 
 /* What would change the meaning of NCCL's calls behind our back. */
-int environment_check(void)
+static const struct {
+	const char *name, *value, *why;
+} refused[] = {
+	{ "NCCL_COMM_BLOCKING", "0",
+	  "calls would return before they are done" },
+	{ "NCCL_LAUNCH_MODE", "GROUP",
+	  "ranks would wait for each other where no abort reaches" },
+	{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
+	  "what is split from a communicator would be aborted with it" },
+};
+
+#define N_REFUSED (sizeof(refused) / sizeof(refused[0]))
+
+const char *environment_refuses(const char *name, const char *value)
 {
-	static const struct {
-		const char *name, *value, *why;
-	} refused[] = {
-		{ "NCCL_COMM_BLOCKING", "0",
-		  "calls would return before they are done" },
-		{ "NCCL_LAUNCH_MODE", "GROUP",
-		  "ranks would wait for each other where no abort reaches" },
-		{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
-		  "what is split from a communicator would be aborted with "
-		  "it" },
-	};
-	const char *value;
 	size_t i;
 
-	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+	for (i = 0; i < N_REFUSED; i++)
+		if (strcmp(name, refused[i].name) == 0 &&
+		    strcmp(value, refused[i].value) == 0)
+			return refused[i].why;
+	return NULL;
+}
+
+int environment_check(void)
+{
+	const char *value, *why;
+	size_t i;
+
+	for (i = 0; i < N_REFUSED; i++) {
 		value = getenv(refused[i].name);
-		if (value && strcmp(value, refused[i].value) == 0)
+		why = value ? environment_refuses(refused[i].name, value)
+		            : NULL;
+		if (why)
 			return error_set(
 				COHORT_INVALID,
 				"%s is \"%s\" in the environment, or in a "
 				"file of NCCL's settings: %s",
-				refused[i].name, value, refused[i].why);
+				refused[i].name, value, why);
 	}
 	return COHORT_OK;
 }

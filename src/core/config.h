@@ -34,4 +34,7 @@ ncclConfig_t config_native(const struct comm_config *config, const char *name);
  * settings say (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf). */
 int environment_check(void);
 
+/* Why the library refuses that @name is @value in the environment, or NULL. */
+const char *environment_refuses(const char *name, const char *value);
+
 #endif
