@@ -92,6 +92,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
+                'tests/foreign/check.sh $(out)' \
                 'tests/foreign/average.sh $(out)/cohort $(drop_in)' \
                 'tests/foreign/overlap.sh $(out)/cohort $(drop_in)' \
                 'tests/foreign/drill.sh $(out)/cohort' \
@@ -223,10 +224,13 @@ $(tests)/%.o: extra = -Itests
 $(suite_objects): extra = -Itests $(criterion_cflags) -O0
 $(suite_objects): | criterion
 
-# The unit suite also tests the sources of the benchmark, and NCCL's kernels on CPUs.
+# The unit suite also tests the sources of the benchmark and of cohort check, and NCCL's
+# kernels on CPUs.
 $(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
          $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
+         $(filter-out %/check.o,\
+           $(filter $(dir)/src/cli/check/%,$(command_objects))) \
          $(call objects,src/cli/common/cli.c src/cli/drill/table.c \
            src/cli/common/progress.c)
 $(api): $(call objects,$(api_sources))

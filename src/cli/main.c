@@ -28,6 +28,7 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{ "info", info_main, "show the platforms and devices of this machine" },
+	{ "check", check_main, "say what would go wrong in a run, before it" },
 	{ "demo", demo_main, "train a small network with one thread per rank" },
 	{ "bench", bench_main, "measure collectives" },
 	{ "drill", drill_main,

@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info demo bench drill launch run trace; do
+for command in info check demo bench drill launch run trace; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"
@@ -131,12 +131,12 @@ refuses command
 refuses nonsense nonsense
 refuses --bogus --bogus
 refuses --version --version=1
-for command in info demo bench drill trace; do
+for command in info check demo bench drill trace; do
 	refuses --bogus $command --bogus
 	refuses -x $command -x
 	refuses --json $command --json=1
 done
-for command in info demo drill; do
+for command in info check demo drill; do
 	refuses operand $command operand
 done
 refuses 'no file' trace

@@ -113,6 +113,20 @@ if ! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$scratch/out" ||
 	failed=1
 fi
 
+# What would go wrong: the simulator's copies have a dead path, which NVIDIA's NCCL does not
+# take, and a variable is misspelt.
+COHORT_FAULTS=0@1:path NCCL_SOCKET_IFNAMES=lo timeout 120 "$out/cohort" run -n 3 \
+	--nccl "$nccl" -- "$out/cohort" check --json --deadline 5 >"$scratch/out" 2>"$scratch/err"
+if [ $? -ne 1 ] || ! grep -q '"what":"gpu, 3 devices.*on simulated devices' "$scratch/out" ||
+	! grep -q '"subject":"0-1","what":"a copy .*advertised and dead' "$scratch/out" ||
+	! grep -q '"peer-copy","result":"ok".*"2 of 3 pairs' "$scratch/out" ||
+	! grep -q '"all-reduce","result":"ok".*"3 of 3 pairs' "$scratch/out" ||
+	! grep -q '_IFNAMES","what":.*did you mean NCCL_SOCKET_IFNAME?' "$scratch/out"; then
+	echo "cohort check:"
+	cat "$scratch/out" "$scratch/err"
+	failed=1
+fi
+
 # refused WHY LIBRARY - the program is told that it cannot have that NCCL
 refused() {
 	if "$out/cohort" run --nccl "$2" -- "$scratch/threads" \

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "cli/check/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/common/cli.h"
+#include "cli/common/options.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static const char *const names[CHECK_RESULTS] = {
+	[CHECK_OK] = "ok",
+	[CHECK_SKIPPED] = "skipped",
+	[CHECK_WARNING] = "warning",
+	[CHECK_ERROR] = "error",
+};
+
+/* ---- output ----------------------------------------------------------------- */
+
+enum { COLUMNS = 79, INDENT = 9 };
+
+/* Print words from column @column on; further lines are indented. */
+static void print_words(const char *text, int column)
+{
+	bool is_first = true;
+	size_t n;
+
+	for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+		n = strcspn(text, " ");
+		if (!is_first && column + 1 + (int)n > COLUMNS) {
+			printf("\n%*s", INDENT, "");
+			column = INDENT;
+		} else if (!is_first) {
+			putchar(' ');
+			column++;
+		}
+		fwrite(text, 1, n, stdout);
+		column += (int)n;
+		text += n;
+		is_first = false;
+	}
+	putchar('\n');
+}
+
+static void print_finding(const struct finding *f, void *user)
+{
+	char text[8192];
+
+	(void)user;
+	snprintf(text, sizeof(text), "%s%s%s: %s", f->check,
+	         f->subject ? " " : "", f->subject ? f->subject : "", f->what);
+	printf("%-*s", INDENT, names[f->result]);
+	print_words(text, INDENT);
+	if (f->advice) {
+		printf("%*s", INDENT, "");
+		snprintf(text, sizeof(text), "-> %s", f->advice);
+		print_words(text, INDENT);
+	}
+	fflush(stdout);
+}
+
+static void write_finding(const struct finding *f, void *user)
+{
+	struct json *json = user;
+
+	json_line(json);
+	json_open(json, NULL, '{');
+	json_string(json, "check", f->check);
+	json_string(json, "result", names[f->result]);
+	json_string(json, "subject", f->subject);
+	json_string(json, "what", f->what);
+	json_string(json, "advice", f->advice);
+	json_close(json, '}');
+	fflush(stdout);
+}
+
+static void print_count(const struct check *c, enum check_result result,
+                        const char *one, const char *more)
+{
+	printf("%u %s", c->counts[result], c->counts[result] == 1 ? one : more);
+}
+
+static void print_summary(const struct check *c)
+{
+	print_count(c, CHECK_ERROR, "error", "errors");
+	printf(", ");
+	print_count(c, CHECK_WARNING, "warning", "warnings");
+	printf(", ");
+	print_count(c, CHECK_OK, "ok", "ok");
+	printf(", ");
+	print_count(c, CHECK_SKIPPED, "skipped", "skipped");
+	putchar('\n');
+}
+
+/* ---- all checks --------------------------------------------------------------- */
+
+/* False after a complaint: a device that was asked for is not there. */
+static bool has_devices(const struct check *c)
+{
+	int i;
+
+	if (!c->is_probed || c->probed.info.status != COHORT_OK)
+		return true;
+	for (i = 0; i < c->device_count; i++)
+		if (c->devices[i] >= c->probed.info.devices) {
+			cli_complain("check",
+			             "--devices: there is no device %d, but 0 "
+			             "to %d",
+			             c->devices[i], c->probed.info.devices - 1);
+			return false;
+		}
+	return true;
+}
+
+static int run(struct check *c)
+{
+	check_platform(c);
+	if (!has_devices(c))
+		return CLI_USAGE;
+	check_versions(c);
+	check_libraries(c);
+	check_variables(c);
+	check_nccl(c);
+	check_cuda(c);
+	check_system(c);
+	check_container(c);
+	check_devices_work(c);
+	nccl_files_free(&c->files);
+	return CLI_OK;
+}
+
+/* ---- options ------------------------------------------------------------------ */
+
+static void print_help(void)
+{
+	/* clang-format off */
+	puts("usage: cohort check [OPTION]...\n"
+	     "\n"
+	     "Says what would go wrong in a run, before it: versions with known faults,\n"
+	     "variables and files of settings, /dev/shm, limits and containers; and tries\n"
+	     "each device, and each pair of devices by copies and an all-reduce.  Each\n"
+	     "trial is a process of its own with a deadline, so what hangs is named.\n"
+	     "\n"
+	     "  --devices LIST      only these devices, as in 0,2,3 (default: all)\n"
+	     "  --deadline SECONDS  how long each step of a trial may take (default 20);\n"
+	     "                      the start of CUDA in a process may take three times that\n"
+	     "  --limit SECONDS     start no trial after so long (default 300)\n"
+	     "  --platform NAME     gpu or host (default: what a group would get)\n"
+	     "  --strict            warnings count as errors for the exit status\n"
+	     "  --json              one JSON object instead of text\n"
+	     "  -h, --help          this text\n"
+	     "\n"
+	     "A line says ok, skipped, warning or error, then the check's name and what it\n"
+	     "is about; \"->\" leads what to do.  The last line counts them.\n"
+	     "\n"
+	     "Exit status: 0 if there is no error; 1 if there is one, or with --strict a\n"
+	     "warning; 2 wrong usage.");
+	/* clang-format on */
+}
+
+static int devices[COHORT_MAX_RANKS];
+
+static int add_device(struct check *c, uint64_t device, const char *text)
+{
+	int i;
+
+	for (i = 0; i < c->device_count; i++)
+		if (devices[i] == (int)device) {
+			cli_complain(
+				"check",
+				"--devices: '%s': it names device %d twice",
+				text, (int)device);
+			return CLI_USAGE;
+		}
+	devices[c->device_count++] = (int)device;
+	return CLI_OK;
+}
+
+static int read_devices(struct check *c, const char *text)
+{
+	char *copy = strdup(text), *rest = copy, *part;
+	uint64_t device;
+	int status = copy ? CLI_OK : CLI_FAILED;
+
+	if (!copy)
+		cli_complain("check", "out of memory");
+	while (status == CLI_OK && (part = strsep(&rest, ","))) {
+		status = cli_number("check", "devices", part, 0,
+		                    COHORT_MAX_RANKS - 1, &device);
+		if (status == CLI_OK)
+			status = add_device(c, device, text);
+	}
+	free(copy);
+	c->devices = devices;
+	return status;
+}
+
+int check_main(int argc, char **argv)
+{
+	bool json = false, strict = false, help;
+	const char *list = NULL;
+	struct check c = {
+		.platform = COHORT_PLATFORM_AUTO,
+		.root = "",
+		.tell = print_finding,
+	};
+	uint64_t deadline = 20, limit = 300;
+	const struct cli_option options[] = {
+		{ "devices", 0, CLI_TEXT, .value = &list },
+		{ "deadline", 0, CLI_UINT, .value = &deadline, 1, 3600 },
+		{ "limit", 0, CLI_UINT, .value = &limit, 1, 86400 },
+		{ "platform", 0, CLI_PLATFORM, .value = &c.platform },
+		{ "strict", 0, CLI_TRUE, .value = &strict },
+		{ "json", 0, CLI_TRUE, .value = &json },
+		{ .kind = CLI_END },
+	};
+	struct json out = { .out = stdout };
+	int status =
+		cli_options(argv[0], argc, argv, options, print_help, &help);
+
+	if (status != CLI_OK || help)
+		return status;
+	if (list && read_devices(&c, list) != CLI_OK)
+		return CLI_USAGE;
+	c.deadline_ns = deadline * SECOND;
+	c.limit_ns = limit * SECOND;
+	if (json) {
+		c.tell = write_finding;
+		c.user = &out;
+		json_open(&out, NULL, '{');
+		json_string(&out, "version", cohort_version());
+		json_open(&out, "checks", '[');
+	}
+	status = run(&c);
+	if (json) {
+		json_close(&out, ']');
+		json_uint(&out, "errors", c.counts[CHECK_ERROR]);
+		json_uint(&out, "warnings", c.counts[CHECK_WARNING]);
+		json_uint(&out, "ok", c.counts[CHECK_OK]);
+		json_uint(&out, "skipped", c.counts[CHECK_SKIPPED]);
+		json_close(&out, '}');
+		putchar('\n');
+	} else if (status == CLI_OK) {
+		print_summary(&c);
+	}
+	if (status != CLI_OK)
+		return status;
+	return c.counts[CHECK_ERROR] || (strict && c.counts[CHECK_WARNING])
+	               ? CLI_FAILED
+	               : CLI_OK;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which libraries a process gets, if there are several; and what a launcher needs
+ */
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/check/check.h"
+
+#define CHECK "libraries"
+
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/* The first file @name in a folder of LD_LIBRARY_PATH that is not @file; false if there
+ * is none.  @is_before: the loader comes to it before it comes to @file. */
+static bool find_other(const char *name, const char *file, char out[PATH_MAX],
+                       bool *is_before)
+{
+	const char *at = getenv("LD_LIBRARY_PATH");
+	char path[PATH_MAX];
+	bool found = false, seen = false;
+	size_t n;
+
+	out[0] = '\0';
+	for (; at && *at; at += n + (at[n] == ':')) {
+		n = strcspn(at, ":");
+		snprintf(path, sizeof(path), "%.*s/%s", (int)n, at, name);
+		if (is_same_file(path, file)) {
+			seen = true;
+		} else if (!found && is_same_file(path, path)) {
+			found = true;
+			*is_before = !seen;
+			strcpy(out, path);
+		}
+	}
+	return found;
+}
+
+/* The part of LD_PRELOAD that has @stem in its name, or NULL. */
+static const char *preloaded(const char *stem)
+{
+	static char out[PATH_MAX];
+	const char *at = getenv("LD_PRELOAD");
+	size_t n;
+
+	for (; at && *at; at += n + (at[n] != 0)) {
+		n = strcspn(at, ": ");
+		snprintf(out, sizeof(out), "%.*s", (int)n, at);
+		if (strstr(out, stem))
+			return out;
+	}
+	return NULL;
+}
+
+/* @name is what the loader is asked for, @file what the library has opened. */
+static void check_library(struct check *c, const char *name, const char *stem,
+                          const char *file)
+{
+	const char *loaded = preloaded(stem), *chosen;
+	char other[PATH_MAX];
+	bool is_before = false;
+
+	if (!*file)
+		return;
+	chosen = getenv("COHORT_GPU_LIBRARIES");
+	if (loaded && !is_same_file(loaded, file))
+		check_tell(c, CHECK_WARNING, CHECK, name, "Leave one of them.",
+		           "LD_PRELOAD has %s, and groups use %s: calls of "
+		           "both in one process do not mix.",
+		           loaded, file);
+	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose. */
+	if (!c->probed.info.is_drop_in &&
+	    find_other(name, file, other, &is_before))
+		check_tell(c, CHECK_WARNING, CHECK, name,
+		           "Leave one of them in LD_LIBRARY_PATH.",
+		           is_before ? "Groups use %s%s, and programs that are "
+		                       "linked with it get %s: calls of both "
+		                       "in one process do not mix."
+		                     : "Groups use %s%s; there is another one "
+		                       "in LD_LIBRARY_PATH, %s.",
+		           file,
+		           chosen && *chosen ? " (COHORT_GPU_LIBRARIES)" : "",
+		           other);
+}
+
+/* A launcher's variables, without the library by which processes meet over it. */
+static void check_launcher(struct check *c)
+{
+	const char *space = getenv("PMIX_NAMESPACE");
+	void *library;
+
+	if (!space || !*space) {
+		check_tell(c, CHECK_SKIPPED, "launcher", NULL, NULL,
+		           "No launcher with a PMIx server has started this "
+		           "process.");
+		return;
+	}
+	library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
+	if (library) {
+		check_tell(c, CHECK_OK, "launcher", NULL, NULL,
+		           "libpmix.so.2 is here, for the launcher's PMIx "
+		           "server");
+		dlclose(library);
+		return;
+	}
+	check_tell(c, CHECK_ERROR, "launcher", NULL,
+	           "Install it (Debian: libpmix2), or use "
+	           "COHORT_BOOTSTRAP_TABLE.",
+	           "A launcher has started this process with a PMIx server, "
+	           "but %s: processes of several machines cannot find each "
+	           "other.",
+	           dlerror());
+}
+
+void check_libraries(struct check *c)
+{
+	const unsigned before =
+		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const char *base = strrchr(c->probed.runtime_file, '/');
+	const bool is_old = strstr(base ? base : "", ".so.12");
+
+	if (c->is_probed) {
+		check_library(c, "libnccl.so.2", "libnccl",
+		              c->probed.nccl_file);
+		check_library(c, is_old ? "libcudart.so.12" : "libcudart.so.13",
+		              "libcudart", c->probed.runtime_file);
+	}
+	if (!c->is_probed || !c->probed.nccl_file[0])
+		check_tell(c, CHECK_SKIPPED, CHECK, NULL, NULL,
+		           "The platform opens no libraries.");
+	else if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+		check_tell(c, CHECK_OK, CHECK, NULL, NULL, "%s and %s",
+		           c->probed.nccl_file, c->probed.runtime_file);
+	check_launcher(c);
+}

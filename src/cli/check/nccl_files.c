@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * NCCL's files of settings
+ *
+ * NCCL's first call reads NCCL_CONF_FILE or, without it, .nccl.conf in the home
+ * directory, and then /etc/nccl.conf.  A line is NAME=VALUE and becomes a variable of
+ * the environment, unless the environment, or a line before, has it.  There is no
+ * syntax beside that: spaces and quotes are part of the name or the value, a line without
+ * "=" is skipped, and nothing is ever reported.
+ */
+
+#include <ctype.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/check/check.h"
+
+#define CHECK "nccl-files"
+#define PREFIX "NCCL_"
+
+/* The first versions of NCCL that have NCCL_CONF_FILE; that take HOME for the home
+ * directory; and that drop the carriage return before a newline. */
+#define HAS_CONF_FILE 22304
+#define ASKS_HOME 23003
+#define DROPS_RETURN 23003
+
+/* As long as a name or a value may be; what is longer is cut. */
+#define MOST 1023
+
+bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out)
+{
+	const size_t n = strcspn(line, "\n");
+	char *equals;
+
+	line[n] = '\0';
+	if (n && line[n - 1] == '\r' && nccl_version >= DROPS_RETURN)
+		line[n - 1] = '\0';
+	equals = strchr(line, '=');
+	if (line[0] == '#' || !equals)
+		return false;
+	*equals = '\0';
+	snprintf(out->name, sizeof(out->name), "%.*s", MOST, line);
+	snprintf(out->value, sizeof(out->value), "%.*s", MOST, equals + 1);
+	return true;
+}
+
+static bool add(struct nccl_files *files, const struct nccl_setting *s)
+{
+	struct nccl_setting *more = realloc(
+		files->settings, (files->count + 1) * sizeof(*files->settings));
+
+	if (!more)
+		return false;
+	files->settings = more;
+	more[files->count] = *s;
+	/* NCCL sets others, too, but too late for whom they are. */
+	more[files->count].is_used =
+		strncmp(s->name, PREFIX, strlen(PREFIX)) == 0 &&
+		!getenv(s->name);
+	if (more[files->count].is_used)
+		setenv(s->name, s->value, 0);
+	files->count++;
+	return true;
+}
+
+static bool read_file(struct nccl_files *files, FILE *in, const char *name,
+                      int nccl_version)
+{
+	struct nccl_setting s = { .file = name };
+	char *line = NULL;
+	size_t size = 0;
+	bool rc = true;
+
+	while (rc && getline(&line, &size, in) >= 0) {
+		s.line++;
+		if (nccl_files_parse(line, nccl_version, &s))
+			rc = add(files, &s);
+	}
+	free(line);
+	fclose(in);
+	return rc;
+}
+
+static const char *home(int nccl_version)
+{
+	const struct passwd *user;
+
+	if (nccl_version >= ASKS_HOME)
+		return getenv("HOME");
+	user = getpwuid(getuid());
+	return user ? user->pw_dir : NULL;
+}
+
+bool nccl_files_read(struct check *c, struct nccl_files *files,
+                     int nccl_version)
+{
+	const char *own = getenv("NCCL_CONF_FILE"), *in = home(nccl_version);
+	bool rc = true;
+	FILE *file;
+	int i;
+
+	memset(files, 0, sizeof(*files));
+	if (own && *own && nccl_version >= HAS_CONF_FILE)
+		snprintf(files->names[0], PATH_MAX, "%s", own);
+	else if (in)
+		snprintf(files->names[0], PATH_MAX, "%s/.nccl.conf", in);
+	snprintf(files->names[1], PATH_MAX, "%s/etc/nccl.conf", c->root);
+	for (i = 0; rc && i < 2; i++) {
+		file = files->names[i][0] ? fopen(files->names[i], "r") : NULL;
+		if (file)
+			rc = read_file(files, file, files->names[i],
+			               nccl_version);
+	}
+	return rc;
+}
+
+void nccl_files_free(struct nccl_files *files)
+{
+	free(files->settings);
+	files->settings = NULL;
+	files->count = 0;
+}
+
+/* What is wrong with the name, or NULL. */
+static const char *name_fault(const char *name)
+{
+	if (!*name)
+		return "has no name before the \"=\"";
+	if (strncmp(name, "export ", 7) == 0)
+		return "begins with \"export\", which is no part of the syntax";
+	if (isspace((unsigned char)name[0]) ||
+	    isspace((unsigned char)name[strlen(name) - 1]))
+		return "has a space around the name, which makes it another "
+		       "name";
+	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+		return "sets a variable that is not NCCL's, in NCCL's first "
+		       "call, when others have looked already";
+	return NULL;
+}
+
+static const char *value_fault(const char *value)
+{
+	const size_t n = strlen(value);
+
+	if (n == MOST)
+		return "has a value of more than 1023 bytes, of which the rest "
+		       "is lost";
+	if (!n)
+		return NULL;
+	if (value[n - 1] == '\r')
+		return "ends with a carriage return, which this NCCL takes for "
+		       "part of the value";
+	if (isspace((unsigned char)value[0]) ||
+	    isspace((unsigned char)value[n - 1]))
+		return "has a space around the value, which is part of it";
+	if (value[0] == '"' || value[0] == '\'')
+		return "has quotes, which are part of the value";
+	if (strchr(value, '#'))
+		return "has a \"#\" behind the value, which is part of it: a "
+		       "comment has a line of its own";
+	return NULL;
+}
+
+/* A line that NCCL skips although it is no comment. */
+static void tell_skipped(struct check *c, const char *name)
+{
+	FILE *in = name[0] ? fopen(name, "r") : NULL;
+	char *line = NULL, subject[PATH_MAX + 32];
+	size_t size = 0;
+	int number = 0;
+
+	while (in && getline(&line, &size, in) >= 0) {
+		number++;
+		if (line[0] == '#' || strchr(line, '=') ||
+		    !line[strspn(line, " \t\r\n")])
+			continue;
+		snprintf(subject, sizeof(subject), "%s:%d", name, number);
+		check_tell(c, CHECK_WARNING, CHECK, subject,
+		           "Write NAME=VALUE.",
+		           "The line has no \"=\", and NCCL skips it.");
+	}
+	free(line);
+	if (in)
+		fclose(in);
+}
+
+static bool tell_setting(struct check *c, const struct nccl_setting *s)
+{
+	const char *fault = name_fault(s->name);
+	char subject[PATH_MAX + 32];
+
+	if (!fault)
+		fault = value_fault(s->value);
+	snprintf(subject, sizeof(subject), "%s:%d", s->file, s->line);
+	if (fault)
+		check_tell(c, CHECK_WARNING, CHECK, subject,
+		           strncmp(s->name, PREFIX, strlen(PREFIX)) == 0 ||
+		                           s->name[strcspn(s->name, " \t")]
+		                   ? "Write NAME=VALUE, with nothing around "
+		                     "either."
+		                   : "Set it in the environment.",
+		           "The line %s: %.60s=%.60s", fault, s->name,
+		           s->value);
+	else if (!s->is_used && getenv(s->name) &&
+	         strcmp(getenv(s->name), s->value) != 0)
+		check_tell(c, CHECK_WARNING, CHECK, subject, NULL,
+		           "%.60s is %.60s here, but has been set to %.60s "
+		           "before, which holds.",
+		           s->name, s->value, getenv(s->name));
+	else
+		return false;
+	return true;
+}
+
+/* NCCL says nothing of a file that it cannot read. */
+static bool tell_unread(struct check *c, int nccl_version)
+{
+	const char *own = getenv("NCCL_CONF_FILE");
+
+	if (!own || !*own)
+		return false;
+	if (nccl_version < HAS_CONF_FILE)
+		check_tell(c, CHECK_WARNING, CHECK, "NCCL_CONF_FILE",
+		           "Use ~/.nccl.conf or /etc/nccl.conf.",
+		           "This NCCL does not know the variable, which 2.23 "
+		           "has introduced.");
+	else if (access(own, R_OK) != 0)
+		check_tell(
+			c, check_grave(c), CHECK, "NCCL_CONF_FILE",
+			"Correct the path, or unset the variable.",
+			"%s: %s; NCCL reads neither it nor ~/.nccl.conf, and "
+			"says nothing",
+			own, strerror(errno));
+	else
+		return false;
+	return true;
+}
+
+void nccl_files_tell(struct check *c, const struct nccl_files *files,
+                     int nccl_version)
+{
+	const unsigned before =
+		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	size_t i, used = 0;
+
+	tell_unread(c, nccl_version);
+	for (i = 0; i < 2; i++)
+		tell_skipped(c, files->names[i]);
+	for (i = 0; i < files->count; i++) {
+		tell_setting(c, &files->settings[i]);
+		used += files->settings[i].is_used;
+	}
+	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
+		           "%zu setting%s from NCCL's files", used,
+		           used == 1 ? "" : "s");
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which platform a group would get, and whether it can be used
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/check/check.h"
+#include "cli/check/trial.h"
+#include "cli/common/cli.h"
+#include "platform/platform.h"
+
+bool check_is_real(const struct check *c)
+{
+	return c->is_probed && c->probed.info.platform == COHORT_PLATFORM_GPU &&
+	       !c->probed.info.is_drop_in;
+}
+
+bool check_is_nvidia(const struct check *c)
+{
+	return c->is_probed && c->probed.info.platform == COHORT_PLATFORM_GPU &&
+	       c->probed.info.is_drop_in != 1 && c->probed.nccl_file[0];
+}
+
+enum check_result check_grave(const struct check *c)
+{
+	return c->is_probed && (c->probed.info.platform ==
+	                                COHORT_PLATFORM_HOST ||
+	                        c->probed.info.is_drop_in == 1)
+	               ? CHECK_WARNING
+	               : CHECK_ERROR;
+}
+
+bool check_wants_gpus(const struct check *c)
+{
+	const char *asked = getenv("COHORT_PLATFORM");
+
+	return c->platform != COHORT_PLATFORM_HOST &&
+	       (c->platform != COHORT_PLATFORM_AUTO || !asked ||
+	        strcmp(asked, "host") != 0) &&
+	       !(c->is_probed && c->probed.info.is_drop_in);
+}
+
+int check_devices(const struct check *c)
+{
+	if (c->device_count)
+		return c->device_count;
+	return c->is_probed && c->probed.info.devices ? c->probed.info.devices
+	                                              : 1;
+}
+
+/* In a child: the driver may hang as it starts. */
+static void probe(struct trial *t)
+{
+	struct probed *out = (struct probed *)t->shared->data;
+	struct cohort_platform_info *info = &out->info;
+	const char *asked = getenv("COHORT_PLATFORM"), *file;
+
+	info->size = sizeof(*info);
+	if (cohort_platform_probe(t->check->platform, info) != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+	if (info->nccl_file)
+		text_copy(out->nccl_file, sizeof(out->nccl_file),
+		          info->nccl_file);
+	if (info->runtime_file)
+		text_copy(out->runtime_file, sizeof(out->runtime_file),
+		          info->runtime_file);
+	if (t->check->platform != COHORT_PLATFORM_AUTO || (asked && *asked))
+		return;
+	file = info->platform == COHORT_PLATFORM_HOST ? gpu_platform_library()
+	                                              : NULL;
+	if (file)
+		text_copy(out->unused_library, sizeof(out->unused_library),
+		          file);
+}
+
+static void add_versions(struct text *t,
+                         const struct cohort_platform_info *info)
+{
+	char version[VERSION_TEXT_SIZE];
+
+	if (info->nccl_version)
+		text_add(t, ", NCCL %s",
+		         nccl_version_text(info->nccl_version, version));
+	if (info->runtime_version)
+		text_add(t, ", CUDA %s",
+		         cuda_version_text(info->runtime_version, version));
+	if (info->is_drop_in == 2)
+		text_add(t, "; NVIDIA's NCCL on simulated devices");
+	else if (info->is_drop_in || info->platform == COHORT_PLATFORM_HOST)
+		text_add(t, "; the simulator, no GPU");
+}
+
+static void tell_usable(struct check *c)
+{
+	const struct cohort_platform_info *info = &c->probed.info;
+	char what[512];
+	struct text t = { what, sizeof(what) };
+
+	text_add(&t, "%s, %d device%s", cli_platform_name(info->platform),
+	         info->devices, info->devices == 1 ? "" : "s");
+	add_versions(&t, info);
+	if (c->probed.unused_library[0])
+		check_tell(c, CHECK_WARNING, "platform", NULL,
+		           "If this is a container, start it with its GPUs, as "
+		           "by --gpus all; COHORT_PLATFORM=gpu makes it an "
+		           "error that there is none.",
+		           "%s; NVIDIA's libraries are here (%s), but no "
+		           "/dev/nvidiactl, so groups run on CPUs.",
+		           what, c->probed.unused_library);
+	else
+		check_tell(c, CHECK_OK, "platform", NULL, NULL, "%s", what);
+}
+
+void check_platform(struct check *c)
+{
+	struct trial t = {
+		.check = c,
+		.run = probe,
+		.size = sizeof(c->probed),
+	};
+
+	trial_run(&t);
+	if (t.end == TRIAL_DONE) {
+		c->probed = *(struct probed *)t.shared->data;
+		c->is_probed = true;
+	}
+	trial_free(&t);
+	if (t.end == TRIAL_HUNG)
+		check_tell(c, CHECK_ERROR, "platform", NULL,
+		           "See what the kernel's log (dmesg) says of NVRM; "
+		           "nvidia-smi will hang, too.",
+		           "The libraries and the driver do not start within "
+		           "%.3g s.",
+		           (double)TRIAL_STARTS * (double)c->deadline_ns / 1e9);
+	else if (!c->is_probed)
+		check_tell(c, CHECK_ERROR, "platform", NULL, NULL, "%s",
+		           t.text);
+	else if (c->probed.info.status != COHORT_OK)
+		check_tell(c, CHECK_ERROR, "platform", NULL,
+		           "cohort info tells which libraries were found; "
+		           "docs/gpu.md what they must be.",
+		           "The %s platform cannot be used: %s",
+		           cli_platform_name(c->probed.info.platform),
+		           c->probed.info.reason);
+	else
+		tell_usable(c);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the trials of devices and of pairs do, each in its process
+ */
+
+#include "cli/check/try.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/check/check.h"
+#include "platform/platform.h"
+
+#define SECOND UINT64_C(1000000000)
+
+#define COUNT (TRY_BYTES / sizeof(float))
+
+/* How long an abort may take; NCCL's own threads look for one twice a second. */
+#define ABORT_NS (3 * SECOND)
+
+/* ---- memory and copies --------------------------------------------------------- */
+
+struct native {
+	struct trial *trial;
+	const struct platform *p;
+};
+
+static void must(const struct native *n, cudaError_t error, const char *what,
+                 int device)
+{
+	if (error != cudaSuccess)
+		trial_fail(n->trial, "%s on device %d: %s (%d)", what, device,
+		           n->p->cudaGetErrorString(error), (int)error);
+}
+
+#define MUST(n, device, call, arguments)                                       \
+	must(n, (n)->p->call arguments, #call, device)
+
+/* Byte @i of the data that device @from sends. */
+static unsigned char pattern(int from, size_t i)
+{
+	return (unsigned char)(i * 131 + (i >> 8) * 7 + (size_t)from * 17 + 1);
+}
+
+static void *allocate(const struct native *n, int device)
+{
+	void *memory = NULL;
+
+	MUST(n, device, cudaSetDevice, (device));
+	MUST(n, device, cudaMalloc, (&memory, TRY_BYTES));
+	return memory;
+}
+
+static cudaStream_t make_stream(const struct native *n, int device)
+{
+	cudaStream_t stream = NULL;
+
+	MUST(n, device, cudaSetDevice, (device));
+	MUST(n, device, cudaStreamCreateWithFlags,
+	     (&stream, cudaStreamNonBlocking));
+	return stream;
+}
+
+/* A buffer of the host's that copies are checked with. */
+static unsigned char *host_buffer(struct trial *t)
+{
+	unsigned char *buffer = malloc(TRY_BYTES);
+
+	if (!buffer)
+		trial_fail(t, "out of memory");
+	return buffer;
+}
+
+static void put_pattern(const struct native *n, void *memory, int device,
+                        unsigned char *host)
+{
+	for (size_t i = 0; i < TRY_BYTES; i++)
+		host[i] = pattern(device, i);
+	MUST(n, device, cudaSetDevice, (device));
+	MUST(n, device, cudaMemcpy,
+	     (memory, host, TRY_BYTES, cudaMemcpyHostToDevice));
+}
+
+/* Check what @from has sent to @memory on @to. */
+static void check_pattern(const struct native *n, const void *memory, int to,
+                          int from, unsigned char *host)
+{
+	size_t wrong = 0, first = 0;
+
+	memset(host, 0, TRY_BYTES);
+	MUST(n, to, cudaSetDevice, (to));
+	MUST(n, to, cudaMemcpy,
+	     (host, memory, TRY_BYTES, cudaMemcpyDeviceToHost));
+	for (size_t i = 0; i < TRY_BYTES; i++)
+		if (host[i] != pattern(from, i) && !wrong++)
+			first = i;
+	if (!wrong)
+		return;
+	if (to == from)
+		trial_fail(n->trial,
+		           "%zu of %zu bytes that were copied to device %d and "
+		           "back are wrong, the first at %zu",
+		           wrong, TRY_BYTES, to, first);
+	trial_fail(n->trial,
+	           "%zu of %zu bytes from device %d are wrong on device %d, "
+	           "the first at %zu",
+	           wrong, TRY_BYTES, from, to, first);
+}
+
+static const struct platform *open_platform(struct trial *t)
+{
+	const struct platform *p = NULL;
+
+	if (platform_open(t->check->platform, &p) != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+	return p;
+}
+
+void try_device(struct trial *t)
+{
+	struct native n = { .trial = t, .p = open_platform(t) };
+	unsigned char *host = host_buffer(t);
+	cudaStream_t stream;
+	void *from, *to;
+
+	trial_step(t, "an allocation", t->check->deadline_ns);
+	from = allocate(&n, t->a);
+	to = allocate(&n, t->a);
+	stream = make_stream(&n, t->a);
+	trial_step(t, "a copy within its memory", t->check->deadline_ns);
+	put_pattern(&n, from, t->a, host);
+	MUST(&n, t->a, cudaMemcpyAsync,
+	     (to, from, TRY_BYTES, cudaMemcpyDeviceToDevice, stream));
+	MUST(&n, t->a, cudaStreamSynchronize, (stream));
+	check_pattern(&n, to, t->a, t->a, host);
+}
+
+/* ---- a pair ------------------------------------------------------------------- */
+
+static void enable_peer(const struct native *n, int device, int peer)
+{
+	cudaError_t error;
+
+	MUST(n, device, cudaSetDevice, (device));
+	error = n->p->cudaDeviceEnablePeerAccess(peer, 0);
+	if (error == cudaErrorPeerAccessAlreadyEnabled)
+		n->p->cudaGetLastError();
+	else
+		must(n, error, "cudaDeviceEnablePeerAccess", device);
+}
+
+static void try_copy(const struct native *n, void *const memory[2], int from,
+                     int to, bool is_back, unsigned char *host)
+{
+	void *const sends = memory[is_back], *const receives = memory[!is_back];
+	cudaStream_t stream = make_stream(n, from);
+
+	put_pattern(n, sends, from, host);
+	MUST(n, from, cudaMemcpyPeerAsync,
+	     (receives, to, sends, from, TRY_BYTES, stream));
+	MUST(n, from, cudaStreamSynchronize, (stream));
+	check_pattern(n, receives, to, from, host);
+	MUST(n, from, cudaStreamDestroy, (stream));
+}
+
+const char try_there[] = "a copy to the second device",
+	   try_back[] = "a copy to the first device";
+
+static void try_copies(struct trial *t)
+{
+	struct pair_facts *facts = (struct pair_facts *)t->shared->data;
+	struct native n = { .trial = t, .p = open_platform(t) };
+	unsigned char *host = host_buffer(t);
+	int can[2] = { 0, 0 };
+	void *memory[2];
+
+	memory[0] = allocate(&n, t->a);
+	memory[1] = allocate(&n, t->b);
+	MUST(&n, t->a, cudaDeviceCanAccessPeer, (&can[0], t->a, t->b));
+	MUST(&n, t->b, cudaDeviceCanAccessPeer, (&can[1], t->b, t->a));
+	facts->is_direct = can[0] && can[1];
+	if (can[0])
+		enable_peer(&n, t->a, t->b);
+	if (can[1])
+		enable_peer(&n, t->b, t->a);
+	trial_step(t, try_there, t->check->deadline_ns);
+	try_copy(&n, memory, t->a, t->b, false, host);
+	trial_step(t, try_back, t->check->deadline_ns);
+	try_copy(&n, memory, t->b, t->a, true, host);
+	MUST(&n, t->a, cudaFree, (memory[0]));
+	MUST(&n, t->b, cudaFree, (memory[1]));
+	free(host);
+	facts->has_copied = true;
+}
+
+static int give_up(struct cohort_comm *comm, size_t count, size_t i, float is)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+	         "a sum of floats is wrong: element %zu of %zu is %.9g, not "
+	         "%.9g",
+	         i, count, (double)is, (double)(2 * (i % 1000) + 1));
+	return cohort_comm_fail(comm, 1, text);
+}
+
+/* Sum @count floats, i % 1000 + rank, and check each. */
+static int sum(struct cohort_comm *comm, float *buffer, float *host,
+               size_t count)
+{
+	const int rank = cohort_comm_rank(comm);
+	uint64_t ticket;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < count; i++)
+		host[i] = (float)(i % 1000 + (size_t)rank);
+	rc = cohort_copy(comm, buffer, host, count * sizeof(float),
+	                 cohort_comm_stream(comm));
+	if (rc == COHORT_OK)
+		rc = cohort_all_reduce(comm, buffer, buffer, count, COHORT_F32,
+		                       COHORT_SUM, cohort_comm_stream(comm),
+		                       &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_wait(comm, ticket, COHORT_FOREVER);
+	if (rc == COHORT_OK)
+		rc = cohort_copy(comm, host, buffer, count * sizeof(float),
+		                 cohort_comm_stream(comm));
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(comm, COHORT_FOREVER);
+	for (i = 0; rc == COHORT_OK && i < count; i++)
+		if (host[i] != (float)(2 * (i % 1000) + 1))
+			return give_up(comm, count, i, host[i]);
+	return rc;
+}
+
+static int worker(struct cohort_comm *comm, void *user)
+{
+	float *host = malloc(TRY_BYTES);
+	void *buffer = NULL;
+	int rc = host ? cohort_alloc(comm, TRY_BYTES, &buffer)
+	              : COHORT_NO_MEMORY;
+
+	(void)user;
+	if (rc == COHORT_OK)
+		rc = sum(comm, buffer, host, 1);
+	if (rc == COHORT_OK)
+		rc = sum(comm, buffer, host, COUNT);
+	if (rc == COHORT_OK)
+		rc = cohort_free(comm, buffer);
+	free(host);
+	return rc;
+}
+
+/* The group has deadlines of its own, whose errors say more than that time is up. */
+static void try_all_reduce(struct trial *t)
+{
+	struct pair_facts *facts = (struct pair_facts *)t->shared->data;
+	const uint64_t ns = t->check->deadline_ns;
+	struct cohort_group_options options;
+	struct cohort_cause cause;
+	struct cohort_group *group;
+	int rc;
+
+	cohort_group_options_init(&options);
+	options.name = "check";
+	options.platform = t->check->platform;
+	options.deadlines = (struct cohort_deadlines){
+		.init_ns = ns,
+		.first_ns = ns,
+		.join_ns = ns,
+		.exec_ns = ns,
+		.close_ns = ns,
+		.abort_ns = ABORT_NS,
+	};
+	trial_step(t, "the connection of two ranks", ns + 2 * ABORT_NS);
+	rc = cohort_group_open((int[]){ t->a, t->b }, 2, &options, &group);
+	facts->is_refused = rc == COHORT_INVALID;
+	if (rc != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+	trial_step(t, "an all-reduce", 2 * ns + 2 * ABORT_NS);
+	if (cohort_group_run(group, worker, NULL, &cause) != COHORT_OK)
+		trial_fail(t, "%s", cause.text);
+	trial_step(t, "the end of two ranks", ns + 2 * ABORT_NS);
+	if (cohort_group_close(group) != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+}
+
+void try_pair(struct trial *t)
+{
+	const struct pair_plan *plan = t->user;
+
+	if (plan->avoids_path)
+		setenv("NCCL_P2P_DISABLE", "1", 1);
+	if (plan->copies)
+		try_copies(t);
+	if (plan->sums)
+		try_all_reduce(t);
+}

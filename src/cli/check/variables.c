@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The variables of this project, and those of CUDA
+ */
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "cli/check/check.h"
+#include "cli/check/trial.h"
+
+/* ---- of this project ------------------------------------------------------ */
+
+#define OURS "cohort-variables"
+
+/* Not tried one by one: the platform's own check says what is wrong with the first, and
+ * launchers set the others. */
+static const char *const not_tried[] = {
+	"COHORT_PLATFORM",  "COHORT_GPU_LIBRARIES", "COHORT_GPU_MARKS",
+	"COHORT_HOST_NCCL", "COHORT_JOB",           "COHORT_PROCESS",
+	"COHORT_PROCESSES", "COHORT_LOCAL_PROCESS", "COHORT_LOCAL_PROCESSES",
+};
+
+static bool is_tried(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(not_tried) / sizeof(not_tried[0]); i++)
+		if (strcmp(name, not_tried[i]) == 0)
+			return false;
+	return true;
+}
+
+/* Those that mean something together only. */
+#define DUMPS "COHORT_DUMP_"
+
+static bool is_of_dumps(const char *name)
+{
+	return strncmp(name, DUMPS, strlen(DUMPS)) == 0;
+}
+
+/* Leave no variable of this project but @name, and those that belong to it. */
+static void keep_only(const char *name)
+{
+	char **at = environ, other[ENVIRONMENT_NAME_SIZE];
+	size_t n;
+
+	while (at && *at) {
+		n = strcspn(*at, "=");
+		if (strncmp(*at, "COHORT_", 7) != 0 || n >= sizeof(other) ||
+		    (strlen(name) == n && strncmp(*at, name, n) == 0) ||
+		    (is_of_dumps(name) && is_of_dumps(*at))) {
+			at++;
+			continue;
+		}
+		memcpy(other, *at, n);
+		other[n] = '\0';
+		unsetenv(other); /* moves the rest up */
+	}
+}
+
+/* In a child: the library says whether it takes the value.  The host platform and one
+ * rank are enough for that. */
+static void try_value(struct trial *t)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+	struct cohort_group_options options;
+	struct cohort_group *group;
+	const char *name = t->user;
+	int first = 0;
+
+	keep_only(name);
+	if (cohort_platform_probe(COHORT_PLATFORM_HOST, &info) != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+	if (info.status != COHORT_OK)
+		trial_fail(t, "%s", info.reason);
+	if (strcmp(name, "COHORT_FAULTS") == 0)
+		return;
+	cohort_group_options_init(&options);
+	options.platform = COHORT_PLATFORM_HOST;
+	if (cohort_group_open(&first, 1, &options, &group) != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+	cohort_group_close(group);
+}
+
+static void check_value(struct check *c, const char *name)
+{
+	struct trial t = { .check = c, .run = try_value, .user = name };
+
+	trial_run(&t);
+	trial_free(&t);
+	if (t.end == TRIAL_FAILED)
+		check_tell(c, CHECK_ERROR, OURS, name, "Correct the value.",
+		           "%s.", t.text);
+	else if (t.end != TRIAL_DONE)
+		check_tell(c, CHECK_ERROR, OURS, name, NULL,
+		           "With this value a group does not open: %s.",
+		           t.end == TRIAL_HUNG ? "it hangs" : t.text);
+	else if (strcmp(name, "COHORT_FAULTS") == 0)
+		check_tell(c, CHECK_WARNING, OURS, name, "Unset it.",
+		           "Scripted faults strike the simulator: %s.",
+		           getenv(name));
+}
+
+static void check_unknown(struct check *c, const char *name)
+{
+	const char *meant = environment_meant(name, strlen(name));
+
+	if (meant)
+		check_tell(c, CHECK_WARNING, OURS, name, "Correct the name.",
+		           "The variable means nothing; did you mean %s?",
+		           meant);
+	else
+		check_tell(c, CHECK_WARNING, OURS, name, "Unset it.",
+		           "The variable means nothing.");
+}
+
+void check_variables(struct check *c)
+{
+	const unsigned before =
+		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	char **at, name[256];
+	bool has_dumps = false;
+	unsigned n = 0;
+	size_t length;
+
+	for (at = environ; at && *at; at++) {
+		length = strcspn(*at, "=");
+		if (strncmp(*at, "COHORT_", 7) != 0)
+			continue;
+		n++;
+		snprintf(name, sizeof(name), "%.*s", (int)length, *at);
+		if (!environment_knows(name, length))
+			check_unknown(c, name);
+		else if ((*at)[length] && (*at)[length + 1] && is_tried(name) &&
+		         !(is_of_dumps(name) && has_dumps)) {
+			has_dumps = has_dumps || is_of_dumps(name);
+			check_value(c, name);
+		}
+	}
+	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+		check_tell(c, CHECK_OK, OURS, NULL, NULL,
+		           n ? "%u set, all of them known, with values that "
+		               "the library takes"
+		             : "none is set",
+		           n);
+}
+
+/* ---- of CUDA -------------------------------------------------------------- */
+
+#define CUDA "cuda-variables"
+
+static bool is_repeated(const char *list, const char *entry, size_t n)
+{
+	const char *at;
+
+	for (at = list; at < entry; at += strcspn(at, ",") + 1)
+		if (strcspn(at, ",") == n && memcmp(at, entry, n) == 0)
+			return true;
+	return false;
+}
+
+const char *visible_devices_fault(const char *value, int devices)
+{
+	const char *at = value;
+	size_t n;
+	char *end;
+	long number;
+
+	if (!*value)
+		return "is empty, which hides every device";
+	for (;; at += n + 1) {
+		n = strcspn(at, ",");
+		if (!n)
+			return "has an empty entry, which hides every device "
+			       "behind it";
+		number = strtol(at, &end, 10);
+		if (is_repeated(value, at, n))
+			return "names a device twice, which CUDA refuses";
+		if (isdigit((unsigned char)*at) && end == at + n) {
+			if (devices && number >= devices)
+				return "names a device that is not there, "
+				       "which hides it and those behind it";
+		} else if (strncmp(at, "GPU-", 4) != 0 &&
+		           strncmp(at, "MIG-", 4) != 0) {
+			return *at == '-' ? "has a negative entry, which hides "
+			                    "every device behind it"
+			                  : "has an entry that is no number, "
+			                    "GPU-... or MIG-..., which hides "
+			                    "every device behind it";
+		}
+		if (!at[n])
+			return NULL;
+	}
+}
+
+static void check_visible(struct check *c)
+{
+	const char *value = getenv("CUDA_VISIBLE_DEVICES"),
+		   *fault = value ? visible_devices_fault(value, check_gpus(c))
+	                          : NULL;
+
+	if (fault)
+		check_tell(c, check_grave(c), CUDA, "CUDA_VISIBLE_DEVICES",
+		           "Set it to a list of devices such as 0,1, or unset "
+		           "it.",
+		           "The value \"%.200s\" %s.", value, fault);
+}
+
+static bool is_on(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value && strcmp(value, "0") != 0;
+}
+
+void check_cuda(struct check *c)
+{
+	const unsigned before =
+		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const char *value;
+
+	check_visible(c);
+	if (is_on("CUDA_LAUNCH_BLOCKING"))
+		check_tell(c, CHECK_WARNING, CUDA, "CUDA_LAUNCH_BLOCKING",
+		           "Unset it but to debug kernels.",
+		           "Each launch waits for its kernel, so the "
+		           "group-level calls of several ranks are refused, "
+		           "and nothing overlaps.");
+	value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	if (value && strcmp(value, "1") == 0)
+		check_tell(c, CHECK_WARNING, CUDA,
+		           "CUDA_DEVICE_MAX_CONNECTIONS",
+		           "Unset it, unless the program asks for it.",
+		           "All streams of a device share one queue: a kernel "
+		           "of one communicator that waits for other ranks "
+		           "holds up those of another.");
+	value = getenv("CUDA_MODULE_LOADING");
+	if (value && strcmp(value, "EAGER") != 0 &&
+	    strcmp(value, "LAZY") != 0 && strcmp(value, "DEFAULT") != 0)
+		check_tell(c, CHECK_WARNING, CUDA, "CUDA_MODULE_LOADING",
+		           "Set it to EAGER.",
+		           "The value \"%.100s\" is none that CUDA knows.",
+		           value);
+	else if (check_is_real(c) && check_devices(c) > 1 &&
+	         (!value || strcmp(value, "EAGER") != 0))
+		check_tell(c, CHECK_WARNING, CUDA, "CUDA_MODULE_LOADING",
+		           "Set it to EAGER.",
+		           "Kernels are loaded when they are first used, which "
+		           "may wait for kernels on all GPUs of the process.");
+	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+		check_tell(c, CHECK_OK, CUDA, NULL, NULL,
+		           "nothing that hides a device or makes ranks wait");
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Versions of NCCL, of the CUDA runtime and of the driver with known faults
+ */
+
+#include <ctype.h>
+#include <stdio.h>
+
+#include "cli/check/check.h"
+#include "platform/gpu/known.h"
+#include "platform/platform.h"
+
+/* What is so up to the newest version is no fault of this one: cohort info has it. */
+#define NEWEST 29999
+
+bool versions_tell(struct check *c, int library, int is, const char *check,
+                   const char *subject)
+{
+	bool any = false;
+	size_t i;
+
+	for (i = 0; i < known_version_count; i++) {
+		const struct known_version *k = &known_versions[i];
+
+		if ((int)k->of != library || k->last == NEWEST ||
+		    is < k->first || is > k->last)
+			continue;
+		check_tell(c, k->is_unusable ? CHECK_ERROR : CHECK_WARNING,
+		           check, subject,
+		           k->advice ? k->advice : "Install a newer version.",
+		           "%s Known from: %s.", k->what, k->source);
+		any = true;
+	}
+	return any;
+}
+
+int driver_version(const char *text)
+{
+	int major, minor, patch;
+
+	for (; *text; text++) {
+		/* The first number of three digits and a dot. */
+		if (!isdigit((unsigned char)text[0]) ||
+		    (text[0] && sscanf(text, "%3d.%d", &major, &minor) != 2))
+			continue;
+		if (major < 100) {
+			while (isdigit((unsigned char)*text) || *text == '.')
+				text++;
+			text--;
+			continue;
+		}
+		patch = 0;
+		sscanf(text, "%*d.%*d.%d", &patch);
+		return DRIVER_VERSION(major, minor, patch);
+	}
+	return 0;
+}
+
+static void check_nccl_version(struct check *c)
+{
+	const int is = c->probed.info.nccl_version;
+	char version[VERSION_TEXT_SIZE];
+
+	if (!check_is_nvidia(c) || !is)
+		check_tell(c, CHECK_SKIPPED, "nccl-version", NULL, NULL,
+		           "There is no NCCL of NVIDIA's.");
+	else if (!versions_tell(c, KNOWN_NCCL, is, "nccl-version",
+	                        nccl_version_text(is, version)))
+		check_tell(c, CHECK_OK, "nccl-version", NULL, NULL,
+		           "NCCL %s has no known faults",
+		           nccl_version_text(is, version));
+}
+
+static void check_cuda_version(struct check *c)
+{
+	const struct cohort_platform_info *info = &c->probed.info;
+	char runtime[VERSION_TEXT_SIZE], driver[VERSION_TEXT_SIZE];
+
+	if (!check_is_real(c) || !info->runtime_version) {
+		check_tell(c, CHECK_SKIPPED, "cuda-version", NULL, NULL,
+		           "There is no CUDA runtime of NVIDIA's.");
+		return;
+	}
+	cuda_version_text(info->runtime_version, runtime);
+	if (versions_tell(c, KNOWN_CUDA, info->runtime_version, "cuda-version",
+	                  runtime))
+		return;
+	if (info->driver_version &&
+	    info->runtime_version > info->driver_version)
+		check_tell(c, CHECK_WARNING, "cuda-version", NULL,
+		           "Install a newer driver, or an older runtime.",
+		           "The runtime is CUDA %s, and the driver is for CUDA "
+		           "%s: what the runtime has since then is refused, or "
+		           "fails.",
+		           runtime,
+		           cuda_version_text(info->driver_version, driver));
+	else
+		check_tell(c, CHECK_OK, "cuda-version", NULL, NULL,
+		           "the runtime is CUDA %s, the driver for CUDA %s",
+		           runtime,
+		           cuda_version_text(info->driver_version, driver));
+}
+
+static void check_driver_version(struct check *c)
+{
+	char text[1024], number[32];
+	int is;
+
+	if (!check_wants_gpus(c)) {
+		check_tell(c, CHECK_SKIPPED, "driver-version", NULL, NULL,
+		           "No GPU was asked for.");
+		return;
+	}
+	if (check_read(c, "/proc/driver/nvidia/version", text, sizeof(text)) <
+	    0) {
+		check_tell(c, CHECK_SKIPPED, "driver-version", NULL, NULL,
+		           "No driver of NVIDIA's is loaded.");
+		return;
+	}
+	is = driver_version(text);
+	snprintf(number, sizeof(number), "%d.%02d.%02d", is / 1000000,
+	         is / 1000 % 1000, is % 1000);
+	if (!is)
+		check_tell(c, CHECK_SKIPPED, "driver-version", NULL, NULL,
+		           "/proc/driver/nvidia/version tells no version.");
+	else if (!versions_tell(c, KNOWN_DRIVER, is, "driver-version", number))
+		check_tell(c, CHECK_OK, "driver-version", NULL, NULL,
+		           "the driver %s has no known faults", number);
+}
+
+void check_versions(struct check *c)
+{
+	check_nccl_version(c);
+	check_cuda_version(c);
+	check_driver_version(c);
+}

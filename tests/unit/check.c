@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort check: the parts that ask no platform.  Findings are kept as lines "RESULT CHECK
+ * SUBJECT: WHAT"; the system's files are those under a folder of the test's own.
+ */
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/check/check.h"
+#include "platform/gpu/known.h"
+
+/* ---- findings ------------------------------------------------------------- */
+
+static char told[65536];
+
+static void keep(const struct finding *f, void *user)
+{
+	static const char *const results[] = { "ok", "skipped", "warning",
+		                               "error" };
+	const size_t n = strlen(told);
+
+	(void)user;
+	cr_assert_not_null(f->what);
+	if (f->result == CHECK_ERROR && strcmp(f->check, "platform") != 0)
+		cr_assert_not_null(f->advice, "%s: %s", f->check, f->what);
+	snprintf(told + n, sizeof(told) - n, "%s %s %s: %s\n",
+	         results[f->result], f->check, f->subject ? f->subject : "-",
+	         f->what);
+}
+
+static char root[64];
+
+static struct check fresh(void)
+{
+	told[0] = '\0';
+	unsetenv("COHORT_PLATFORM");
+	return (struct check){
+		.deadline_ns = 10000000000,
+		.limit_ns = 10000000000,
+		.root = root,
+		.tell = keep,
+	};
+}
+
+#define HAS(text) cr_assert(strstr(told, text), "no \"%s\" in\n%s", text, told)
+#define HAS_NOT(text)                                                          \
+	cr_assert(!strstr(told, text), "\"%s\" in\n%s", text, told)
+
+/* Write @text to the file @path under the root, with its folders. */
+static void put(const char *path, const char *text)
+{
+	char full[PATH_MAX], *slash;
+	FILE *out;
+
+	if (!root[0]) {
+		strcpy(root, "/tmp/cohort-unit-XXXXXX");
+		cr_assert_not_null(mkdtemp(root));
+	}
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/'));
+	     slash++) {
+		*slash = '\0';
+		mkdir(full, 0700);
+		*slash = '/';
+	}
+	out = fopen(full, "w");
+	cr_assert_not_null(out, "%s", full);
+	fputs(text, out);
+	fclose(out);
+}
+
+static void remove_root(void)
+{
+	char command[128];
+
+	if (!root[0])
+		return;
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(check, .fini = remove_root, .timeout = 60);
+
+/* ---- NCCL's files ------------------------------------------------------------ */
+
+/* "NAME=VALUE", with < > around each, or "-" if the line sets nothing. */
+static const char *parsed(const char *text, int nccl_version)
+{
+	static char line[4096], out[4096];
+	struct nccl_setting s = { .line = 0 };
+
+	snprintf(line, sizeof(line), "%s", text);
+	if (!nccl_files_parse(line, nccl_version, &s))
+		return "-";
+	snprintf(out, sizeof(out), "<%s>=<%s>", s.name, s.value);
+	return out;
+}
+
+Test(check, lines_of_nccls_files_are_read_as_nccl_reads_them)
+{
+	cr_assert_str_eq(parsed("NCCL_DEBUG=WARN\n", 22809),
+	                 "<NCCL_DEBUG>=<WARN>");
+	cr_assert_str_eq(parsed("NCCL_DEBUG=WARN", 22809),
+	                 "<NCCL_DEBUG>=<WARN>");
+	cr_assert_str_eq(parsed(" NCCL_A = b \n", 22809), "< NCCL_A >=< b >");
+	cr_assert_str_eq(parsed("NCCL_SOCKET_IFNAME==eth0\n", 22809),
+	                 "<NCCL_SOCKET_IFNAME>=<=eth0>");
+	cr_assert_str_eq(parsed("NCCL_A=\"b\"\n", 22809), "<NCCL_A>=<\"b\">");
+	cr_assert_str_eq(parsed("NCCL_A=b # c\n", 22809), "<NCCL_A>=<b # c>");
+	cr_assert_str_eq(parsed("NCCL_A=\n", 22809), "<NCCL_A>=<>");
+	cr_assert_str_eq(parsed("=b\n", 22809), "<>=<b>");
+	cr_assert_str_eq(parsed("# NCCL_A=b\n", 22809), "-");
+	cr_assert_str_eq(parsed("NCCL_A b\n", 22809), "-");
+	cr_assert_str_eq(parsed("\n", 22809), "-");
+	cr_assert_str_eq(parsed("", 22809), "-");
+}
+
+Test(check, a_carriage_return_is_part_of_the_value_before_nccl_2_30)
+{
+	cr_assert_str_eq(parsed("NCCL_A=b\r\n", 22907), "<NCCL_A>=<b\r>");
+	cr_assert_str_eq(parsed("NCCL_A=b\r\n", 23003), "<NCCL_A>=<b>");
+}
+
+Test(check, long_values_of_nccls_files_are_cut)
+{
+	char line[3000] = "NCCL_A=";
+	struct nccl_setting s = { .line = 0 };
+
+	memset(line + 7, 'x', sizeof(line) - 8);
+	cr_assert(nccl_files_parse(line, 22809, &s));
+	cr_assert_eq(strlen(s.value), 1023);
+}
+
+/* Read and tell what the files say: the one of the system's, and one of the user's own
+ * or, if @own is NULL, none. */
+static struct nccl_files read_files(struct check *c, const char *system,
+                                    const char *own, int version)
+{
+	static char path[PATH_MAX];
+	struct nccl_files files;
+
+	put("/etc/nccl.conf", system);
+	put("/own.conf", own ? own : "");
+	snprintf(path, sizeof(path), "%s%s", root,
+	         own ? "/own.conf" : "/nowhere");
+	setenv("NCCL_CONF_FILE", path, 1);
+	setenv("HOME", root, 1);
+	cr_assert(nccl_files_read(c, &files, version));
+	nccl_files_tell(c, &files, version);
+	return files;
+}
+
+Test(check, the_first_setting_of_a_variable_holds)
+{
+	struct check c = fresh();
+	struct nccl_files f;
+
+	setenv("NCCL_ALGO", "Tree", 1);
+	unsetenv("NCCL_PROTO");
+	unsetenv("NCCL_DEBUG");
+	f = read_files(&c, "NCCL_PROTO=LL\nNCCL_DEBUG=WARN\n",
+	               "NCCL_ALGO=Ring\nNCCL_PROTO=Simple\nNCCL_PROTO=LL128\n",
+	               22809);
+	cr_assert_str_eq(getenv("NCCL_ALGO"), "Tree");
+	cr_assert_str_eq(getenv("NCCL_PROTO"), "Simple");
+	cr_assert_str_eq(getenv("NCCL_DEBUG"), "WARN");
+	HAS("own.conf:1: NCCL_ALGO is Ring here, but has been set to Tree");
+	HAS("own.conf:3: NCCL_PROTO is LL128 here");
+	HAS("nccl.conf:1: NCCL_PROTO is LL here");
+	HAS_NOT("NCCL_DEBUG");
+	nccl_files_free(&f);
+}
+
+Test(check, lines_that_do_not_do_what_they_seem_to_are_told)
+{
+	struct check c = fresh();
+	struct nccl_files f = read_files(&c,
+	                                 "# a comment\n"
+	                                 "\n"
+	                                 "NCCL_IB_HCA mlx5\n"
+	                                 "export NCCL_A=1\n"
+	                                 "NCCL_B =1\n"
+	                                 "NCCL_C= 1\n"
+	                                 "NCCL_D='1'\n"
+	                                 "NCCL_E=1 # one\n"
+	                                 "CUDA_VISIBLE_DEVICES=0\n"
+	                                 "=1\n",
+	                                 "", 22809);
+
+	HAS("nccl.conf:3: The line has no \"=\"");
+	HAS("nccl.conf:4: The line begins with \"export\"");
+	HAS("nccl.conf:5: The line has a space around the name");
+	HAS("nccl.conf:6: The line has a space around the value");
+	HAS("nccl.conf:7: The line has quotes");
+	HAS("nccl.conf:8: The line has a \"#\"");
+	HAS("nccl.conf:9: The line sets a variable that is not NCCL's");
+	HAS("nccl.conf:10: The line has no name");
+	HAS_NOT("nccl.conf:1:");
+	HAS_NOT("nccl.conf:2:");
+	cr_assert_null(getenv("CUDA_VISIBLE_DEVICES"));
+	nccl_files_free(&f);
+}
+
+Test(check, a_file_of_nccls_that_is_not_there_is_an_error)
+{
+	struct check c = fresh();
+	struct nccl_files f = read_files(&c, "", NULL, 22809);
+
+	HAS("error nccl-files NCCL_CONF_FILE: ");
+	HAS("/nowhere: No such file or directory");
+	nccl_files_free(&f);
+}
+
+Test(check, the_file_in_the_home_folder_is_read_without_nccl_conf_file)
+{
+	struct check c = fresh();
+	struct nccl_files files;
+
+	unsetenv("NCCL_CONF_FILE");
+	unsetenv("NCCL_HOME_TEST");
+	put("/.nccl.conf", "NCCL_HOME_TEST=1\n");
+	setenv("HOME", root, 1);
+	cr_assert(nccl_files_read(&c, &files, 23003));
+	cr_assert_str_eq(getenv("NCCL_HOME_TEST"), "1");
+	nccl_files_free(&files);
+	/* Before, the home folder is the user's own, whatever HOME says. */
+	unsetenv("NCCL_HOME_TEST");
+	cr_assert(nccl_files_read(&c, &files, 22907));
+	cr_assert_null(getenv("NCCL_HOME_TEST"));
+	nccl_files_free(&files);
+}
+
+Test(check, nccl_before_2_23_does_not_know_nccl_conf_file)
+{
+	struct check c = fresh();
+	struct nccl_files f;
+
+	unsetenv("NCCL_OWN_TEST");
+	f = read_files(&c, "", "NCCL_OWN_TEST=1\n", 22203);
+	HAS("warning nccl-files NCCL_CONF_FILE: This NCCL does not know");
+	cr_assert_null(getenv("NCCL_OWN_TEST"));
+	nccl_files_free(&f);
+}
+
+/* ---- versions ------------------------------------------------------------------- */
+
+Test(check, the_drivers_version_is_found_in_its_text)
+{
+	cr_assert_eq(driver_version(
+			     "NVRM version: NVIDIA UNIX x86_64 Kernel "
+			     "Module  525.60.13  Wed Nov 30 06:39:21 UTC "
+			     "2022\nGCC version:  gcc version 12.2.0\n"),
+	             DRIVER_VERSION(525, 60, 13));
+	cr_assert_eq(driver_version("NVRM version: NVIDIA UNIX Open Kernel "
+	                            "Module for x86_64  580.82.07  Release "
+	                            "Build\n"),
+	             DRIVER_VERSION(580, 82, 7));
+	cr_assert_eq(driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel "
+	                            "Module  610.43  Fri\n"),
+	             DRIVER_VERSION(610, 43, 0));
+	cr_assert_eq(driver_version("no version"), 0);
+	cr_assert_eq(driver_version(""), 0);
+}
+
+Test(check, versions_with_known_faults_are_told_with_their_source)
+{
+	struct check c = fresh();
+
+	cr_assert(
+		versions_tell(&c, KNOWN_NCCL, 22602, "nccl-version", "2.26.2"));
+	HAS("warning nccl-version 2.26.2: On two RTX PRO 6000 Blackwell");
+	HAS("NVIDIA/nccl#2418");
+	HAS_NOT("Aborts are slow");
+	cr_assert(
+		versions_tell(&c, KNOWN_NCCL, 22105, "nccl-version", "2.21.5"));
+	HAS("error nccl-version 2.21.5: The ranks of a process cannot be "
+	    "aborted in one group.");
+	cr_assert(versions_tell(&c, KNOWN_CUDA, 11080, "cuda-version", "11.8"));
+	HAS("error cuda-version 11.8: ");
+	cr_assert(versions_tell(&c, KNOWN_DRIVER, DRIVER_VERSION(560, 35, 3),
+	                        "driver-version", "560.35.03"));
+	HAS("warning driver-version 560.35.03: NCCL may hang on direct paths");
+	told[0] = '\0';
+	cr_assert_not(
+		versions_tell(&c, KNOWN_NCCL, 23203, "nccl-version", "2.32.3"));
+	cr_assert_not(
+		versions_tell(&c, KNOWN_CUDA, 12000, "cuda-version", "12.0"));
+	cr_assert_not(versions_tell(&c, KNOWN_DRIVER,
+	                            DRIVER_VERSION(525, 60, 13),
+	                            "driver-version", "525.60.13"));
+	cr_assert_str_empty(told);
+}
+
+Test(check, each_known_version_has_a_range_a_sentence_and_a_source)
+{
+	for (size_t i = 0; i < known_version_count; i++) {
+		const struct known_version *k = &known_versions[i];
+
+		cr_assert_leq(k->first, k->last, "%s", k->what);
+		cr_assert_eq(k->what[strlen(k->what) - 1], '.', "%s", k->what);
+		cr_assert(k->source && *k->source, "%s", k->what);
+		if (k->is_unusable)
+			cr_assert_not_null(k->advice, "%s", k->what);
+	}
+}
+
+/* ---- variables -------------------------------------------------------------------- */
+
+Test(check, lists_of_visible_devices_are_checked)
+{
+	cr_assert_null(visible_devices_fault("0", 0));
+	cr_assert_null(visible_devices_fault("0,1,7", 8));
+	cr_assert_null(visible_devices_fault("7", 0));
+	cr_assert_null(visible_devices_fault("GPU-8932f937,MIG-1", 2));
+	cr_assert_not_null(visible_devices_fault("", 8));
+	cr_assert_not_null(visible_devices_fault("0,,1", 8));
+	cr_assert_not_null(visible_devices_fault("0,", 8));
+	cr_assert_not_null(visible_devices_fault("0,8", 8));
+	cr_assert_not_null(visible_devices_fault("0,1,0", 8));
+	cr_assert_not_null(visible_devices_fault("-1", 8));
+	cr_assert_not_null(visible_devices_fault("all", 8));
+	cr_assert_not_null(visible_devices_fault("0 1", 8));
+	cr_assert_not_null(visible_devices_fault("0;1", 8));
+}
+
+Test(check, interfaces_are_matched_as_nccl_does)
+{
+	cr_assert(nccl_list_matches("eth", "eth0"));
+	cr_assert(nccl_list_matches("ib,eth", "eth0"));
+	cr_assert_not(nccl_list_matches("=eth", "eth0"));
+	cr_assert(nccl_list_matches("=eth0,eth1", "eth1"));
+	cr_assert_not(nccl_list_matches("=eth0,eth1", "eth10"));
+	cr_assert_not(nccl_list_matches("^docker,lo", "lo"));
+	cr_assert(nccl_list_matches("^docker,lo", "eth0"));
+	cr_assert(nccl_list_matches("^=lo", "lo1"));
+	cr_assert(nccl_list_matches("eth0:1234", "eth0"));
+	cr_assert_not(nccl_list_matches("wlan", "eth0"));
+}
+
+/* ---- the system's files -------------------------------------------------------------- */
+
+Test(check, a_driver_without_its_device_files_is_an_error)
+{
+	struct check c = fresh();
+
+	put("/proc/driver/nvidia/version", "NVRM version: 580.82.07\n");
+	put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "");
+	put("/proc/driver/nvidia/gpus/0000:02:00.0/information", "");
+	check_container(&c);
+	HAS("error device-files /dev/nvidiactl: The driver is loaded");
+	HAS("error device-files /dev/nvidia-uvm: ");
+	cr_assert_eq(check_gpus(&c), 2);
+	put("/dev/nvidiactl", "");
+	put("/dev/nvidia-uvm", "");
+	put("/dev/nvidia0", "");
+	told[0] = '\0';
+	check_container(&c);
+	HAS("warning device-files -: The driver has 2 GPUs, and 1 of them");
+	put("/dev/nvidia1", "");
+	told[0] = '\0';
+	check_container(&c);
+	HAS("ok device-files -: 2 GPUs");
+}
+
+Test(check, without_a_driver_device_files_do_not_matter)
+{
+	struct check c = fresh();
+
+	put("/etc/none", "");
+	check_container(&c);
+	HAS("skipped device-files");
+	check_versions(&c);
+	HAS("skipped driver-version");
+}
+
+Test(check, whether_there_are_gpus_does_not_matter_on_the_host_platform)
+{
+	struct check c = fresh();
+
+	put("/proc/driver/nvidia/version", "NVRM version: x  470.256.02\n");
+	c.platform = COHORT_PLATFORM_HOST;
+	check_container(&c);
+	check_versions(&c);
+	HAS("skipped device-files -: No GPU was asked for");
+	HAS("skipped driver-version -: No GPU was asked for");
+	c.platform = COHORT_PLATFORM_AUTO;
+	setenv("COHORT_PLATFORM", "host", 1);
+	told[0] = '\0';
+	check_container(&c);
+	HAS("skipped device-files -: No GPU was asked for");
+}
+
+Test(check, the_loaded_drivers_version_is_told)
+{
+	struct check c = fresh();
+
+	put("/proc/driver/nvidia/version",
+	    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  x\n");
+	check_versions(&c);
+	HAS("error driver-version 470.256.02: The driver is older than");
+}
+
+Test(check, the_tightest_limit_of_the_control_groups_counts)
+{
+	struct check c = fresh();
+
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/pids.max", "max\n");
+	put("/sys/fs/cgroup/a/pids.max", "100\n");
+	put("/sys/fs/cgroup/a/pids.current", "90\n");
+	check_container(&c);
+	HAS("error cgroup pids: The control group may have 100 threads, and "
+	    "has 90");
+	put("/sys/fs/cgroup/a/pids.max", "100000\n");
+	told[0] = '\0';
+	check_container(&c);
+	HAS("ok cgroup");
+}
+
+Test(check, control_groups_of_version_1_are_read_too)
+{
+	struct check c = fresh();
+
+	put("/proc/self/cgroup", "5:cpu:/x\n4:pids:/x\n");
+	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
+	put("/sys/fs/cgroup/pids/x/pids.current", "1\n");
+	check_container(&c);
+	HAS("error cgroup pids: The control group may have 20 threads");
+}
