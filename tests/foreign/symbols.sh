@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The libraries in directory $1 must export what the headers declare and src/cohort.map
-# lists, no more and no less.  The drop-in libraries must export the functions and names
+# and bindings/cohort_abi.json list, no more and no less; if clang is installed, all of
+# that file must be what the headers say.  The drop-in libraries must export the functions and names
 # in their lists, which must be those of the real libraries, if prefix $2 has them.
 
 set -eu
@@ -24,6 +25,8 @@ nm -D --defined-only "$lib/libcohort.so" | awk '$2 != "A" { print $3 }' |
 	sed 's/@.*//' | sort >"$scratch/shared"
 nm -g --defined-only "$lib/libcohort.a" | awk 'NF == 3 { print $3 }' |
 	sort >"$scratch/archive"
+sed -n '/^"functions"/,$ s/^ {"name": "\(cohort_[a-z_0-9]*\)".*/\1/p' \
+	bindings/cohort_abi.json | sort >"$scratch/abi"
 
 # same LABEL WANTED GOT - compare two sorted lists
 same() {
@@ -31,11 +34,16 @@ same() {
 }
 
 differ=0
-for other in map shared archive; do
+for other in map shared archive abi; do
 	diff -U0 --label headers --label "$other" \
 		"$scratch/headers" "$scratch/$other" || differ=1
 done
 [ -s "$scratch/headers" ] || differ=1
+rc=0
+if command -v python3 >/dev/null; then
+	scripts/abi.py --check || rc=$?
+	[ $rc -eq 0 ] || [ $rc -eq 77 ] || differ=1
+fi
 
 # names TEXT - TEXT after the preprocessor, a sorted list of names
 names() {
