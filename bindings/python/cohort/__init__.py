@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All the GPUs of a machine from one process, with one thread per GPU.
+
+A collective that cannot finish becomes an exception that names the rank, the call and the
+reason, and the process lives on::
+
+    import cohort, numpy
+
+    def worker(comm):
+        x = numpy.full(1000, comm.rank, numpy.float32)
+        comm.all_reduce(x, op="avg").wait()
+        return x[0]
+
+    with cohort.Group(4) as group:
+        print(group.run(worker))         # [1.5, 1.5, 1.5, 1.5]
+
+The names are those of the C API, whose headers (include/cohort) are the contract.
+"""
+
+from ._abi import (MAX_RANKS, BootstrapKind, Connect, Launch, Many, Op, Platform, Policy,
+                   Stage, Status, Type, VerdictKind)
+from ._arrays import Memory
+from ._comm import Batch, Comm, Prepared, PremulSum
+from ._errors import (Aborted, Busy, Cause, CohortError, CudaError, Forked, InitTimeout,
+                      Invalid, Mismatch, NcclError, NoDevice, NoLibrary, NoMemory, NoSymbol,
+                      Owner, ProcessExited, RankReport, Stale, Stalled, StateError,
+                      SystemFailure, ThreadExited, TimedOut, Unsupported, Verdict, Wedged,
+                      WorkerError)
+from ._group import Group, PlatformInfo, Process, join, on_note, probe, quiet, unique_id
+from ._library import lib as _lib
+from ._options import Options, Table
+from ._rank import AbortHandle, Deadlines, Ticket
+from ._reducer import Parameter, Reducer, ReducerOptions, Step, View
+
+#: The version of the library that is loaded.
+__version__: str = _lib.cohort_version().decode()
+
+__all__ = [
+    "MAX_RANKS", "BootstrapKind", "Connect", "Launch", "Many", "Op", "Platform", "Policy",
+    "Stage", "Status", "Type", "VerdictKind", "Memory", "Batch", "Comm", "Prepared",
+    "PremulSum", "Aborted", "Busy", "Cause", "CohortError", "CudaError", "Forked",
+    "InitTimeout", "Invalid", "Mismatch", "NcclError", "NoDevice", "NoLibrary", "NoMemory",
+    "NoSymbol", "Owner", "ProcessExited", "RankReport", "Stale", "Stalled", "StateError",
+    "SystemFailure", "ThreadExited", "TimedOut", "Unsupported", "Verdict", "Wedged",
+    "WorkerError", "Group", "PlatformInfo", "Process", "join", "on_note", "probe",
+    "quiet", "unique_id", "Options", "Table", "AbortHandle", "Deadlines", "Ticket", "Parameter",
+    "Reducer", "ReducerOptions", "Step", "View",
+]

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries: where their elements are, of what type, and on what device.
+
+An array is taken by the buffer protocol (NumPy, bytearray, array.array, ctypes), else by
+DLPack (PyTorch, CuPy, JAX), else by __cuda_array_interface__.  What is kept while a call
+is in flight is the memoryview, or DLPack's capsule: either keeps the memory as it is,
+whatever becomes of the array.
+"""
+
+import ctypes
+import math
+from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
+
+from ._abi import Type
+from ._library import lib
+
+HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # DLDeviceType
+
+# Formats of the buffer protocol: the kind, whose size is the item's.
+FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"),
+           **dict.fromkeys("efd", "f")}
+# Kind and bytes, with the codes of DLPack (DLDataTypeCode) beside the letters.
+TYPES: Dict[Tuple[object, int], Type] = {
+    ("i", 1): Type.I8, ("u", 1): Type.U8, ("i", 4): Type.I32, ("u", 4): Type.U32,
+    ("i", 8): Type.I64, ("u", 8): Type.U64, ("f", 2): Type.F16, ("f", 4): Type.F32,
+    ("f", 8): Type.F64,
+    (0, 1): Type.I8, (1, 1): Type.U8, (0, 4): Type.I32, (1, 4): Type.U32,
+    (0, 8): Type.I64, (1, 8): Type.U64, (2, 2): Type.F16, (2, 4): Type.F32,
+    (2, 8): Type.F64, (4, 2): Type.BF16, (10, 1): Type.F8E4M3, (12, 1): Type.F8E5M2,
+}
+# How NumPy and CuPy spell a type; those that they lack are their bits.
+SPELLINGS = {Type.I8: "|i1", Type.U8: "|u1", Type.I32: "<i4", Type.U32: "<u4",
+             Type.I64: "<i8", Type.U64: "<u8", Type.F16: "<f2", Type.F32: "<f4",
+             Type.F64: "<f8", Type.BF16: "<u2", Type.F8E4M3: "|u1", Type.F8E5M2: "|u1"}
+SIZES = {kind: int(lib.cohort_type_size(kind)) for kind in Type}
+NAMES = {lib.cohort_type_name(kind).decode(): kind for kind in Type}
+
+
+class Elements(NamedTuple):
+    """What a call needs to know of an array."""
+
+    address: int
+    count: int  # type: ignore[assignment] # not that of a tuple
+    type: Type
+    keep: object  #: keeps the memory as it is
+    place: int  #: DLDeviceType
+    device: int  #: -1: not known
+    stream: Optional[int]  #: on which the array is computed; None: it is there
+
+
+def type_of(kind: Union[Type, str]) -> Type:
+    """An element type by member, number or name ("float32")."""
+    try:
+        return NAMES[kind] if isinstance(kind, str) else Type(int(kind))
+    except (KeyError, TypeError, ValueError):
+        raise TypeError(f"type is {kind!r}, not one of {', '.join(NAMES)}") from None
+
+
+def _wrong_type(what: str, said: object) -> TypeError:
+    return TypeError(f"{what} has elements of type {said}; there are "
+                     f"{', '.join(NAMES)}, in the machine's byte order")
+
+
+def _not_contiguous(what: str) -> BufferError:
+    return BufferError(f"{what} is not contiguous in C's order")
+
+
+def _read_only(what: str) -> BufferError:
+    return BufferError(f"{what} is read-only, and would be written to")
+
+
+# ---- the buffer protocol --------------------------------------------------------
+
+class _Buffer(ctypes.Structure):
+    """Py_buffer"""
+
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p),
+                ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("rest", ctypes.c_void_p * 8)]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_Buffer)]
+_release_buffer.restype = None
+
+
+def _address_of(view: memoryview) -> int:
+    """Where a buffer is.  The view, which is kept, keeps it there."""
+    if not view.readonly and view.nbytes:
+        return ctypes.addressof(ctypes.c_char.from_buffer(view))
+    raw = _Buffer()
+    _get_buffer(view, ctypes.byref(raw), 0)
+    address = raw.buf or 0
+    _release_buffer(ctypes.byref(raw))
+    return address
+
+
+def _of_buffer(view: memoryview, what: str, writable: bool) -> Elements:
+    form = view.format
+    kind = TYPES.get((FORMATS.get(form[-1], ""), view.itemsize)) \
+        if len(form) == 1 or form[0] in "@=<" and len(form) == 2 else None
+    if kind is None:
+        raise _wrong_type(what, f"{form!r} of {view.itemsize} bytes")
+    if not view.c_contiguous:
+        raise _not_contiguous(what)
+    if writable and view.readonly:
+        raise _read_only(what)
+    return Elements(_address_of(view), view.nbytes // view.itemsize, kind, view, HOST, 0,
+                    None)
+
+
+# ---- DLPack -----------------------------------------------------------------------
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("place", ctypes.c_int32),
+                ("device", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("offset", ctypes.c_uint64)]
+
+
+class _DLVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+_DL_READ_ONLY = 1
+_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_pointer_in.restype = ctypes.c_void_p
+_is_capsule = ctypes.pythonapi.PyCapsule_IsValid
+_is_capsule.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+# The types whose __dlpack__() takes no max_version.
+_legacy: Dict[type, bool] = {}
+
+
+def _capsule_of(array: Any, what: str, stream: Optional[int]) -> object:
+    """An array's capsule; the array's own stream is then waited for by this one."""
+    more = {} if stream is None else {"stream": stream}
+    try:
+        if not _legacy.get(type(array)):
+            try:
+                return array.__dlpack__(max_version=(1, 0), **more)
+            except TypeError:
+                _legacy[type(array)] = True
+        return array.__dlpack__(**more)
+    except (BufferError, RuntimeError) as error:
+        raise BufferError(f"{what}: {error}") from error
+
+
+def _is_contiguous(tensor: _DLTensor) -> bool:
+    if not tensor.strides:
+        return True
+    step = 1
+    for i in reversed(range(tensor.ndim)):
+        if tensor.shape[i] != 1 and tensor.strides[i] != step:
+            return False
+        step *= tensor.shape[i]
+    return True
+
+
+def _of_dlpack(array: Any, what: str, writable: bool, stream: int) -> Elements:
+    place, device = (int(number) for number in array.__dlpack_device__())
+    if place not in (HOST, CUDA, PINNED, MANAGED):
+        raise BufferError(f"{what} is on a device of DLPack's type {place}, neither the "
+                          "host nor a GPU of CUDA's")
+    # 1 is how DLPack says the legacy default stream.
+    capsule = _capsule_of(array, what, (stream or 1) if place in (CUDA, MANAGED) else None)
+    if _is_capsule(capsule, b"dltensor_versioned"):
+        versioned = _DLVersioned.from_address(_pointer_in(capsule, b"dltensor_versioned"))
+        if writable and versioned.flags & _DL_READ_ONLY:
+            raise _read_only(what)
+        tensor = versioned.tensor
+    else:
+        tensor = _DLTensor.from_address(_pointer_in(capsule, b"dltensor"))
+    kind = TYPES.get((tensor.code, tensor.bits // 8)) \
+        if tensor.lanes == 1 and tensor.bits % 8 == 0 else None
+    if kind is None:
+        raise _wrong_type(what, getattr(array, "dtype", f"{tensor.code} (DLPack)"))
+    count = math.prod(tensor.shape[i] for i in range(tensor.ndim))
+    if count and not _is_contiguous(tensor):
+        raise _not_contiguous(what)
+    return Elements((tensor.data or 0) + tensor.offset, count, kind, capsule, place,
+                    device, None)
+
+
+# ---- interfaces of NumPy and of CUDA ------------------------------------------------
+
+def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
+                  place: int) -> Elements:
+    spelling = facts["typestr"]
+    name = str(getattr(array, "dtype", ""))
+    kind = NAMES.get({"float8_e4m3fn": "float8e4m3", "float8_e5m2": "float8e5m2"}.get(
+        name, name))
+    if kind is None and spelling[0] in "<|":
+        kind = TYPES.get((spelling[1], int(spelling[2:])))
+    if kind is None:
+        raise _wrong_type(what, spelling)
+    shape, strides = facts["shape"], facts.get("strides")
+    step = SIZES[kind]
+    for extent, stride in zip(reversed(shape), reversed(strides or ())):
+        if extent != 1 and stride != step and math.prod(shape):
+            raise _not_contiguous(what)
+        step *= extent
+    address, read_only = facts["data"]
+    if writable and read_only:
+        raise _read_only(what)
+    stream = facts.get("stream")
+    return Elements(address, math.prod(shape), kind, array, place, -1,
+                    0 if stream == 1 else stream)
+
+
+def look(array: Any, what: str, writable: bool, stream: int = 0) -> Elements:
+    """What an array is.
+
+    what names the argument in errors; stream is where the elements will be used: an
+    array of DLPack's has that stream wait for the array's own.
+    """
+    if isinstance(array, Memory):
+        return array._elements(what)
+    view = None
+    try:
+        view = memoryview(array)
+    except TypeError:
+        pass
+    except ValueError:  # a type of NumPy's that buffers have no format for
+        facts = getattr(array, "__array_interface__", None)
+        if facts is None:
+            raise
+        return _of_interface(array, facts, what, writable, HOST)
+    if view is not None:
+        return _of_buffer(view, what, writable)
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return _of_dlpack(array, what, writable, stream)
+    facts = getattr(array, "__cuda_array_interface__", None)
+    if facts is not None:
+        return _of_interface(array, facts, what, writable, CUDA)
+    raise TypeError(f"{what} is a {type(array).__name__}: neither a buffer, nor an array "
+                    "with __dlpack__() or __cuda_array_interface__")
+
+
+class Owner(Protocol):
+    """What Memory needs of the communicator that it is allocated by."""
+
+    device: int
+
+    @property
+    def _live(self) -> int: ...
+
+    @property
+    def _on_host(self) -> bool: ...
+
+    def _uses(self, what: object) -> bool: ...
+
+    def _fail(self, status: int) -> Exception: ...
+
+
+class Memory:
+    """Elements on a rank's device, which Comm.alloc() gives.
+
+    An array for every call of this package.  On the host platform numpy.asarray() makes
+    a NumPy array of it, which shares the memory; on GPUs what takes
+    __cuda_array_interface__ does (CuPy, PyTorch, Numba).  Types that NumPy lacks are
+    their bits there.  Views must not be used once the memory was freed, which free(),
+    the end of a with block, and the close of the group do; memory that is merely dropped
+    is freed when no view and no call in flight uses it.
+    """
+
+    def __init__(self, comm: Owner, shape: Tuple[int, ...], kind: Type,
+                 registered: bool) -> None:
+        self._comm = comm
+        self._address = 0
+        self.shape = shape
+        self.type = kind
+        self.count = math.prod(shape)
+        self.nbytes = self.count * SIZES[kind]
+        address = ctypes.c_void_p()
+        alloc = lib.cohort_alloc_registered if registered else lib.cohort_alloc
+        status = alloc(comm._live, max(self.nbytes, 1), ctypes.byref(address))
+        if status < 0:
+            raise comm._fail(status)
+        self._address = address.value or 0
+
+    def __enter__(self) -> "Memory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._address and not self._comm._uses(self):
+            self.free()
+
+    def __del__(self) -> None:
+        if self._address:
+            try:
+                lib.cohort_free(self._comm._live, self._address)
+            except Exception:  # pylint: disable=broad-except # the group was closed
+                pass
+
+    def free(self) -> None:
+        """Give it back (cohort_free()).
+
+        BufferError while a call that was not waited for uses it.  Blocks on work of the
+        device, as cudaFree() does; a submitting call of the communicator.
+        """
+        if not self._address:
+            return
+        if self._comm._uses(self):
+            raise BufferError("the memory is in use by a call that is not done: wait for "
+                              "its ticket first")
+        status = lib.cohort_free(self._comm._live, self._address)
+        if status < 0:
+            raise self._comm._fail(status)
+        self._address = 0
+
+    def _elements(self, what: str) -> Elements:
+        if not self._address:
+            raise BufferError(f"{what} was freed")
+        place = HOST if self._comm._on_host else CUDA
+        return Elements(self._address, self.count, self.type, self, place,
+                        self._comm.device, None)
+
+    def _interface(self, on_host: bool) -> Dict[str, Any]:
+        if self._comm._on_host != on_host or not self._address:
+            raise AttributeError("the memory was freed, or is elsewhere")
+        return {"shape": self.shape, "typestr": SPELLINGS[self.type],
+                "data": (self._address, False), "version": 3}
+
+    @property
+    def __array_interface__(self) -> Dict[str, Any]:
+        return self._interface(True)
+
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        return self._interface(False)
+
+
+def stream_of(stream: object, own: int) -> int:
+    """A stream as an address; None is the communicator's own.
+
+    A number is a cudaStream_t (0: the legacy default stream).  PyTorch's streams have
+    theirs in cuda_stream, CuPy's in ptr, others in __cuda_stream__().
+    """
+    if stream is None:
+        return own
+    if isinstance(stream, int):
+        return stream
+    for name in "cuda_stream", "ptr":
+        handle = getattr(stream, name, None)
+        if isinstance(handle, int):
+            return handle
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    raise TypeError(f"stream is a {type(stream).__name__}, not a number and without "
+                    "cuda_stream, ptr and __cuda_stream__()")

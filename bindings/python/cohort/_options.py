@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of a group, and how the processes of one find each other."""
+
+import ctypes
+import itertools
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import _abi
+from ._abi import BootstrapKind, Connect, Launch, Many, Platform, Policy
+from ._errors import Cause, Verdict, cause_of, verdict_of
+from ._library import nanoseconds
+from ._rank import Deadlines, as_bytes
+
+
+@dataclass
+class Table:
+    """Processes find each other by an allgather of the program's own.
+
+    allgather(data) returns the bytes of each process, by number, all of one length; for
+    example mpi4py's MPI.COMM_WORLD.allgather.  It may block, on a thread of its own: one
+    that the others never come to is left behind when the init deadline has passed.
+    """
+
+    process: int
+    processes: int
+    allgather: Callable[[bytes], Sequence[bytes]]
+
+
+@dataclass
+class Options:
+    """Options of Group and join() (struct cohort_group_options).
+
+    None, 0 and an empty text stand for the default.  Times are in seconds.
+    """
+
+    name: str = ""  #: in texts, and at the front of thread names
+    platform: Union[Platform, str] = Platform.AUTO  #: or "gpu", "host"
+    recorder_slots: int = 0
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    policy: Policy = Policy.ABORT
+    warn_percent: int = 0
+    #: told of warnings and of the end of a generation; for Policy.ASK a true value ends it
+    on_verdict: Optional[Callable[[Verdict], object]] = None
+    min_ctas: int = 0
+    max_ctas: int = 0
+    cga_cluster_size: int = 0
+    traffic_class: int = 0
+    net_name: str = ""
+    allow_capture: bool = False
+    dump_signal: int = 0
+    dump_directory: Union[str, "os.PathLike[str]"] = ""
+    dump_fifo: Union[str, "os.PathLike[str]"] = ""
+    on_abort: Optional[Callable[[Cause], object]] = None  #: told of each cause
+    on_slow: Optional[Callable[[Verdict], object]] = None  #: told of what takes long
+    slow: Optional[float] = None  #: for on_slow
+    stack_signal: int = 0
+    many: Many = Many.AUTO
+    many_group_most: int = 0
+    many_flat_below: int = 0
+    adaptive_factor: int = 0
+    adaptive_warmup: int = 0
+    adaptive_floor: Optional[float] = None
+    launch: Launch = Launch.DEFAULT
+    connect: Connect = Connect.DEFAULT
+    #: the other processes: a kind (not TABLE), its name, or a Table; None: there are none
+    bootstrap: Union[BootstrapKind, str, Table, None] = None
+
+
+# Fields of the structure that take an attribute of another name, or none.
+TIMES = {"slow_ns": "slow", "adaptive_floor_ns": "adaptive_floor"}
+
+
+def _member(kind: Any, value: Any, what: str) -> Any:
+    """A member by itself or by its name in any case."""
+    try:
+        return kind[value.upper()] if isinstance(value, str) else kind(value)
+    except (KeyError, ValueError):
+        names = ", ".join(member.name.lower() for member in kind)
+        raise ValueError(f"{what} is {value!r}, not one of {names}") from None
+
+
+class _Requests:
+    """The program's allgather as the functions that the library wants."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.numbers = itertools.count(1)
+        self.running: Dict[int, List[Any]] = {}  # thread, receive buffer, bytes, result
+
+        def begin(send: int, recv: int, size: int, _info: int, request: Any) -> int:
+            number = next(self.numbers)
+            result: List[Sequence[bytes]] = []
+            data = ctypes.string_at(send, size)
+
+            def gather() -> None:
+                result.append(table.allgather(data))
+            thread = threading.Thread(target=gather, name="cohort-allgather", daemon=True)
+            self.running[number] = [thread, recv, size, result]
+            thread.start()
+            request[0] = number
+            return 0
+
+        def test(request: int) -> int:
+            thread, recv, size, result = self.running[request]
+            if thread.is_alive():
+                return 1
+            if not result or [len(part) for part in result[0]] != [size] * table.processes:
+                return -1
+            ctypes.memmove(recv, b"".join(result[0]), size * table.processes)
+            return 0
+
+        def free(request: int) -> int:
+            del self.running[request]
+            return 0
+
+        self.begin = _abi.cohort_bootstrap_allgather(begin)
+        self.test = _abi.cohort_bootstrap_req_test(test)
+        self.free = _abi.cohort_bootstrap_req_free(free)
+
+
+def _bootstrap(how: Union[BootstrapKind, str, Table]) -> Tuple[_abi.cohort_bootstrap, object]:
+    size = ctypes.sizeof(_abi.cohort_bootstrap)
+    if not isinstance(how, Table):
+        kind = _member(BootstrapKind, how, "bootstrap")
+        if kind == BootstrapKind.TABLE:
+            raise ValueError("bootstrap is TABLE: give a cohort.Table instead")
+        return _abi.cohort_bootstrap(size=size, kind=kind), None
+    requests = _Requests(how)
+    return _abi.cohort_bootstrap(
+        size=size, kind=BootstrapKind.TABLE, process=how.process, processes=how.processes,
+        allgather=requests.begin, req_test=requests.test, req_free=requests.free), requests
+
+
+def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
+    """The options as C has them, and what must live as long as the group."""
+    raw = _abi.cohort_group_options(size=ctypes.sizeof(_abi.cohort_group_options))
+    keep: List[object] = [raw]
+    for name, *_ in raw._fields_[1:]:
+        value = getattr(options, TIMES.get(name, name), None)
+        if name == "deadlines":
+            value = options.deadlines._raw()
+        elif name == "platform":
+            value = _member(Platform, value, name)
+        elif name in TIMES:
+            value = nanoseconds(value, 0)
+        elif name in ("on_verdict", "on_slow") and value:
+            value = _abi.cohort_verdict_fn(_told_verdict(value))
+        elif name == "on_abort" and value:
+            value = _abi.cohort_cause_fn(_told_cause(value))
+        elif name == "bootstrap" and value is not None:
+            table, more = _bootstrap(value)
+            keep += table, more
+            value = ctypes.pointer(table)
+        elif isinstance(value, (str, os.PathLike)):
+            value = as_bytes(os.fspath(value)) or None
+        if value is not None:
+            setattr(raw, name, value)
+            keep.append(value)
+    return raw, keep
+
+
+def _told_verdict(function: Callable[[Verdict], object]) -> Callable[..., int]:
+    return lambda verdict, _user: int(bool(function(verdict_of(verdict[0]))))
+
+
+def _told_cause(function: Callable[[Cause], object]) -> Callable[..., None]:
+    def told(raw: Any, _user: object) -> None:
+        cause = cause_of(raw[0])
+        if cause:
+            function(cause)
+    return told

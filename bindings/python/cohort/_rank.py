@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a communicator is beside its collectives: its tickets, life, memory and facts."""
+
+import contextlib
+import ctypes
+import threading
+import warnings
+import weakref
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+
+from . import _abi, _library
+from ._abi import Launch, Platform, Status, Type
+from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
+from ._errors import Cause, RankReport, known, report_of
+from ._library import check, failure, lib, nanoseconds
+
+#: What stands for an array: see cohort.Comm.
+Array = Any
+#: None is the communicator's own stream; see cohort.Comm.
+Stream = Any
+
+R = TypeVar("R", bound="Rank")
+
+# Answers after which buffers may still be read or written.
+_IN_USE = (Status.TIMED_OUT, Status.WEDGED)
+# Answers after which a close has closed nothing.
+_STILL_OPEN = (Status.TIMED_OUT, Status.OWNER, Status.BUSY, Status.STATE, Status.INVALID)
+_byref = ctypes.byref
+
+
+def as_bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode("utf-8", "replace")
+
+
+def describe(error: Optional[BaseException]) -> str:
+    """An exception in a line, as a reason."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+@dataclass
+class Deadlines:
+    """How long things may take, in seconds (struct cohort_deadlines).
+
+    None is the default, math.inf no limit.
+    """
+
+    init: Optional[float] = None  #: to make and connect ranks; 120 s
+    first: Optional[float] = None  #: instead of join and exec, for the first call; 300 s
+    join: Optional[float] = None  #: from a rank's call to the last rank's; 300 s
+    exec: Optional[float] = None  #: from the last rank's call to the end; 300 s
+    close: Optional[float] = None  #: for a close, before it aborts; 60 s
+    abort: Optional[float] = None  #: for an abort; 10 s
+
+    def _raw(self) -> _abi.cohort_deadlines:
+        return _abi.cohort_deadlines(**{
+            f"{field.name}_ns": nanoseconds(getattr(self, field.name), 0)
+            for field in fields(self)})
+
+
+class Ticket:
+    """What a call has queued.  Any thread may ask, as often as it likes."""
+
+    __slots__ = ("comm", "number")
+
+    def __init__(self, comm: "Rank", number: int) -> None:
+        self.comm = comm
+        self.number = number  #: as C has it; 0 in a batch that is open
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Wait until the call is done (cohort_wait()).
+
+        timeout is in seconds; None waits as long as the deadlines allow.  Returns when
+        the output may be read.  TimedOut: it goes on, ask again.  Otherwise the cause:
+        the output is undefined, and the array is the caller's again (but for Wedged).
+        """
+        self.comm._wait(self.number, nanoseconds(timeout))
+
+    def done(self) -> bool:
+        """Whether it is done, without waiting; raises the cause if it was cut short."""
+        comm = self.comm
+        status = lib.cohort_wait(comm._live, self.number, 0)
+        if status == Status.TIMED_OUT:
+            return False
+        comm._answered(self.number, status)
+        return True
+
+    def after(self, stream: Stream) -> None:
+        """What is queued on stream from now on starts once this is done
+        (cohort_stream_after()).  A submitting call; does not block."""
+        comm = self.comm
+        comm._check(lib.cohort_stream_after(
+            comm._live, self.number, stream_of(stream, comm.stream)))
+
+
+class AbortHandle:
+    """A right to end a group, for any thread, also while the group is closed and after.
+
+    It is of one generation.  Given back when it is dropped.
+    """
+
+    def __init__(self, comm: "Rank") -> None:
+        self._handle = lib.cohort_comm_abort_handle(comm._live)
+        if not self._handle:
+            raise failure(Status.FORKED, text="there are no abort handles in the child of "
+                                              "a fork")
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle:
+            lib.cohort_abort_put(handle)
+
+    def fire(self, reason: Optional[str] = None) -> bool:
+        """End the group (cohort_abort_fire()); True if this call did it.
+
+        Any thread, and a handler that signal.signal() has set.  Does not block.
+        """
+        return bool(check(lib.cohort_abort_fire(self._handle, as_bytes(reason))) == Status.OK)
+
+    @property
+    def fired(self) -> bool:
+        """Whether the group has a cause (cohort_abort_fired())."""
+        return bool(lib.cohort_abort_fired(self._handle))
+
+
+class Rank:
+    """A communicator without its collectives, which cohort.Comm adds."""
+
+    def __init__(self, handle: int, platform: Platform, owner: object = None) -> None:
+        self._handle: Optional[int] = handle
+        self._owner = owner  # keeps the group, or the parent, open
+        self._held: Dict[int, object] = {}
+        self._copies: List[object] = []
+        self._most = 64
+        self._bound = False
+        self._joined = False
+        self._ended = False  # the group was closed
+        self._forks = _library.forks
+        self._memory: "weakref.WeakSet[Memory]" = weakref.WeakSet()
+        self._children: "weakref.WeakSet[Rank]" = weakref.WeakSet()
+        self._on_host = platform == Platform.HOST
+        self.platform = platform
+        self.rank: int = lib.cohort_comm_rank(handle)
+        self.size: int = lib.cohort_comm_size(handle)
+        self.device: int = lib.cohort_comm_device(handle)
+        self.generation: int = lib.cohort_comm_generation(handle)
+        self.origin: int = lib.cohort_comm_origin(handle)  #: its rank in generation 1
+        self.launch = known(Launch, lib.cohort_comm_launch(handle))
+        self.stream: int = lib.cohort_comm_stream(handle) or 0  #: its own stream
+
+    def __repr__(self) -> str:
+        return (f"<cohort.{type(self).__name__}: rank {self.rank} of {self.size}, generation "
+                f"{self.generation}{'' if self._handle else ', closed'}>")
+
+    # ---- results ------------------------------------------------------------------
+
+    @property
+    def _live(self) -> int:
+        if not self._handle:
+            raise failure(Status.STATE, text="the communicator was closed, or its group")
+        return self._handle
+
+    def _fail(self, status: int) -> Exception:
+        return failure(status, _library.cause_of_comm, self._handle)
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            raise self._fail(status)
+        return status
+
+    def _refused(self, status: int, refs: object) -> Exception:
+        """The error of a call that may have been launched."""
+        if not self._handle:
+            return failure(Status.STATE, text="the communicator was closed, or its group")
+        if status == Status.WEDGED:
+            _library.kept.append(refs)
+        return self._fail(status)
+
+    def _hold(self, number: int, refs: object) -> None:
+        """Keep arrays alive until their ticket is answered."""
+        self._held[number] = refs
+        if len(self._held) > self._most:
+            self._drop_answered()
+            self._most = max(64, 2 * len(self._held))
+
+    def _drop_answered(self) -> None:
+        for number in list(self._held):
+            if lib.cohort_wait(self._live, number, 0) not in _IN_USE:
+                self._held.pop(number, None)
+        if self._copies and lib.cohort_synchronize(self._live, 0) not in _IN_USE:
+            self._copies.clear()
+
+    def _uses(self, what: object) -> bool:
+        """Whether a call that is not done uses this."""
+        def inside(refs: object) -> bool:
+            return refs is what or isinstance(refs, (tuple, list)) and any(
+                map(inside, refs))
+        self._drop_answered()
+        return any(inside(refs) for refs in [*self._held.values(), *self._copies])
+
+    def _answered(self, number: int, status: int) -> None:
+        """A ticket was waited for: its arrays may go, unless they are in use."""
+        if status not in _IN_USE:
+            self._held.pop(number, None)
+        if status != Status.OK:
+            raise self._fail(status)
+
+    def _wait(self, number: int, limit_ns: int) -> None:
+        handle = self._live
+        if threading.get_ident() != _library._main:
+            status = lib.cohort_wait(handle, number, limit_ns)
+        else:
+            status = _library.wait(partial(lib.cohort_wait, handle, number), limit_ns)
+        self._answered(number, status)
+
+    # ---- arrays -------------------------------------------------------------------
+
+    def _array(self, array: Array, what: str, writable: bool, stream: int) -> Elements:
+        """An array that a call on device memory may use."""
+        found = look(array, what, writable, stream)
+        if self._on_host:
+            if found.place not in (HOST, PINNED):
+                raise BufferError(f"{what} is on a GPU, and the group on the host platform")
+        elif found.place == HOST:
+            raise BufferError(f"{what} is in host memory: the call with _host takes it, or "
+                              "copy it to memory of Comm.alloc()")
+        elif found.place in (CUDA, MANAGED) and found.device not in (-1, self.device):
+            raise BufferError(f"{what} is on device {found.device}, the rank on device "
+                              f"{self.device}")
+        if found.stream is not None and found.stream != stream:
+            if stream != self.stream:
+                raise BufferError(f"{what} is computed on another stream: give that one")
+            self._check(lib.cohort_after_stream(self._live, found.stream))
+        return found
+
+    @staticmethod
+    def _want(found: Elements, what: str, kind: Type, count: int) -> None:
+        if found.type != kind:
+            raise TypeError(f"{what} has elements of {found.type.name}, not of {kind.name}")
+        if found.count != count:
+            raise ValueError(f"{what} has {found.count} elements, not {count}")
+
+    # ---- memory of the device ---------------------------------------------------------
+
+    def alloc(self, shape: Union[int, Sequence[int]], kind: Union[Type, str] = Type.F32, *,
+              registered: bool = False) -> Memory:
+        """Memory on the rank's device (cohort_alloc(), cohort_alloc_registered())."""
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        memory = Memory(self, extents, type_of(kind), registered)
+        self._memory.add(memory)
+        return memory
+
+    def copy(self, recv: Array, send: Array, *, stream: Stream = None) -> None:
+        """Copy send to recv, each in host memory or on the rank's device, in stream
+        order (cohort_copy()); synchronize() waits for it."""
+        queue = stream_of(stream, self.stream)
+        target, source = look(recv, "recv", True, queue), look(send, "send", False, queue)
+        self._want(target, "recv", source.type, source.count)
+        self._check(lib.cohort_copy(self._live, target.address, source.address,
+                                    source.count * lib.cohort_type_size(source.type),
+                                    queue))
+        # The ticket of a copy is not handed out.
+        self._copies.append((target.keep, source.keep))
+        if len(self._copies) % 64 == 0:
+            self._drop_answered()
+
+    def register(self, memory: Array) -> int:
+        """Register memory with NCCL (cohort_register()): the number for deregister()."""
+        found = self._array(memory, "memory", True, self.stream)
+        handle = ctypes.c_void_p()
+        self._check(lib.cohort_register(
+            self._live, found.address, found.count * lib.cohort_type_size(found.type),
+            _byref(handle)))
+        return handle.value or 0
+
+    def deregister(self, registration: int) -> None:
+        """The end of that (cohort_deregister())."""
+        self._check(lib.cohort_deregister(self._live, registration))
+    # ---- waiting --------------------------------------------------------------------
+
+    def wait(self, ticket: Ticket, timeout: Optional[float] = None) -> None:
+        """As Ticket.wait()."""
+        ticket.wait(timeout)
+
+    def synchronize(self, timeout: Optional[float] = None) -> None:
+        """Wait for everything submitted so far (cohort_synchronize()).
+
+        Any thread; results as for Ticket.wait()."""
+        waiting = list(self._held)
+        copies = len(self._copies)
+        handle = self._live
+        status = _library.wait(partial(lib.cohort_synchronize, handle), nanoseconds(timeout))
+        if status not in _IN_USE:
+            for number in waiting:
+                self._held.pop(number, None)
+            del self._copies[:copies]
+        if status != Status.OK:
+            raise self._fail(status)
+
+    def after_stream(self, stream: Stream) -> None:
+        """What is queued on the own stream from now on starts after what is on stream
+        now (cohort_after_stream()).  A submitting call; does not block."""
+        self._check(lib.cohort_after_stream(self._live, stream_of(stream, self.stream)))
+
+    # ---- the ends of a rank -----------------------------------------------------------
+
+    @property
+    def cause(self) -> Optional[Cause]:
+        """What has ended the group; None if nothing has (cohort_comm_cause())."""
+        return _library.cause_of_comm(self._handle)
+
+    def fail(self, code: int, text: Optional[str] = None) -> bool:
+        """This rank gives up, and the group ends (cohort_comm_fail()).
+
+        code is the program's own, and not 0.  False if there was a cause already.  Any
+        thread; does not block."""
+        return self._check(lib.cohort_comm_fail(self._live, code, as_bytes(text))) == Status.OK
+
+    def abort_handle(self) -> AbortHandle:
+        """A right to end the group (cohort_comm_abort_handle()).  Any thread."""
+        return AbortHandle(self)
+
+    def bind(self) -> None:
+        """Only the calling thread may call from now on; its end without unbind() ends the
+        group (cohort_comm_bind()).  Workers of a run are bound."""
+        self._check(lib.cohort_comm_bind(self._live))
+        self._bound = True
+
+    def unbind(self) -> None:
+        """Any thread may call again (cohort_comm_unbind())."""
+        self._check(lib.cohort_comm_unbind(self._live))
+        self._bound = False
+        if self._ended:
+            self._gone()
+
+    def close(self) -> None:
+        """This rank leaves (cohort_comm_close()).
+
+        Waits for its tickets, up to the close deadline.  TimedOut: nothing has changed.
+        Other errors than Busy, Owner, StateError and Invalid say what the tickets have
+        answered, and it is closed.  Closing one that is closed does nothing.  The last
+        closed rank of those that have joined, or were split off, ends them all.
+        """
+        if not self._handle:
+            return
+        status = self._close(_library.EXIT_S)
+        if status not in (Status.OK, Status.FORKED):
+            raise self._fail(status) if self._handle else failure(status)
+
+    def _close(self, patience_s: float) -> int:
+        handle = self._live
+
+        def give_up(answer: _library.Answer) -> None:
+            lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
+            answer.done.wait(patience_s)
+        self._free_memory()
+        answer = _library.aside(lambda: lib.cohort_comm_close(handle), give_up) \
+            if not self._bound else None
+        status = answer.status if answer else lib.cohort_comm_close(handle)
+        if status not in _STILL_OPEN:
+            self._gone(status)
+        return status
+
+    def _free_memory(self) -> None:
+        """Give back what nothing uses: close does not."""
+        for memory in list(self._memory):
+            if memory._address and not self._uses(memory):
+                lib.cohort_free(self._live, memory._address)
+                memory._address = 0
+
+    def _gone(self, status: int = Status.OK) -> None:
+        """The handle may not be used any more."""
+        if status == Status.WEDGED:
+            _library.kept.extend([*self._held.values(), *self._copies])
+        self._handle = None
+        self._held.clear()
+        self._copies.clear()
+        _library.closed(self)
+        for child in list(self._children):
+            child._gone(status)
+
+    def _abort(self, reason: str) -> None:
+        if self._handle and self._forks == _library.forks:
+            lib.cohort_comm_fail(self._handle, Status.WORKER, as_bytes(reason))
+
+    def _end(self, patience_s: float) -> None:
+        """Abort it and close it, at the end of the interpreter."""
+        if self._handle and self._forks == _library.forks:
+            self._abort("the interpreter ends")
+            status = lib.cohort_comm_close(self._handle)
+            if status not in _STILL_OPEN:
+                self._gone(status)
+
+    def __del__(self) -> None:
+        if getattr(self, "_joined", False) and self._handle \
+                and self._forks == _library.forks:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+            self._end(0.0)
+
+    def __enter__(self: R) -> R:
+        return self
+
+    def __exit__(self, kind: Optional[type], error: Optional[BaseException],
+                 trace: object) -> None:
+        if not self._handle:
+            return
+        if kind is None:
+            self.close()
+            return
+        lib.cohort_comm_fail(self._handle, Status.WORKER, as_bytes(describe(error)))
+        self._close(_library.EXIT_S)
+
+    # ---- what holds for the calls to come -----------------------------------------------
+
+    def tag(self, text: Optional[str]) -> None:
+        """A label for this rank's calls from now on, shown in verdicts (cohort_tag())."""
+        self._check(lib.cohort_tag(self._live, as_bytes(text)))
+
+    @contextlib.contextmanager
+    def deadlines(self, *, join: Optional[float] = None, exec: Optional[float] = None
+                  ) -> Iterator[None]:
+        """Other deadlines for the calls inside, in seconds (cohort_deadline_push())."""
+        raw = Deadlines(join=join, exec=exec)._raw()
+        self._check(lib.cohort_deadline_push(self._live, _byref(raw)))
+        try:
+            yield
+        finally:
+            if self._handle:
+                lib.cohort_deadline_pop(self._handle)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """This rank is away, with good reason: no deadline of a collective runs
+        (cohort_pause(), cohort_resume())."""
+        self._check(lib.cohort_pause(self._live))
+        try:
+            yield
+        finally:
+            if self._handle:
+                lib.cohort_resume(self._handle)
+
+    @contextlib.contextmanager
+    def native(self) -> Iterator[int]:
+        """The ncclComm_t, for calls that this library does not have
+        (cohort_comm_native_enter(), cohort_comm_native_leave())."""
+        native = ctypes.c_void_p()
+        self._check(lib.cohort_comm_native_enter(self._live, _byref(native)))
+        try:
+            yield native.value or 0
+        finally:
+            lib.cohort_comm_native_leave(self._live)
+
+    # ---- facts ----------------------------------------------------------------------------
+
+    def snapshot(self) -> List[RankReport]:
+        """What the ranks of this process are doing now (cohort_comm_snapshot()).
+
+        Any thread; does not block."""
+        reports = (_abi.cohort_rank_report * self.size)()
+        self._check(lib.cohort_comm_snapshot(self._live, reports, self.size,
+                                             ctypes.sizeof(_abi.cohort_rank_report)))
+        return [report_of(raw) for raw in reports if raw.rank >= 0]
+
+    def stats(self) -> Dict[str, Union[int, List[int]]]:
+        """Counters of the rank and of its group (struct cohort_stats).  Any thread."""
+        raw = _abi.cohort_stats(size=ctypes.sizeof(_abi.cohort_stats))
+        self._check(lib.cohort_stats(self._live, _byref(raw)))
+        return {name: value if isinstance(value, int) else list(value)
+                for name, *_ in raw._fields_ if name not in ("size", "reserved")
+                for value in [getattr(raw, name)]}

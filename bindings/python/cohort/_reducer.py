@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reducer: gradients, averaged while the backward pass goes on."""
+
+import contextlib
+import ctypes
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from . import _abi, _library
+from ._abi import Op, Status, Type
+from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
+from ._comm import Comm
+from ._errors import CohortError
+from ._library import lib, nanoseconds
+from ._rank import Array, Stream, as_bytes
+
+_byref = ctypes.byref
+
+
+@dataclass
+class ReducerOptions:
+    """Options of a reducer (struct cohort_reducer_options)."""
+
+    first_bytes: int = 0  #: of the first bucket of each type; 0: 1 MiB
+    bucket_bytes: int = 0  #: of the others; 0: 25 MiB
+    op: Op = Op.AVG  #: or SUM
+    weighted: bool = False  #: each rank's gradients count with a weight
+    transport: Union[Type, str, None] = None  #: float32 gradients travel as that type
+    find_unused: bool = False  #: gradients that are not ready take part as zeros
+    check_finite: bool = False
+    max_norm: float = 0.0  #: clip to this; 0: do not clip
+    keep_plan: bool = False
+    helpers_launch: bool = False
+    sharded: bool = False  #: each rank is left with its part of the gradients
+    full_buckets: bool = False
+
+
+@dataclass
+class Parameter:
+    """A parameter of a model, whose gradient the reducer handles.
+
+    gradient is an array of the rank's device; or None: the reducer has one of count
+    elements of a type, which Reducer.view() gives.
+    """
+
+    name: str = ""
+    gradient: Array = None
+    count: int = 0
+    type: Union[Type, str] = Type.F32
+
+
+class View:
+    """A gradient in the reducer's memory, as an array (see Memory)."""
+
+    def __init__(self, owner: object, address: int, count: int, kind: Type, on_host: bool
+                 ) -> None:
+        self._owner = owner
+        self.type = kind
+        self._facts = {"shape": (count,), "typestr": SPELLINGS[kind],
+                       "data": (address, False), "version": 3}
+        self._on_host = on_host
+
+    @property
+    def __array_interface__(self) -> Dict[str, Any]:
+        if not self._on_host:
+            raise AttributeError("the memory is on a GPU")
+        return self._facts
+
+    @property
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
+        if self._on_host:
+            raise AttributeError("the memory is in the host")
+        return self._facts
+
+
+class Step:
+    """A step of Reducer.step(): once it is over, ok says whether to update the weights."""
+
+    ok: Optional[bool] = None
+
+
+class Reducer:
+    """Averages the gradients of a rank's parameters with those of the other ranks
+    (cohort_reducer_create()).
+
+    parameters are those of the model, in the order of the forward pass: gradients (arrays
+    of the rank's device) or Parameter.  They must be alike on all ranks, and so must the
+    options.  The gradients are kept alive, and must stay where they are.  A step::
+
+        with reducer.step():
+            for i in reversed(range(n)):
+                ...                      # compute the gradient of parameter i
+                reducer.ready(i)
+        ...                              # the gradients are those of all ranks
+
+    Calls are for one thread, the one that has begun the step; only ready() is for any.
+    A context manager, whose end frees it; in the middle of a step the rank fails first.
+    """
+
+    def __init__(self, comm: Comm, parameters: Sequence[Union[Array, Parameter]],
+                 options: Optional[ReducerOptions] = None) -> None:
+        self._handle: Optional[int] = None
+        self._comm = comm
+        self._keep: List[object] = []
+        self._open = False
+        raw = (_abi.cohort_parameter * len(parameters))()
+        self._parts: List[Tuple[int, Type]] = []
+        for i, item in enumerate(parameters):
+            part = item if isinstance(item, Parameter) else Parameter(gradient=item)
+            kind, count, address = type_of(part.type), part.count, None
+            if part.gradient is not None:
+                found = comm._array(part.gradient, f"parameters[{i}]", True, comm.stream)
+                kind, count, address = found.type, found.count, found.address
+                self._keep.append(found.keep)
+            raw[i] = _abi.cohort_parameter(as_bytes(part.name) or None, address, count, kind)
+            self._parts.append((count, kind))
+        made = ctypes.c_void_p()
+        comm._check(lib.cohort_reducer_create(
+            comm._live, raw, len(parameters), _byref(_raw_options(options)), _byref(made)))
+        self._handle = made.value
+
+    @property
+    def _live(self) -> int:
+        if not self._handle:
+            raise _library.failure(Status.STATE, text="the reducer was freed")
+        return self._handle
+
+    def _stream(self, stream: Stream) -> int:
+        return stream_of(stream, self._comm.stream)
+
+    # ---- a step -------------------------------------------------------------------------
+
+    def begin(self, stream: Stream = None, *, weight: Optional[float] = None) -> None:
+        """Begin a step (cohort_reducer_begin(), cohort_reducer_begin_weighted()).
+
+        stream is where the gradients are computed; None: by threads of the host.  weight
+        is for a weighted reducer: the samples of this rank's batch, say."""
+        queue = self._stream(stream)
+        if weight is None:
+            status = lib.cohort_reducer_begin(self._live, queue)
+        else:
+            status = lib.cohort_reducer_begin_weighted(self._live, weight, queue)
+        self._comm._check(status)
+        self._open = True
+
+    def accumulate(self) -> None:
+        """Begin a pass without communication, whose gradients the program adds up
+        (cohort_reducer_accumulate()); finish() ends it."""
+        self._comm._check(lib.cohort_reducer_accumulate(self._live))
+
+    def ready(self, i: int) -> bool:
+        """The gradient of parameter i is computed, or queued on the step's stream
+        (cohort_reducer_ready()); False if it was ready in this step.  Any thread."""
+        return self._comm._check(lib.cohort_reducer_ready(self._live, i)) == Status.OK
+
+    def progress(self, timeout: float = 0.0) -> bool:
+        """Launch what other threads have completed (cohort_reducer_progress()); False:
+        some gradients are not ready."""
+        call = partial(lib.cohort_reducer_progress, self._live)
+        return self._comm._check(_library.wait(call, nanoseconds(timeout))) == Status.OK
+
+    def _ended(self, call: Any, timeout: Optional[float]) -> int:
+        limit = nanoseconds(timeout)
+        status = _library.wait(partial(call, self._live), limit)
+        if status in (Status.OK, Status.SKIP, Status.JOINED):
+            self._open = False
+        if status == Status.TIMED_OUT:
+            raise self._comm._fail(status)
+        return self._comm._check(status)
+
+    def finish(self, timeout: Optional[float] = None) -> bool:
+        """Wait until the step's gradients are those of all ranks
+        (cohort_reducer_finish()).
+
+        True: update the weights.  False: do not, and no rank does (gradients are not
+        finite, all weights are 0, or a rank has cancelled the step).  TimedOut: the step
+        goes on, call it again."""
+        return self._ended(lib.cohort_reducer_finish, timeout) == Status.OK
+
+    def cancel(self, timeout: Optional[float] = None) -> bool:
+        """Give up a step that this rank cannot complete (cohort_reducer_cancel()); the
+        others' finish() returns False.  False: every gradient is ready, so finish it."""
+        return self._ended(lib.cohort_reducer_cancel, timeout) == Status.OK
+
+    @contextlib.contextmanager
+    def step(self, stream: Stream = None, *, weight: Optional[float] = None
+             ) -> Iterator[Step]:
+        """begin() and finish() around the block, whose Step says what finish() returned.
+
+        An exception in the block cancels the step, so that the others' finish() returns
+        False; where the group has ended it does not, as nobody waits."""
+        self.begin(stream, weight=weight)
+        step = Step()
+        try:
+            yield step
+        except Exception:
+            if self._open and self._comm.cause is None:
+                with contextlib.suppress(CohortError):
+                    if not self.cancel():
+                        self.finish()
+            raise
+        step.ok = self.finish()
+
+    def finish_on(self, stream: Stream) -> None:
+        """Have a stream wait, not the thread (cohort_reducer_finish_on())."""
+        self._comm._check(lib.cohort_reducer_finish_on(self._live, self._stream(stream)))
+        self._open = False
+
+    def join(self, timeout: Optional[float] = None) -> Optional[bool]:
+        """Take part in a step of the others without a batch (cohort_reducer_join()).
+
+        True, False: as finish().  None: every rank has called this, and there is no step
+        left."""
+        status = self._ended(lib.cohort_reducer_join, timeout)
+        return None if status == Status.JOINED else status == Status.OK
+
+    def gather(self, parameters: Sequence[Array], stream: Stream = None, *,
+               timeout: Optional[float] = None) -> None:
+        """Give every rank the shards of all parameters (cohort_reducer_gather())."""
+        queue = self._stream(stream)
+        if len(parameters) != len(self._parts):
+            raise ValueError(f"parameters has {len(parameters)} arrays, not "
+                             f"{len(self._parts)}")
+        pointers = (ctypes.c_void_p * len(parameters))()
+        found: List[Elements] = []
+        for i, (array, (count, kind)) in enumerate(zip(parameters, self._parts)):
+            found.append(self._comm._array(array, f"parameters[{i}]", True, queue))
+            Comm._want(found[i], f"parameters[{i}]", kind, count)
+            pointers[i] = found[i].address
+        status = _library.wait(lambda limit: int(lib.cohort_reducer_gather(
+            self._live, pointers, queue, limit)), nanoseconds(timeout))
+        if status in (Status.TIMED_OUT, Status.BUSY, Status.WEDGED):
+            self._keep.append([one.keep for one in found])
+        if status != Status.OK:
+            raise self._comm._fail(status)
+
+    # ---- facts ----------------------------------------------------------------------------
+
+    def shard(self, i: int) -> slice:
+        """Which elements of parameter i are this rank's (cohort_reducer_shard())."""
+        first, count = ctypes.c_size_t(), ctypes.c_size_t()
+        self._comm._check(lib.cohort_reducer_shard(self._live, i, _byref(first),
+                                                   _byref(count)))
+        return slice(first.value, first.value + count.value)
+
+    def view(self, i: int) -> View:
+        """The gradient of parameter i as an array, valid as long as the reducer
+        (cohort_reducer_view()): numpy.asarray() or torch.as_tensor() take it."""
+        address = lib.cohort_reducer_view(self._live, i)
+        if not 0 <= i < len(self._parts):
+            raise IndexError(f"i is {i}, not 0 to {len(self._parts) - 1}")
+        count, kind = self._parts[i]
+        return View(self, address or 0, count, kind, self._comm._on_host)
+
+    def used(self, i: int) -> Optional[bool]:
+        """Whether any rank had gradient i ready in the last step; None without
+        find_unused (cohort_reducer_used())."""
+        said = lib.cohort_reducer_used(self._live, i)
+        return None if said < 0 else bool(said)
+
+    @property
+    def norm(self) -> float:
+        """The norm of the last step's gradients, before clipping."""
+        return float(lib.cohort_reducer_norm(self._live))
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets there are in the plan."""
+        return int(lib.cohort_reducer_buckets(self._live))
+
+    def bucket(self, i: int) -> int:
+        """The number of the bucket of parameter i, in the order of their launches."""
+        return int(lib.cohort_reducer_bucket(self._live, i))
+
+    # ---- the end ----------------------------------------------------------------------------
+
+    def free(self) -> None:
+        """Free it, and the gradients that it has (cohort_reducer_free()).
+
+        StateError in the middle of a step.  Freeing one that is freed does nothing."""
+        if not self._handle:
+            return
+        status = lib.cohort_reducer_free(self._handle)
+        if status in (Status.OK, Status.WEDGED):
+            self._handle = None
+        if status == Status.WEDGED:
+            _library.kept.append(self._keep)
+        if status < 0:
+            raise self._comm._fail(status)
+
+    def __enter__(self) -> "Reducer":
+        return self
+
+    def __exit__(self, kind: Optional[type], error: object, trace: object) -> None:
+        if not self._handle or not self._comm._handle:
+            return
+        if self._open and self._comm.cause is None:
+            lib.cohort_comm_fail(self._comm._handle, Status.WORKER,
+                                 b"its reducer was freed in a step")
+        if kind is None:
+            self.free()
+        elif lib.cohort_reducer_free(self._handle) == Status.WEDGED:
+            _library.kept.append(self._keep)
+        else:
+            self._handle = None
+
+
+def _raw_options(options: Optional[ReducerOptions]) -> _abi.cohort_reducer_options:
+    options = options or ReducerOptions()
+    raw = _abi.cohort_reducer_options(size=ctypes.sizeof(_abi.cohort_reducer_options))
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if field.name == "transport":
+            value = 0 if value is None else type_of(value)
+        setattr(raw, field.name, value)
+    return raw

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's gradients, averaged while its backward pass goes on.
+
+A worker of a run, whose module and optimiser are its own::
+
+    with Gradients(comm, module) as gradients:
+        gradients.broadcast()                  # rank 0's parameters for all
+        for inputs, labels in batches:
+            optimizer.zero_grad()
+            with gradients.step() as step:
+                loss(module(inputs), labels).backward()
+            if step.ok:
+                optimizer.step()
+"""
+
+from types import TracebackType
+from typing import Any, Callable, ContextManager, List, Optional, Type
+
+from ._comm import Comm
+from ._rank import Stream
+from ._reducer import Parameter, Reducer, ReducerOptions, Step
+
+
+class Gradients:
+    """A reducer whose gradients are those of a module.
+
+    comm is the rank's communicator, module a torch.nn.Module on its device that is alike
+    on all ranks.  Each parameter that requires a gradient gets one, in memory that stays;
+    whatever becomes of .grad, for example by zero_grad(set_to_none=True), the hooks copy
+    into it.  As soon as autograd has a gradient, in whatever thread, it is ready.  All
+    else is as for Reducer.
+    """
+
+    def __init__(self, comm: Comm, module: Any, options: Optional[ReducerOptions] = None
+                 ) -> None:
+        named = [(name, parameter) for name, parameter in module.named_parameters()
+                 if parameter.requires_grad]
+        self._comm = comm
+        self.parameters: List[Any] = [parameter for _, parameter in named]
+        self._views = [parameter.detach().new_zeros(parameter.shape)
+                       for parameter in self.parameters]
+        self.reducer = Reducer(comm, [Parameter(name, view) for (name, _), view in
+                                      zip(named, self._views)], options)
+        self._hooks: List[Any] = []
+        for i, (parameter, view) in enumerate(zip(self.parameters, self._views)):
+            parameter.grad = view
+            self._hooks.append(_hook(parameter, self._ready(i)))
+
+    def _ready(self, i: int) -> Callable[[], None]:
+        parameter, view, reducer = self.parameters[i], self._views[i], self.reducer
+
+        def ready() -> None:
+            if parameter.grad is not view:
+                view.copy_(parameter.grad.detach())
+                parameter.grad = view
+            reducer.ready(i)
+        return ready
+
+    def broadcast(self, root: int = 0) -> None:
+        """Every rank gets the parameters of rank root, and waits for them."""
+        self._comm.broadcast_many([parameter.detach() for parameter in self.parameters],
+                                  root=root).wait()
+
+    def step(self, stream: Stream = None, *, weight: Optional[float] = None
+             ) -> ContextManager[Step]:
+        """A step, around one backward pass (Reducer.step()).
+
+        stream is where the backward pass runs: on GPUs torch.cuda.current_stream()."""
+        return self.reducer.step(stream, weight=weight)
+
+    def free(self) -> None:
+        """Take the hooks off and free the reducer; the module keeps its gradients."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self.reducer.free()
+
+    def __enter__(self) -> "Gradients":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self.reducer.__exit__(kind, error, trace)
+
+
+class _NodeHook:
+    """A hook on the node that accumulates a gradient, which lives as long as this."""
+
+    def __init__(self, node: Any, hook: Any) -> None:
+        self.node = node
+        self._hook = hook
+
+    def remove(self) -> None:
+        """Take it off."""
+        self._hook.remove()
+
+
+def _hook(parameter: Any, ready: Callable[[], None]) -> Any:
+    """Call ready() whenever autograd has accumulated into parameter.grad."""
+    if hasattr(parameter, "register_post_accumulate_grad_hook"):  # since 2.1
+        return parameter.register_post_accumulate_grad_hook(lambda _: ready())
+    # The node is reached through a graph that uses the parameter.
+    node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+    return _NodeHook(node, node.register_hook(lambda *_: ready()))

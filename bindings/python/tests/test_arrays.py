@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of NumPy, of PyTorch, and of made-up libraries by DLPack and CUDA's interface."""
+
+import ctypes
+import unittest
+
+import support
+from support import Case, floats, numpy, opened, torch
+
+import cohort
+from cohort import _arrays
+
+
+class Capsule:
+    """An array that speaks DLPack, and says what a test wants it to say."""
+
+    def __init__(self, place=1, device=0, code=2, bits=32, strides=None, flags=None):
+        self.data = (ctypes.c_float * 6)(*range(6))
+        self.shape = (ctypes.c_int64 * 2)(2, 3)
+        self.strides = strides and (ctypes.c_int64 * 2)(*strides)
+        self.flags = flags
+        self.place = (place, device)
+        self.stream = "unset"
+        self.made = _arrays._DLVersioned(1, 0, None, None, flags or 0, _arrays._DLTensor(
+            ctypes.addressof(self.data), place, device, 2, code, bits, 1, self.shape,
+            self.strides, 0))
+
+    def __dlpack_device__(self):
+        return self.place
+
+    def __dlpack__(self, stream=None, **more):
+        self.stream = stream
+        if more and self.flags is None:
+            raise TypeError("max_version")
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        if self.flags is None:
+            return new(ctypes.addressof(self.made.tensor), b"dltensor", None)
+        return new(ctypes.addressof(self.made), b"dltensor_versioned", None)
+
+
+class Interface:
+    """An array that has nothing but CUDA's interface."""
+
+    def __init__(self, **facts):
+        self.data = (ctypes.c_float * 2)(1, 2)
+        self.__cuda_array_interface__ = {
+            "shape": (2,), "typestr": "<f4", "version": 3,
+            "data": (ctypes.addressof(self.data), False), **facts}
+
+
+class Protocols(Case):
+    """Who says what an array is, and what is refused."""
+
+    def test_dlpack(self):
+        for flags in None, 0:
+            array = Capsule(flags=flags)
+            found = _arrays.look(array, "x", True, 7)
+            self.assertEqual((found.address, found.count, found.type),
+                             (ctypes.addressof(array.data), 6, cohort.Type.F32))
+            self.assertIsNone(array.stream)
+        for code, bits, kind in ((4, 16, cohort.Type.BF16), (1, 8, cohort.Type.U8),
+                                 (12, 8, cohort.Type.F8E5M2)):
+            self.assertEqual(_arrays.look(Capsule(code=code, bits=bits), "x", True).type, kind)
+        self.assertEqual(_arrays.look(Capsule(strides=(3, 1)), "x", True).count, 6)
+        gpu = Capsule(place=2, device=3)
+        self.assertEqual(_arrays.look(gpu, "x", True, 77).device, 3)
+        self.assertEqual(gpu.stream, 77)
+        _arrays.look(gpu, "x", True, 0)
+        self.assertEqual(gpu.stream, 1)  # the legacy default stream
+
+    def test_dlpack_that_is_refused(self):
+        for kind, words, array in (
+                (TypeError, "x has elements of type", Capsule(code=5, bits=64)),
+                (TypeError, "x has elements of type", Capsule(bits=4)),
+                (BufferError, "x is not contiguous", Capsule(strides=(1, 2))),
+                (BufferError, "x is read-only", Capsule(flags=1)),
+                (BufferError, "type 10, neither", Capsule(place=10))):
+            with self.assertRaisesRegex(kind, words):
+                _arrays.look(array, "x", True)
+        self.assertEqual(_arrays.look(Capsule(flags=1), "x", False).count, 6)
+        with opened(1) as group:
+            [comm] = group.split()
+            with self.assertRaisesRegex(BufferError, "send is on a GPU, and the group on"):
+                comm.all_reduce(Capsule(place=2))
+            with self.assertRaisesRegex(BufferError, "data is on a GPU: the call without"):
+                comm.all_reduce_host(Capsule(place=2))
+
+    def test_interface_of_cuda(self):
+        self.assertEqual(_arrays.look(Interface(), "x", True).count, 2)
+        self.assertEqual(_arrays.look(Interface(stream=1), "x", True).stream, 0)
+        self.assertEqual(_arrays.look(Interface(strides=(4,)), "x", True).count, 2)
+        for kind, words, facts in (
+                (TypeError, "type <c8", {"typestr": "<c8"}),
+                (TypeError, "type >f4", {"typestr": ">f4"}),
+                (BufferError, "not contiguous", {"strides": (8,)}),
+                (BufferError, "read-only", {"data": (8, True)})):
+            with self.assertRaisesRegex(kind, words):
+                _arrays.look(Interface(**facts), "x", True)
+
+    def test_streams(self):
+        class Torch:
+            cuda_stream = 5
+
+        class CuPy:
+            ptr = 6
+
+        class Other:
+            def __cuda_stream__(self):
+                return 0, 7
+        self.assertEqual([_arrays.stream_of(stream, 4) for stream in
+                          (None, 0, Torch(), CuPy(), Other())], [4, 0, 5, 6, 7])
+
+
+@unittest.skipUnless(numpy, "no NumPy")
+class NumPy(Case):
+    """Arrays of NumPy."""
+
+    def test_types_and_shapes(self):
+        names = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16",
+                 "float32", "float64")
+
+        def worker(comm):
+            for name in names:
+                x = numpy.arange(12, dtype=name).reshape(3, 4)
+                comm.all_reduce(x, op="max").wait()
+                self.assertEqual(x.tolist(), numpy.arange(12).reshape(3, 4).tolist())
+            empty = numpy.zeros((0, 3), numpy.float32)
+            comm.all_reduce(empty).wait()
+            one = numpy.array(comm.rank, numpy.int64)  # of no dimension
+            comm.all_reduce(one).wait()
+            sent = numpy.broadcast_to(numpy.float32(comm.rank), (1,))
+            got = numpy.zeros(1, numpy.float32)
+            comm.all_reduce(sent, got).wait()
+            return int(one), float(got[0])
+        with opened(2) as group:
+            self.assertEqual(group.run(worker), [(1, 1.0)] * 2)
+
+    def test_what_is_refused(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            x = numpy.zeros((4, 4), numpy.float32)
+            for kind, words, array in (
+                    (TypeError, "elements of type", x.astype(numpy.complex64)),
+                    (TypeError, "elements of type", x.astype(numpy.int16)),
+                    (TypeError, "elements of type", x.astype(bool)),
+                    (TypeError, "elements of type", x.astype(">f4")),
+                    (BufferError, "not contiguous", x.T[1:]),
+                    (BufferError, "not contiguous", x[:, :2]),
+                    (TypeError, "elements of type", numpy.array([None]))):
+                with self.assertRaisesRegex(kind, words):
+                    comm.all_reduce(array)
+
+    def test_memory_of_the_device(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            memory = comm.alloc((2, 2), "float64")
+            view = numpy.asarray(memory)
+            view[:] = 3
+            comm.all_reduce(memory).wait()
+            self.assertEqual(view.tolist(), [[3, 3], [3, 3]])
+            bits = numpy.asarray(comm.alloc(3, "bfloat16"))
+            self.assertEqual((bits.dtype, bits.shape), (numpy.uint16, (3,)))
+            del view, bits, memory
+            with cohort.Reducer(comm, [cohort.Parameter(count=2)]) as reducer:
+                self.assertEqual(numpy.asarray(reducer.view(0)).tolist(), [0, 0])
+
+
+@unittest.skipUnless(torch, "no PyTorch")
+class PyTorch(Case):
+    """Tensors of PyTorch, on the CPU."""
+
+    def test_tensors(self):
+        def worker(comm):
+            with torch.no_grad():
+                x = torch.full((3,), 1.5 + comm.rank, dtype=torch.bfloat16)
+                comm.all_reduce(x).wait()
+                y = torch.arange(6).reshape(2, 3)
+                comm.all_reduce_host(y)
+                with self.assertRaisesRegex(BufferError, "not contiguous"):
+                    comm.all_reduce(y.t())
+                with self.assertRaisesRegex(TypeError, "elements of type torch.complex64"):
+                    comm.all_reduce(torch.zeros(2, dtype=torch.complex64))
+            with self.assertRaisesRegex(BufferError, "send: .*detach"):
+                comm.all_reduce(torch.zeros(2, requires_grad=True))
+            return x.tolist(), y.tolist()
+        with opened(2) as group:
+            self.assertEqual(group.run(worker), [([4, 4, 4], [[0, 2, 4], [6, 8, 10]])] * 2)
+
+    def test_a_tensor_that_is_dropped_early(self):
+        with opened(2) as group:
+            first, second = group.split()
+            x = torch.ones(1000)
+            where = x.data_ptr()
+            ticket = first.all_reduce(x)
+            del x
+            self.assertNotIn(where, [torch.zeros(1000).data_ptr() for _ in range(9)])
+            second.all_reduce(floats(*[1] * 1000)).wait()
+            ticket.wait()
+
+    def hooks(self, old):
+        """Gradients with the hooks of this version, or with those before 2.1."""
+        from cohort import pytorch
+        torch.set_num_threads(1)
+
+        def module():
+            torch.manual_seed(1)
+            return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU(),
+                                       torch.nn.Linear(4, 2))
+        inputs = torch.randn(8, 5, generator=torch.Generator().manual_seed(2))
+
+        def loss(net, rows):
+            return net(rows).square().sum()
+        # One rank that computes each rank's part, and adds in the order of the ranks.
+        alone = module()
+        parts = []
+        for rank in range(2):
+            alone.zero_grad()
+            loss(alone, inputs[4 * rank:4 * rank + 4]).backward()
+            parts.append([parameter.grad.clone() for parameter in alone.parameters()])
+        wanted = [(a + b) / 2 for a, b in zip(*parts)]
+
+        def worker(comm):
+            net = module()
+            if comm.rank:
+                with torch.no_grad():
+                    for parameter in net.parameters():
+                        parameter.zero_()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+            with pytorch.Gradients(comm, net) as gradients:
+                gradients.broadcast()
+                for to_none in (True, False):
+                    optimizer.zero_grad(set_to_none=to_none)
+                    with gradients.step() as step:
+                        loss(net, inputs[4 * comm.rank:4 * comm.rank + 4]).backward()
+                    self.assertTrue(step.ok)
+                    for parameter, want in zip(net.parameters(), wanted):
+                        self.assertTrue(torch.equal(parameter.grad, want))
+            loss(net, inputs).backward()  # the hooks are off
+            return True
+        hook = pytorch._hook
+        try:
+            if old:
+                pytorch._hook = lambda parameter, ready: hook(_Old(parameter), ready)
+            with opened(2) as group:
+                self.assertEqual(group.run(worker), [True, True])
+        finally:
+            pytorch._hook = hook
+
+    def test_gradients(self):
+        self.hooks(old=False)
+
+    def test_gradients_with_the_hooks_of_old(self):
+        self.hooks(old=True)
+
+
+class _Old:
+    """A parameter as it was before PyTorch 2.1."""
+
+    def __init__(self, parameter):
+        self.expand_as = lambda other: parameter.expand_as(parameter)
+
+
+if __name__ == "__main__":
+    unittest.main()

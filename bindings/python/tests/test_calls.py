@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every call of the package, with arrays of Python's own."""
+
+import dataclasses
+import os
+import tempfile
+import threading
+import unittest
+from array import array
+
+import support
+from support import Case, floats, opened
+
+import cohort
+from cohort import _abi, _library, _options
+
+
+class Abi(Case):
+    """What is made by hand must have all that C has."""
+
+    def test_each_failure_has_a_class(self):
+        from cohort import _errors
+        for status in cohort.Status:
+            if status < 0:
+                self.assertEqual(
+                    type(_errors.error_of(status, "")),
+                    _errors.CLASSES[status])
+
+    def test_options_have_each_field(self):
+        fields = {field.name for field in dataclasses.fields(cohort.Options)}
+        wanted = {_options.TIMES.get(name, name)
+                  for name, *_ in _abi.cohort_group_options._fields_} - {"size", "user"}
+        self.assertEqual(fields, wanted)
+        fields = {field.name for field in dataclasses.fields(cohort.ReducerOptions)}
+        wanted = {name for name, *_ in _abi.cohort_reducer_options._fields_}
+        self.assertEqual(fields, wanted - {"size", "reserved"})
+        fields = {field.name for field in dataclasses.fields(cohort.Deadlines)}
+        wanted = {name[:-3] for name, *_ in _abi.cohort_deadlines._fields_
+                  if name.endswith("_ns")}
+        self.assertEqual(fields, wanted)
+
+    def test_records_have_each_field(self):
+        for ours, theirs in ((cohort.Cause, _abi.cohort_cause),
+                             (cohort.RankReport, _abi.cohort_rank_report),
+                             (cohort.Verdict, _abi.cohort_verdict),
+                             (cohort.Process, _abi.cohort_process),
+                             (cohort.PlatformInfo, _abi.cohort_platform_info)):
+            have = [field.name for field in dataclasses.fields(ours)]
+            want = [name for name, *_ in theirs._fields_
+                    if name not in ("size", "reserved", "rank_size")]
+            self.assertEqual(sorted(have), sorted(want), ours)
+
+    def test_every_function_is_used(self):
+        """Each function of C has a place in the package, but for a few."""
+        text = ""
+        folder = os.path.dirname(cohort.__file__)
+        for name in os.listdir(folder):
+            if name.endswith(".py") and name != "_abi.py":
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text += file.read()
+        unused = {name for name in _abi.FUNCTIONS if name not in text}
+        self.assertEqual(unused, {
+            # Options are zeroed, and the names of enumerations are Python's.
+            "cohort_group_options_init", "cohort_reducer_options_init",
+            "cohort_status_name", "cohort_verdict_text",
+            # For one thread that has memory on all devices.
+            "cohort_group_alloc", "cohort_group_free", "cohort_group_copy"})
+
+
+class Collectives(Case):
+    """Each collective, on two ranks."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.group = opened(2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.group.close()
+
+    def ranks(self, worker):
+        return self.group.run(worker)
+
+    def test_all_reduce(self):
+        def worker(comm):
+            x = floats(1 + comm.rank, 10)
+            comm.all_reduce(x).wait()
+            y = floats(0, 0)
+            ticket = comm.all_reduce(x, y, op="max", stream=comm.stream)
+            ticket.wait(support.sure())
+            self.assertTrue(ticket.done())
+            return x.tolist(), y.tolist()
+        self.assertEqual(self.ranks(worker), [([3, 20], [3, 20])] * 2)
+
+    def test_prepared(self):
+        def worker(comm):
+            x = floats(comm.rank + 1)
+            call = comm.prepare_all_reduce(x)
+            call().wait()
+            call.run()
+            return x[0]
+        self.assertEqual(self.ranks(worker), [6.0, 6.0])
+
+    def test_broadcast_and_reduce(self):
+        def worker(comm):
+            x = array("q", [comm.rank, 7])
+            comm.broadcast(x, root=1).wait()
+            y = array("q", [comm.rank + 2, 1])
+            comm.reduce(y, op=cohort.Op.PROD, root=0).wait()
+            return x.tolist(), y.tolist()
+        self.assertEqual(self.ranks(worker), [([1, 7], [6, 1]), ([1, 7], [3, 1])])
+
+    def test_blocks(self):
+        def worker(comm):
+            part, whole = floats(comm.rank, 5), floats(0, 0, 0, 0)
+            comm.all_gather(part, whole).wait()
+            piece = floats(0, 0)
+            comm.reduce_scatter(whole, piece).wait()
+            gathered = floats(0, 0, 0, 0) if comm.rank == 1 else None
+            comm.gather(part, gathered, root=1).wait()
+            mine = floats(0, 0)
+            comm.scatter(floats(1, 2, 3, 4) if comm.rank == 0 else None, mine).wait()
+            crossed = floats(0, 0)
+            comm.all_to_all(floats(10 * comm.rank, 10 * comm.rank + 1), crossed).wait()
+            return [list(x) if x else x for x in (whole, piece, gathered, mine, crossed)]
+        self.assertEqual(self.ranks(worker), [
+            [[0, 5, 1, 5], [0, 10], None, [1, 2], [0, 10]],
+            [[0, 5, 1, 5], [2, 10], [0, 5, 1, 5], [3, 4], [1, 11]]])
+
+    def test_lists(self):
+        def worker(comm):
+            a, b, c = floats(1, 2), array("i", [comm.rank]), array("i", [0])
+            comm.all_reduce_many([a, (b, c)]).wait()
+            comm.broadcast_many([a, b], root=1).wait()
+            whole = floats(0, 0, 0, 0)
+            comm.all_gather_many([(a, whole)]).wait()
+            part = floats(0, 0)
+            comm.reduce_scatter_many([(whole, part)], op="avg").wait()
+            return list(a), list(b), list(c), list(whole), list(part)
+        self.assertEqual(self.ranks(worker), [
+            ([2, 4], [1], [1], [2, 4, 2, 4], [2, 4])] * 2)
+
+    def test_transfers_in_a_batch(self):
+        def worker(comm):
+            mine, theirs = floats(comm.rank), floats(9)
+            with comm.batch() as batch:
+                comm.send(mine, 1 - comm.rank)
+                comm.recv(theirs, 1 - comm.rank)
+            batch.ticket.wait()
+            with self.assertRaises(ZeroDivisionError):
+                with comm.batch():
+                    comm.all_reduce(mine)
+                    raise ZeroDivisionError
+            comm.barrier().wait()
+            return theirs[0], mine[0]
+        self.assertEqual(self.ranks(worker), [(1.0, 0.0), (0.0, 1.0)])
+
+    def test_premultiplied_sum(self):
+        def worker(comm):
+            x, y = floats(1, 2), floats(1, 2)
+            with comm.premul_sum(comm.rank + 0.5) as scaled:
+                comm.all_reduce(x, op=scaled).wait()
+            with comm.premul_sum(floats(2)) as scaled:
+                comm.all_reduce(y, op=scaled).wait()
+            return list(x), list(y)
+        self.assertEqual(self.ranks(worker), [([2, 4], [4, 8])] * 2)
+
+    def test_host_memory(self):
+        def worker(comm):
+            x = floats(comm.rank, 1)
+            comm.all_reduce_host(x)
+            comm.broadcast_host(x, root=1, timeout=support.sure())
+            comm.reduce_host(x, root=1)
+            whole, part = floats(0, 0), floats(comm.rank)
+            comm.all_gather_host(part, whole)
+            comm.reduce_scatter_host(whole, part)
+            at_root = floats(0, 0) if comm.rank == 0 else None
+            comm.gather_host(part, at_root)
+            comm.scatter_host(at_root, part)
+            crossed = floats(0, 0)
+            comm.all_to_all_host(whole, crossed)
+            if comm.rank == 0:
+                comm.send_host(whole, 1)
+            else:
+                comm.recv_host(crossed, 0)
+            return list(whole), list(part), list(crossed)
+        self.assertEqual(self.ranks(worker), [([0, 1], [0], [0, 0]), ([0, 1], [2], [0, 1])])
+
+    def test_memory_of_the_device(self):
+        def worker(comm):
+            with comm.alloc((2, 3)) as memory, comm.alloc(6, registered=True) as other:
+                comm.copy(memory, floats(*range(6)))
+                number = comm.register(memory)
+                comm.all_reduce(memory, other).wait()
+                comm.deregister(number)
+                back = floats(*[0] * 6)
+                comm.copy(back, other)
+                comm.synchronize()
+                return back.tolist()
+        self.assertEqual(self.ranks(worker), [[0, 2, 4, 6, 8, 10]] * 2)
+
+    def test_parts_of_the_group(self):
+        def worker(comm):
+            self.assertIsNone(comm.split(None))
+            with comm.split(0, key=-comm.rank) as child:
+                x = array("i", [comm.rank])
+                child.broadcast(x, root=0).wait()
+                return child.rank, child.origin, x[0]
+        self.assertEqual(self.ranks(worker), [(1, 0, 1), (0, 1, 1)])
+
+    def test_facts(self):
+        def worker(comm):
+            with comm.deadlines(join=100.0), comm.paused():
+                comm.tag("here")
+                comm.barrier().wait()
+            stats = comm.stats()
+            self.assertGreater(stats["collectives"], 0)
+            self.assertEqual(len(stats["verdicts"]), 32)
+            self.assertIn("here", [report.tag for report in comm.snapshot()])
+            with cohort.quiet(), comm.native() as native:
+                self.assertTrue(native)
+            comm.barrier().after(comm.stream)
+            comm.after_stream(0)
+            comm.synchronize()
+            return comm.rank, comm.size, comm.device, comm.generation, comm.origin
+        self.assertEqual(self.ranks(worker), [(0, 2, 0, 1, 0), (1, 2, 1, 1, 1)])
+        self.assertEqual(self.group.devices, [0, 1])
+        self.assertEqual((self.group.process, len(self.group.processes)), (0, 1))
+        self.assertEqual(len(self.group.snapshot()), 2)
+        with tempfile.TemporaryFile() as file:
+            self.group.stats(file)
+            file.seek(0)
+            self.assertIn(b"cohort_collectives", file.read())
+        with tempfile.TemporaryDirectory() as folder:
+            self.group.dump(folder)
+            self.assertEqual(len(os.listdir(folder)), 4)
+
+    def test_wrong_arguments(self):
+        """Each error names the argument, and changes nothing."""
+        def worker(comm):
+            x = floats(1, 2)
+            for kind, words, call in (
+                    (TypeError, "send is a list", lambda: comm.all_reduce([1.0])),
+                    (TypeError, "'h' of 2 bytes", lambda: comm.all_reduce(array("h", [1]))),
+                    (TypeError, "recv has elements of I32, and send of F32",
+                     lambda: comm.all_reduce(x, array("i", [1, 2]))),
+                    (ValueError, "recv has 2 elements, and send 2: they must be 2 to 1",
+                     lambda: comm.all_gather(x, floats(1, 2))),
+                    (BufferError, "send is read-only",
+                     lambda: comm.all_reduce(memoryview(x).toreadonly())),
+                    (BufferError, "send is not contiguous",
+                     lambda: comm.all_reduce(memoryview(floats(1, 2, 3, 4))[::2])),
+                    (ValueError, "op is 'mean'", lambda: comm.all_reduce(x, op="mean")),
+                    (cohort.Invalid, "root is 5", lambda: comm.broadcast(x, root=5)),
+                    (ValueError, "-1 seconds", lambda: comm.synchronize(-1)),
+                    (TypeError, "stream is a str", lambda: comm.all_reduce(x, stream="s")),
+                    (TypeError, "type is 'float31'", lambda: comm.alloc(1, "float31"))):
+                with self.assertRaises(kind) as caught:
+                    call()
+                self.assertIn(words, str(caught.exception))
+            comm.all_reduce(x).wait()
+            return list(x)
+        self.assertEqual(self.ranks(worker), [[2, 4]] * 2)
+
+
+class Groups(Case):
+    """Groups, and other ways to have communicators."""
+
+    def test_one_thread_for_all(self):
+        with opened(3) as group:
+            arrays = [floats(rank) for rank in range(3)]
+            group.wait(group.all_reduce(arrays))
+            group.wait(group.broadcast([None, floats(7), None], [
+                floats(0) for _ in range(3)], root=1), support.sure())
+            self.assertEqual([x[0] for x in arrays], [3, 3, 3])
+            with self.assertRaisesRegex(ValueError, "send has 1 arrays, not 3"):
+                group.all_reduce([floats(1)])
+
+    def test_threads_of_ones_own(self):
+        sums = []
+
+        def rank(comm):
+            comm.bind()
+            x = floats(comm.rank)
+            comm.all_reduce(x).wait()
+            sums.append(x[0])
+            comm.unbind()
+        with opened([1, 3]) as group:
+            threads = [threading.Thread(target=rank, args=(comm,)) for comm in group.split()]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(group.devices, [1, 3])
+        self.assertEqual(sums, [1.0, 1.0])
+        self.assertRaises(cohort.StateError, lambda: group.size)
+
+    def test_join_by_id(self):
+        identity, sums = cohort.unique_id(), []
+
+        def rank(number):
+            with cohort.join(identity, 2, number, number,
+                             cohort.Options(platform="host")) as comm:
+                x = floats(number, 1)
+                comm.all_reduce(x).wait()
+                sums.append(list(x))
+        threads = [threading.Thread(target=rank, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sums, [[1, 2], [1, 2]])
+
+    def test_processes_meet_by_an_allgather(self):
+        """Two processes, with an allgather through pipes."""
+        text = """
+import sys, cohort, threading, os
+from array import array
+number, into, out = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def allgather(data):
+    os.write(out, data)
+    other = b""
+    while len(other) < len(data):
+        other += os.read(into, len(data) - len(other))
+    return [data, other] if number == 0 else [other, data]
+def worker(comm):
+    x = array("f", [comm.rank])
+    comm.all_reduce(x).wait()
+    return comm.rank, comm.size, x[0]
+with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) as group:
+    print(group.run(worker), group.process, [p.ranks for p in group.processes])
+"""
+        import subprocess
+        import sys
+        a, b = os.pipe(), os.pipe()
+        environment = dict(os.environ, COHORT_HOST_SHARED="1")
+        started = [subprocess.Popen(
+            [sys.executable, "-c", text, str(number), str(ends[0]), str(ends[1])],
+            pass_fds=ends, env=environment, stdout=subprocess.PIPE, text=True)
+            for number, ends in enumerate(((a[0], b[1]), (b[0], a[1])))]
+        said = [process.communicate(timeout=support.sure())[0] for process in started]
+        for end in a + b:
+            os.close(end)
+        self.assertEqual(said, ["[(0, 2, 1.0)] 0 [1, 1]\n", "[(1, 2, 1.0)] 1 [1, 1]\n"])
+
+    def test_options_are_refused(self):
+        for words, options in (("bootstrap is 'pmi'", {"bootstrap": "pmi"}),
+                               ("platform is 'tpu'", {"platform": "tpu"}),
+                               ("-3 seconds", {"deadlines": cohort.Deadlines(join=-3)})):
+            with self.assertRaisesRegex(ValueError, words):
+                cohort.Group.open(2, **options)
+        with self.assertRaisesRegex(cohort.Invalid, "recorder_slots is 5"):
+            cohort.Group.open(2, platform="host", recorder_slots=5)
+
+    def test_probe(self):
+        found = cohort.probe(cohort.Platform.HOST)
+        self.assertEqual((found.status, found.reason), (cohort.Status.OK, ""))
+        cohort.on_note(print)
+        cohort.on_note(None)
+
+    def test_on_the_gpu_platform(self):
+        """With the drop-in libraries, if they are beside the library."""
+        folder = next((os.path.join(path, "drop-in") for path in
+                       os.environ.get("LD_LIBRARY_PATH", "").split(":")
+                       if os.path.isdir(os.path.join(path, "drop-in"))), None)
+        if not folder:
+            self.skipTest("no drop-in libraries")
+        out = self.program(f"""
+import os
+os.environ.update(COHORT_PLATFORM="gpu", COHORT_GPU_LIBRARIES={os.path.abspath(folder)!r})
+import cohort
+from array import array
+def worker(comm):
+    x = array("f", [comm.rank, 1])
+    try:
+        comm.all_reduce(x)
+    except BufferError as error:
+        print(error)
+    with comm.alloc(2) as memory:
+        assert memory.__cuda_array_interface__["shape"] == (2,)
+        comm.copy(memory, x)
+        comm.all_reduce(memory).wait()
+        comm.copy(x, memory)
+        comm.synchronize()
+    comm.all_reduce_host(x)
+    return list(x)
+with cohort.Group(2) as group:
+    print(group.platform.name, group.launch.name, group.run(worker))
+""")
+        self.assertIn("send is in host memory: the call with _host takes it", out)
+        self.assertIn("GPU TOGETHER [[2.0, 4.0], [2.0, 4.0]]", out)
+
+
+class Reducers(Case):
+    """The reducer, without a framework."""
+
+    def test_steps(self):
+        def worker(comm):
+            a, b = floats(comm.rank, 1), floats(2)
+            options = cohort.ReducerOptions(check_finite=True, find_unused=True)
+            with cohort.Reducer(comm, [a, cohort.Parameter("b", b),
+                                       cohort.Parameter("own", count=3)],
+                                options) as reducer:
+                view = reducer.view(2)
+                self.assertEqual(view.__array_interface__["shape"], (3,))
+                with reducer.step() as step:
+                    for i in (2, 1, 0):
+                        self.assertTrue(reducer.ready(i))
+                    self.assertFalse(reducer.ready(0))
+                    self.assertTrue(reducer.progress())
+                self.assertTrue(step.ok)
+                self.assertEqual((list(a), list(b)), ([0.5, 1], [2]))
+                self.assertAlmostEqual(reducer.norm, (0.25 + 1 + 4) ** 0.5)
+                self.assertEqual(reducer.shard(0), slice(0, 2))
+                self.assertGreater(reducer.buckets, 0)
+                self.assertGreaterEqual(reducer.bucket(1), 0)
+                reducer.accumulate()
+                for i in range(3):
+                    reducer.ready(i)
+                self.assertTrue(reducer.finish())
+                reducer.begin()
+                reducer.ready(0)
+                self.assertTrue(reducer.finish())
+                self.assertEqual((reducer.used(0), reducer.used(1)), (True, False))
+                # A rank that fails in its step: no rank may update.
+                if comm.rank:
+                    with self.assertRaises(ZeroDivisionError):
+                        with reducer.step():
+                            raise ZeroDivisionError
+                else:
+                    with reducer.step() as step:
+                        reducer.ready(0)
+                    self.assertFalse(step.ok)
+            with self.assertRaises(cohort.StateError):
+                reducer.begin()
+            return True
+        with opened(2) as group:
+            self.assertEqual(group.run(worker), [True, True])
+
+    def test_weights_and_joins(self):
+        def worker(comm):
+            g, steps = floats(0), []
+            options = cohort.ReducerOptions(weighted=True)
+            with cohort.Reducer(comm, [g], options) as reducer:
+                for step in range(1 + comm.rank):
+                    g[0] = 1 + 2 * comm.rank
+                    with reducer.step(weight=1 + 2 * comm.rank):
+                        reducer.ready(0)
+                    steps.append(g[0])
+                while True:
+                    joined = reducer.join()
+                    if joined is None:
+                        return steps
+                    steps.append(g[0])
+        with opened(2) as group:
+            self.assertEqual(group.run(worker), [[2.5, 3.0]] * 2)
+
+    def test_shards(self):
+        def worker(comm):
+            g, w = floats(1, 2, 3, 4), floats(0, 0, 0, 0)
+            with cohort.Reducer(comm, [g], cohort.ReducerOptions(sharded=True)) as reducer:
+                with reducer.step():
+                    reducer.ready(0)
+                mine = reducer.shard(0)
+                w[mine] = g[mine]
+                reducer.gather([w])
+            return list(w)
+        with opened(2) as group:
+            self.assertEqual(group.run(worker), [[1, 2, 3, 4]] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong: ranks that hang, fail or end; arrays that are freed early; signals,
+forks, and the end of the interpreter."""
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+import unittest
+import weakref
+from array import array
+
+import support
+from support import Case, floats, opened
+
+import cohort
+from cohort import _library, testing
+from cohort.testing import Fault
+
+SHORT = cohort.Deadlines(first=0.3, join=0.3, exec=20.0, abort=20.0, close=20.0)
+
+
+class Ranks(Case):
+    """A rank that does not do its part."""
+
+    def tearDown(self):
+        testing.clear()
+
+    def test_a_hung_rank_is_named(self):
+        seen, raised, release = [], [], threading.Event()
+
+        def worker(comm):
+            x = floats(comm.rank)
+            comm.all_reduce(x).wait()
+            if comm.rank == 2:
+                release.wait(support.sure())
+                return
+            try:
+                comm.all_reduce(x).wait()
+            except cohort.Stalled as error:
+                raised.append(error)
+                if len(raised) == 2:
+                    release.set()
+                raise
+        with opened(3, deadlines=SHORT, name="hung", on_verdict=seen.append) as group:
+            with self.assertRaises(cohort.Stalled) as caught:
+                group.run(worker)
+            cause = group.cause
+        error = caught.exception
+        self.assertEqual((error.rank, error.status), (2, cohort.Status.STALLED))
+        self.assertEqual(error.verdict, cohort.VerdictKind.OUTSIDE)
+        self.assertIn("outside the library", error.text)
+        self.assertEqual([one.rank for one in raised], [2, 2])
+        self.assertEqual((error.cause, error.cause.missing, error.cause.joined),
+                         (cause, {2}, {0, 1}))
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(again), again.rank, again.text),
+                         (cohort.Stalled, 2, error.text))
+        ended = [verdict for verdict in seen if verdict.stage == cohort.Stage.ENDED]
+        self.assertEqual([(one.rank, len(one.ranks), one.group) for one in ended],
+                         [(2, 3, "hung")])
+        self.assertEqual([report.rank for report in ended[0].ranks], [0, 1, 2])
+
+    def test_a_scripted_fault(self):
+        testing.script(Fault("stuck", rank=1, operation=1))
+        deadlines = cohort.Deadlines(first=20.0, join=0.3, exec=0.3, abort=20.0)
+
+        def worker(comm):
+            for _ in range(3):
+                comm.barrier().wait()
+        with opened(2, deadlines=deadlines) as group:
+            with self.assertRaises(cohort.Stalled) as caught:
+                group.run(worker)
+        self.assertEqual(caught.exception.rank, 1)
+
+    def test_an_exception_in_a_worker(self):
+        def worker(comm):
+            if comm.rank == 1:
+                raise KeyError("shard 12")
+            comm.barrier().wait()
+        with opened(3) as group:
+            with self.assertRaises(cohort.WorkerError) as caught:
+                group.run(worker)
+            self.assertEqual(group.abandoned, [])
+        error = caught.exception
+        self.assertEqual((error.rank, error.verdict), (1, cohort.VerdictKind.WORKER))
+        self.assertIn("rank 1 gave up with -14: KeyError: 'shard 12'", error.text)
+        self.assertIsInstance(error.__cause__, KeyError)
+
+    def test_a_thread_that_ends_without_calling(self):
+        def leave(comm):
+            comm.bind()
+
+        with opened(2) as group:
+            first, second = group.split()
+            ticket = first.all_reduce(floats(1))
+            thread = threading.Thread(target=leave, args=(second,))
+            thread.start()
+            thread.join()
+            with self.assertRaises(cohort.ThreadExited) as caught:
+                ticket.wait(support.sure())
+            self.assertEqual(caught.exception.rank, 1)
+
+    def test_a_worker_that_returns_early(self):
+        def worker(comm):
+            if comm.rank == 0:
+                comm.barrier().wait()
+        with opened(2, deadlines=SHORT) as group:
+            with self.assertRaises(cohort.Stalled) as caught:
+                group.run(worker)
+            self.assertEqual(caught.exception.rank, 1)
+            group.respawn([1])
+            self.assertEqual((group.size, group.generation), (1, 2))
+            self.assertEqual(group.run(lambda comm: comm.origin), [0])
+
+    def test_different_calls(self):
+        def worker(comm):
+            comm.all_reduce(array("f" if comm.rank != 1 else "d", [1])).wait()
+        with opened(3) as group:
+            with self.assertRaises(cohort.Mismatch) as caught:
+                group.run(worker)
+        self.assertEqual(caught.exception.rank, 1)
+        self.assertIn("1 float64", caught.exception.text)
+
+    def test_a_rank_that_gives_up_and_a_handle_that_ends(self):
+        def worker(comm):
+            if comm.rank == 0:
+                comm.fail(7, "no more data")
+            comm.barrier().wait()
+        with opened(2) as group:
+            with self.assertRaisesRegex(cohort.WorkerError, "gave up with 7: no more data"):
+                group.run(worker)
+        with opened(1) as group:
+            [comm] = group.split()
+            handle = comm.abort_handle()
+            self.assertFalse(handle.fired)
+            self.assertTrue(handle.fire("enough"))
+            self.assertFalse(handle.fire())
+            self.assertRaisesRegex(cohort.Aborted, "enough", comm.barrier)
+
+    def test_a_worker_that_is_left_behind(self):
+        """It goes on, its calls raise Stale, and nothing of it is freed before."""
+        release, said = threading.Event(), []
+
+        def worker(comm):
+            if comm.rank:
+                release.wait(support.sure())
+                try:
+                    comm.barrier()
+                except cohort.CohortError as error:
+                    said.append(error)
+                return
+            comm.barrier().wait()
+        deadlines = cohort.Deadlines(first=0.2, join=0.2, abort=0.5, close=20.0)
+        with opened(2, deadlines=deadlines) as group:
+            with self.assertRaises(cohort.Stalled):
+                group.run(worker)
+            self.assertEqual(group.abandoned, [1])
+        release.set()
+        end = time.monotonic() + support.sure()
+        from cohort import _group
+        while _group._runs and time.monotonic() < end:
+            time.sleep(0.001)
+        self.assertEqual(_group._runs, {})
+        self.assertIsInstance(said[0], cohort.Stale)
+
+    def test_a_wait_with_a_timeout(self):
+        with opened(2) as group:
+            first, second = group.split()
+            ticket = first.all_reduce(floats(1))
+            self.assertFalse(ticket.done())
+            with self.assertRaises(TimeoutError) as caught:
+                ticket.wait(0.01)
+            self.assertIsInstance(caught.exception, cohort.TimedOut)
+            second.all_reduce(floats(1)).wait()
+            ticket.wait()
+            self.assertTrue(ticket.done())
+
+
+class Arrays(Case):
+    """The lifetime of what is in use."""
+
+    def test_an_array_that_is_dropped_early(self):
+        class Watched(array):
+            """An array that can be watched."""
+        with opened(2) as group:
+            first, second = group.split()
+            mine = Watched("f", [3.0])
+            gone = weakref.ref(mine)
+            ticket = first.all_reduce(mine)
+            address = mine.buffer_info()[0]
+            with self.assertRaises(BufferError):  # its memory is held where it is
+                mine.append(1.0)
+            del mine
+            gc.collect()
+            self.assertIsNotNone(gone())
+            self.assertEqual(gone().buffer_info()[0], address)
+            second.all_reduce(floats(4)).wait()
+            ticket.wait()
+            gc.collect()
+            self.assertIsNone(gone())
+
+    def test_dropped_tickets_do_not_pile_up(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            for _ in range(300):
+                comm.all_reduce(floats(1))
+            self.assertLess(len(comm._held), 200)
+            comm.synchronize()
+            self.assertEqual(len(comm._held), 0)
+
+    def test_memory_that_is_freed_early(self):
+        with opened(2) as group:
+            first, second = group.split()
+            memory = first.alloc(4)
+            ticket = first.all_reduce(memory)
+            self.assertRaisesRegex(BufferError, "in use", memory.free)
+            second.all_reduce(floats(0, 0, 0, 0)).wait()
+            ticket.wait()
+            memory.free()
+            self.assertRaisesRegex(BufferError, "send was freed", first.all_reduce, memory)
+
+    def test_a_group_that_is_dropped(self):
+        with self.assertWarnsRegex(ResourceWarning, "was not closed"):
+            group = opened(2)
+            comms = group.split()
+            comms[0].all_reduce(floats(1))
+            del group, comms
+            gc.collect()
+        self.assertEqual(len(_library._open), 0)
+
+
+class Signals(Case):
+    """Ctrl-C on the main thread."""
+
+    HEAD = """
+import sys, time, threading, cohort
+from array import array
+group = cohort.Group.open(2, platform="host", deadlines=cohort.Deadlines(abort=20.0))
+"""
+
+    def interrupted(self, text, status=0):
+        began = time.monotonic()
+        out = self.program(self.HEAD + text, status=status,
+                           send=lambda process: process.send_signal(signal.SIGINT))
+        self.assertLess(time.monotonic() - began, support.sure() / 2)
+        return out
+
+    def test_ends_a_wait(self):
+        self.assertIn("heard, in flight: True", self.interrupted("""
+first, second = group.split()
+ticket = first.all_reduce(array("f", [1]))
+try:
+    print("waiting", flush=True)
+    ticket.wait()
+except KeyboardInterrupt:
+    print("heard, in flight:", not ticket.done())
+group.abort()
+group.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+"""))
+
+    def test_ends_a_run(self):
+        out = self.interrupted("""
+ends = []
+def worker(comm):
+    if comm.rank == 0:
+        print("waiting", flush=True)
+    try:
+        if comm.rank == 0:
+            comm.barrier().wait()
+        while not comm.cause:
+            time.sleep(0.001)
+    except cohort.Aborted as error:
+        ends.append(str(error))
+        raise
+try:
+    group.run(worker)
+except KeyboardInterrupt:
+    print("heard", group.abandoned, group.cause.kind.name, ends)
+group.close()
+""")
+        self.assertIn("heard [] ABORTED ['aborted: the main thread was interrupted", out)
+
+    def test_ends_a_call_with_host_memory(self):
+        self.assertIn("heard WorkerError", self.interrupted("""
+first, second = group.split()
+def tell():
+    while not first.snapshot()[0].inside:
+        time.sleep(0.001)
+    print("waiting", flush=True)
+threading.Thread(target=tell).start()
+try:
+    first.all_reduce_host(array("f", [1]))
+except KeyboardInterrupt:
+    try:
+        second.barrier()
+    except cohort.CohortError as error:
+        print("heard", type(error).__name__)
+group.close()
+"""))
+
+
+class Processes(Case):
+    """The end of the interpreter, and forks."""
+
+    def test_the_interpreter_ends_with_a_rank_inside(self):
+        """Threads of Python's, and of a run that another thread has begun."""
+        out = self.program("""
+import cohort, threading, time
+from array import array
+def verdict(verdict):
+    pass
+groups = [cohort.Group.open(2, platform="host", on_verdict=verdict) for _ in range(3)]
+inside = []
+threading.excepthook = lambda thrown: print(thrown.exc_type.__name__, flush=True)
+def wait(comm):
+    inside.append(comm)
+    comm.all_reduce(array("f", [1])).wait()
+threading.Thread(target=wait, args=(groups[0].split()[0],), daemon=True).start()
+def worker(comm):
+    inside.append(comm)
+    if comm.rank == 0:
+        comm.barrier().wait()
+    time.sleep(0.3)
+threading.Thread(target=groups[1].run, args=(worker,), daemon=True).start()
+def host(comm):
+    inside.append(comm)
+    comm.all_reduce_host(array("f", [1]))
+threading.Thread(target=host, args=(groups[2].split()[1],), daemon=True).start()
+while len(inside) < 4:
+    time.sleep(0.001)
+print("ends", flush=True)
+""").splitlines()
+        self.assertEqual(out[0], "ends")
+        self.assertLessEqual(set(out[1:]), {"Aborted"})  # what the threads are told
+
+    def test_a_thread_of_the_program_is_waited_for(self):
+        """As always in Python: the interpreter joins threads that are no daemons."""
+        self.assertEqual(self.program("""
+import cohort, sys, threading, time
+from array import array
+group = cohort.Group.open(2, platform="host")
+def rank(comm):
+    x = array("f", [comm.rank])
+    time.sleep(0.05)
+    comm.all_reduce(x).wait()
+    sys.stdout.write(f"{x[0]}\\n")
+for comm in group.split():
+    threading.Thread(target=rank, args=(comm,)).start()
+"""), "1.0\n1.0\n")
+
+    def test_an_exit_in_a_worker(self):
+        out = self.program("""
+import sys, cohort
+def worker(comm):
+    if comm.rank == 1:
+        sys.exit(3)
+    comm.barrier().wait()
+with cohort.Group.open(2, platform="host") as group:
+    try:
+        group.run(worker)
+    except cohort.WorkerError as error:
+        print(error.rank, repr(error.__cause__))
+""")
+        self.assertEqual(out, "1 SystemExit(3)\n")
+
+    def test_a_fork(self):
+        """The child can do nothing and says so; it ends, and so does the parent."""
+        self.assertEqual(self.program("""
+import cohort, os, sys
+from array import array
+with cohort.Group.open(2, platform="host") as group:
+    first, second = group.split()
+    ticket = first.all_reduce(array("f", [1]))
+    memory = second.alloc(3)
+    child = os.fork()
+    if not child:
+        for call in (lambda: first.barrier(), lambda: cohort.Group(2),
+                     lambda: group.run(print), lambda: ticket.wait(),
+                     lambda: group.respawn(), lambda: first.abort_handle()):
+            try:
+                call()
+            except cohort.Forked:
+                continue
+            os._exit(1)
+        group.close()
+        del memory
+        sys.exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    second.all_reduce(array("f", [1])).wait()
+    ticket.wait()
+    print("both end")
+"""), "both end\n")
+
+
+class Fixture(Case):
+    """The plugin for pytest."""
+
+    def test_with_pytest(self):
+        try:
+            import pytest  # noqa: F401
+        except ImportError:
+            self.skipTest("no pytest")
+        import subprocess
+        import sys
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "test_it.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("""
+import cohort, pytest
+from cohort.testing import Fault
+
+def train(comm):
+    for _ in range(3):
+        comm.barrier().wait()
+
+def test_hang(simulated_group):
+    group = simulated_group(3, Fault("stuck", rank=2, operation=1),
+                            deadlines=cohort.Deadlines(join=0.2, exec=0.2))
+    with pytest.raises(cohort.Stalled) as caught:
+        group.run(train)
+    assert caught.value.rank == 2
+
+def test_left_open(simulated_group):
+    simulated_group(2, Fault("never", rank=0, operation=7)).split()
+
+def test_faults_are_gone(simulated_group):
+    simulated_group(2).run(lambda comm: [comm.barrier().wait() for _ in range(9)])
+""")
+            subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "cohort.testing",
+                            "-p", "no:cacheprovider", path], check=True, cwd=folder,
+                           env=dict(os.environ, PYTHONPATH=os.path.abspath(
+                               os.path.join(support.HERE, "..")), LD_LIBRARY_PATH=os.path
+                               .abspath(os.environ.get("LD_LIBRARY_PATH", "."))),
+                           )
+
+    def test_without_pytest(self):
+        for group in testing._groups():
+            opened_group = group(2, Fault("delay", rank=0, seconds=0.001))
+            opened_group.run(lambda comm: comm.barrier().wait())
+        self.assertEqual(len(_library._open), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
