@@ -117,6 +117,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \
                 'tests/foreign/bare.sh' \
+                'tests/foreign/bindings_python.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)' \
                 'python3 tests/foreign/bindings.py $(out)/cohort'
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh

@@ -17,11 +17,11 @@ import sys
 
 MOST_COLUMNS = 100
 README_LINES = 150
-LANGUAGES = {"c", "sh", "text"}
+LANGUAGES = {"c", "python", "sh", "text"}
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]*(?:\([^()]*\))?[^()\s]*)\)")
-PLACE = re.compile(r"^(?:src|tests|include|docs|examples|scripts|bench|\.ci)/[\w./-]+$")
-DRAWN = re.compile(r"(?<![\w./-])(?:src|tests|include|docs|examples|scripts|bench)/[\w./-]*")
+PLACE = re.compile(r"^(?:src|tests|include|docs|examples|scripts|bench|bindings|\.ci)/[\w./-]+$")
+DRAWN = re.compile(r"(?<![\w./-])(?:src|tests|include|docs|examples|scripts|bench|bindings)/[\w./-]*")
 
 
 def files_of_project():

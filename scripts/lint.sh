@@ -184,6 +184,12 @@ shell() {
 	pick '(\.sh|^\.ci/run)$' | xargs shellcheck
 }
 
+types() {
+	need mypy || return 77
+	mypy --strict --no-error-summary --cache-dir /dev/null bindings/python/cohort \
+		bindings/python/generate.py bindings/python/cohort_wheel.py
+}
+
 # A folder that is in no source list of mk/ would be left out silently.
 listed() {
 	local file
@@ -250,6 +256,7 @@ check "headers stand alone" headers
 check "no warnings" warnings
 check "no warnings of clang, thread annotations" clang_warnings
 check "shellcheck" shell
+check "types of the Python package" types
 check "Markdown" pages
 check "manual pages" manual
 check "every source is in a list of mk/" listed

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
@@ -44,11 +44,11 @@ def _stripped(path: str) -> bytes:
         return _read(out)
 
 
-def _files(version: str) -> Tuple[str, List[Tuple[str, bytes]]]:
+def _files(version: str, folder_of_library: Optional[str]) -> Tuple[str, List[Tuple[str, bytes]]]:
     """The tag, and what is in the wheel."""
     name = f"libcohort.so.{version.split('.', maxsplit=1)[0]}"
-    built = os.path.join(ROOT, "build", "lib", name)
-    if not os.path.exists(built):
+    built = os.path.join(folder_of_library or os.path.join(ROOT, "build", "lib"), name)
+    if not folder_of_library and not os.path.exists(built):
         subprocess.run(["make", "-C", ROOT, f"build/lib/{name}"], check=True)
     library = _stripped(built)
     tag = f"py3-none-{_platform(library)}"
@@ -82,12 +82,14 @@ def _files(version: str) -> Tuple[str, List[Tuple[str, bytes]]]:
     return tag, files
 
 
-def build_wheel(wheel_directory: str, config_settings: Any = None,
+def build_wheel(wheel_directory: str, config_settings: Optional[Dict[str, str]] = None,
                 metadata_directory: Any = None) -> str:
-    """The wheel's name; it is written to wheel_directory."""
-    del config_settings, metadata_directory
+    """The wheel's name; it is written to wheel_directory.
+
+    config_settings may name the folder of another build as "library"."""
+    del metadata_directory
     version = json.loads(_read(ROOT, "bindings", "cohort_abi.json"))["version"]
-    tag, files = _files(version)
+    tag, files = _files(version, (config_settings or {}).get("library"))
     name = f"cohort_comm-{version}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w",
                          zipfile.ZIP_DEFLATED) as wheel:

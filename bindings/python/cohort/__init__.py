@@ -20,7 +20,7 @@ The names are those of the C API, whose headers (include/cohort) are the contrac
 from ._abi import (MAX_RANKS, BootstrapKind, Connect, Launch, Many, Op, Platform, Policy,
                    Stage, Status, Type, VerdictKind)
 from ._arrays import Memory
-from ._comm import Batch, Comm, Prepared, PremulSum
+from ._comm import Batch, Comm, Prepared, PreparedHost, PremulSum
 from ._errors import (Aborted, Busy, Cause, CohortError, CudaError, Forked, InitTimeout,
                       Invalid, Mismatch, NcclError, NoDevice, NoLibrary, NoMemory, NoSymbol,
                       Owner, ProcessExited, RankReport, Stale, Stalled, StateError,
@@ -38,7 +38,7 @@ __version__: str = _lib.cohort_version().decode()
 __all__ = [
     "MAX_RANKS", "BootstrapKind", "Connect", "Launch", "Many", "Op", "Platform", "Policy",
     "Stage", "Status", "Type", "VerdictKind", "Memory", "Batch", "Comm", "Prepared",
-    "PremulSum", "Aborted", "Busy", "Cause", "CohortError", "CudaError", "Forked",
+    "PreparedHost", "PremulSum", "Aborted", "Busy", "Cause", "CohortError", "CudaError", "Forked",
     "InitTimeout", "Invalid", "Mismatch", "NcclError", "NoDevice", "NoLibrary", "NoMemory",
     "NoSymbol", "Owner", "ProcessExited", "RankReport", "Stale", "Stalled", "StateError",
     "SystemFailure", "ThreadExited", "TimedOut", "Unsupported", "Verdict", "Wedged",

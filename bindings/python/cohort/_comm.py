@@ -7,7 +7,7 @@ contract: what other ranks must do, threads, blocking, results.
 
 import contextlib
 import ctypes
-import threading
+from threading import get_ident
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -63,6 +63,34 @@ class PremulSum:
             self._comm._check(status)
 
 
+class PreparedHost:
+    """An all-reduce in memory of the process, to be made again and again.
+
+    One call of C, so that ranks change threads once for each and not twice: the fastest
+    way on the host platform.
+    """
+
+    __slots__ = ("_comm", "_refs", "_call", "_again")
+
+    def __init__(self, comm: "Comm", refs: object, again: Callable[[], None],
+                 *arguments: Any) -> None:
+        self._comm = comm
+        self._refs = refs
+        self._again = again
+        self._call = partial(bare("cohort_all_reduce_host"), ctypes.c_void_p(comm._live),
+                             *arguments)
+
+    def run(self) -> None:
+        """Make the call and wait for its end, as all_reduce_host() does."""
+        comm = self._comm
+        if get_ident() == _library._main:
+            self._again()
+            return
+        status = self._call() if comm._handle else Status.STATE
+        if status:
+            raise comm._refused(status, self._refs)
+
+
 class Prepared:
     """A collective with its arguments, to be called again and again.
 
@@ -97,7 +125,7 @@ class Prepared:
         status = self._submit() if comm._handle else Status.STATE
         if status:
             raise comm._refused(status, self._refs)
-        if threading.get_ident() == _library._main:
+        if get_ident() == _library._main:
             number = self._number.value
             comm._hold(number, self._refs)
             comm._wait(number, FOREVER)
@@ -203,7 +231,11 @@ class Comm(Rank):
                   stream: Stream = None) -> Ticket:
         """Copy send of rank root to every rank's recv (cohort_broadcast())."""
         queue = self._stream(stream)
-        source, target, count = self._pair(send, recv, queue)
+        if recv is None and self.rank == root:  # only read, and may be read-only
+            source = target = self._array(send, "send", False, queue)
+            count = source.count
+        else:
+            source, target, count = self._pair(send, recv, queue)
         return self._submit(lib.cohort_broadcast, (source.keep, target.keep),
                             source.address, target.address, count, source.type, root, queue)
 
@@ -440,6 +472,16 @@ class Comm(Rank):
         found = self._plain(data, "data", True)
         self._on_memory(lib.cohort_all_reduce_host, (found.keep, op), found.address,
                         found.count, found.type, op_of(op), nanoseconds(timeout))
+
+    def prepare_all_reduce_host(self, data: Array, *, op: AnyOp = Op.SUM) -> PreparedHost:
+        """all_reduce_host() with these arguments and no timeout, for a program that makes
+        it often."""
+        found = self._plain(data, "data", True)
+        return PreparedHost(self, (found.keep, op),
+                            lambda: self.all_reduce_host(data, op=op),
+                            ctypes.c_void_p(found.address), ctypes.c_size_t(found.count),
+                            ctypes.c_int(found.type), ctypes.c_int(op_of(op)),
+                            ctypes.c_uint64(FOREVER))
 
     def broadcast_host(self, data: Array, *, root: int = 0,
                        timeout: Optional[float] = None) -> None:

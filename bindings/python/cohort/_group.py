@@ -262,6 +262,8 @@ class Group:
             lambda answer: None)
         if answer.status < 0:
             raise failure(answer.status, text=answer.text or None)
+        for comm in self._comms:
+            comm._drop_answered()
         self._past += self._comms
         self._comms, self._by_handle = [], {}
         self._held.clear()
@@ -365,8 +367,9 @@ class Group:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) and self._forks == _library.forks:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+            said = f"{self!r} was not closed"
             self._end(0.0)
+            warnings.warn(said, ResourceWarning, source=self)
 
     # ---- facts ----------------------------------------------------------------------------
 
@@ -565,7 +568,10 @@ def quiet() -> Iterator[None]:
 def on_note(function: Optional[Callable[[str], object]]) -> None:
     """Be told of variables COHORT_... of the environment that mean nothing
     (cohort_on_note()).  None: nobody is told."""
-    note = _abi.cohort_note_fn(lambda text, _user: function(text_of(text))) \
-        if function else _abi.cohort_note_fn()
+    if function is None:
+        lib.cohort_on_note(ctypes.cast(0, _abi.cohort_note_fn), None)
+        return
+    tell = function
+    note = _abi.cohort_note_fn(lambda text, _user: tell(text_of(text)))
     _library.kept.append(note)
     lib.cohort_on_note(note, None)

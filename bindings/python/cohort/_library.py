@@ -145,7 +145,7 @@ class Answer:
             pass
 
 
-def aside(call: Callable[[], int], interrupted: Callable[[Answer], None]) -> Answer:
+def aside(call: Callable[[], Any], interrupted: Callable[[Answer], None]) -> Answer:
     """Make a call that blocks, on another thread if this is the main one.
 
     If a signal handler raises meanwhile, interrupted() is called, which may wait for the

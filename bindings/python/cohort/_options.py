@@ -33,7 +33,9 @@ class Table:
 class Options:
     """Options of Group and join() (struct cohort_group_options).
 
-    None, 0 and an empty text stand for the default.  Times are in seconds.
+    None, 0 and an empty text stand for the default.  Times are in seconds.  The functions
+    that are told something are called on a thread of the library's; what they raise is
+    printed, and counts as nothing returned.
     """
 
     name: str = ""  #: in texts, and at the front of thread names

@@ -3,7 +3,7 @@
 
 import contextlib
 import ctypes
-import threading
+from threading import get_ident
 import warnings
 import weakref
 from dataclasses import dataclass, fields
@@ -208,7 +208,7 @@ class Rank:
 
     def _wait(self, number: int, limit_ns: int) -> None:
         handle = self._live
-        if threading.get_ident() != _library._main:
+        if get_ident() != _library._main:
             status = lib.cohort_wait(handle, number, limit_ns)
         else:
             status = _library.wait(partial(lib.cohort_wait, handle, number), limit_ns)
@@ -357,7 +357,7 @@ class Rank:
         self._free_memory()
         answer = _library.aside(lambda: lib.cohort_comm_close(handle), give_up) \
             if not self._bound else None
-        status = answer.status if answer else lib.cohort_comm_close(handle)
+        status = int(answer.status if answer else lib.cohort_comm_close(handle))
         if status not in _STILL_OPEN:
             self._gone(status)
         return status
@@ -395,8 +395,9 @@ class Rank:
     def __del__(self) -> None:
         if getattr(self, "_joined", False) and self._handle \
                 and self._forks == _library.forks:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+            said = f"{self!r} was not closed"
             self._end(0.0)
+            warnings.warn(said, ResourceWarning, source=self)
 
     def __enter__(self: R) -> R:
         return self

@@ -49,7 +49,8 @@ class Case(unittest.TestCase):
         """Run a Python program, and return what it prints; send is called with it once
         it has printed a line."""
         process = subprocess.Popen(
-            [sys.executable, "-W", "error::ResourceWarning", "-c", text],
+            [sys.executable, "-W", "error::ResourceWarning", "-W",
+             "ignore::DeprecationWarning", "-c", text],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             first = process.stdout.readline() if send else ""

@@ -98,8 +98,15 @@ class Collectives(Case):
             call = comm.prepare_all_reduce(x)
             call().wait()
             call.run()
+            comm.prepare_all_reduce_host(x, op="max").run()
             return x[0]
         self.assertEqual(self.ranks(worker), [6.0, 6.0])
+        with opened(1) as group:  # on the main thread
+            [comm] = group.split()
+            x = floats(3)
+            comm.prepare_all_reduce(x).run()
+            comm.prepare_all_reduce_host(x).run()
+            self.assertEqual(x[0], 3)
 
     def test_broadcast_and_reduce(self):
         def worker(comm):

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A PyTorch trainer with a thread per rank, which goes on when a rank hangs.
+
+usage: train.py [--ranks N] [--epochs N] [--hang RANK@STEP] [--data DIGITS.CSV]
+
+Trains a perceptron on images of handwritten digits (those of `cohort demo`).  Each rank
+computes the gradients of its part of a batch, and a reducer adds them up while the
+backward pass goes on.  Without a hang the weights must then be, to the bit, those of one
+rank that computes the same parts and adds them in the order of the ranks.
+
+Needs PyTorch and the package in bindings/python.
+"""
+
+import argparse
+import copy
+import os
+import sys
+import threading
+
+import torch
+from torch import nn
+
+import cohort
+from cohort.pytorch import Gradients
+
+BATCH, RATE, MOMENTUM = 64, 0.1, 0.9
+DATA = os.path.join(os.path.dirname(__file__), "..", "src", "cli", "demo", "data", "digits.csv")
+
+
+class Digits:
+    """The images: every fifth is held out."""
+
+    def __init__(self, path):
+        with open(path, encoding="ascii") as file:
+            rows = torch.tensor([[float(word) for word in line.split(",")] for line in file])
+        held_out = torch.arange(len(rows)) % 5 == 4
+        inputs, labels = rows[:, :64] / 16, rows[:, 64].long()
+        self.inputs, self.labels = inputs[~held_out], labels[~held_out]
+        self.test_inputs, self.test_labels = inputs[held_out], labels[held_out]
+        self.steps = -(-len(self.inputs) // BATCH)  # of an epoch
+
+    def part(self, step, rank, ranks):
+        """The images of a rank's part of a step, and how many the whole step has."""
+        epoch, place = divmod(step, self.steps)
+        order = torch.randperm(len(self.inputs), generator=torch.Generator().manual_seed(epoch))
+        batch = order[place * BATCH:(place + 1) * BATCH]
+        return batch.tensor_split(ranks)[rank], len(batch)
+
+    def loss(self, net, step, rank, ranks):
+        """A rank's share of the loss of a step: the shares add up to the mean."""
+        part, whole = self.part(step, rank, ranks)
+        return nn.functional.cross_entropy(net(self.inputs[part]), self.labels[part],
+                                           reduction="sum") / whole
+
+    def accuracy(self, net):
+        """Of the images that were held out."""
+        with torch.no_grad():
+            found = net(self.test_inputs).argmax(1)
+        return (found == self.test_labels).double().mean().item()
+
+
+class Replica:
+    """What a rank has: its own weights, its optimiser, and how far it has come."""
+
+    def __init__(self, net):
+        self.net = copy.deepcopy(net)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=RATE, momentum=MOMENTUM)
+        for parameter in self.net.parameters():
+            self.optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        self.step = torch.zeros(1, dtype=torch.int64)
+
+    def state(self):
+        """All that ranks must have in common."""
+        momentum = [state["momentum_buffer"] for state in self.optimizer.state.values()]
+        return [parameter.detach() for parameter in self.net.parameters()] + momentum
+
+
+def train(comm, digits, replicas, steps, hang):
+    """What the thread of a rank does, from where rank 0 is to the last step."""
+    mine = replicas[comm.origin]
+    comm.broadcast_many([mine.step] + mine.state()).wait()
+    options = cohort.ReducerOptions(op=cohort.Op.SUM)
+    with Gradients(comm, mine.net, options) as gradients:
+        while mine.step < steps:
+            step = int(mine.step)
+            comm.tag(f"step {step}")
+            hang(comm.origin, step)
+            mine.optimizer.zero_grad(set_to_none=False)
+            with gradients.step():
+                digits.loss(mine.net, step, comm.rank, comm.size).backward()
+            mine.optimizer.step()
+            mine.step += 1
+
+
+def train_alone(digits, net, steps, ranks):
+    """The same sums by one thread, without the library."""
+    mine = Replica(net)
+    parameters = list(mine.net.parameters())
+    for step in range(steps):
+        total = None
+        for rank in range(ranks):
+            mine.optimizer.zero_grad(set_to_none=False)
+            digits.loss(mine.net, step, rank, ranks).backward()
+            parts = [parameter.grad.clone() for parameter in parameters]
+            total = parts if total is None else [a + b for a, b in zip(total, parts)]
+        for parameter, gradient in zip(parameters, total):
+            parameter.grad = gradient
+        mine.optimizer.step()
+    return mine
+
+
+def main():
+    """Train; and while a rank is to blame, go on without it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--hang", metavar="RANK@STEP", help="a rank stops calling at a step")
+    parser.add_argument("--data", default=DATA)
+    parser.add_argument("--join-deadline", type=float, default=2.0, metavar="SECONDS")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    digits = Digits(arguments.data)
+    net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    replicas = [Replica(net) for _ in range(arguments.ranks)]
+    steps = digits.steps * arguments.epochs
+    at = [int(word) for word in arguments.hang.split("@")] if arguments.hang else None
+    released = threading.Event()
+
+    def hang(rank, step):
+        if [rank, step] == at:
+            released.wait()
+
+    deadlines = cohort.Deadlines(first=60, join=arguments.join_deadline, abort=2)
+    with cohort.Group.open(arguments.ranks, name="train", deadlines=deadlines) as group:
+        while True:
+            try:
+                group.run(train, digits, replicas, steps, hang)
+                break
+            except cohort.Stalled as error:
+                print(f"rank {error.rank}: {error.verdict.name.lower()}: {error}")
+                if error.rank < 0:
+                    raise
+                group.respawn({error.rank, *group.abandoned})
+        size = group.size
+        origins = [replica for replica in replicas if replica.step == steps]
+        released.set()
+    print(f"{size} ranks, {steps} steps, accuracy {digits.accuracy(origins[0].net):.3f}")
+    equal = all(torch.equal(a, b) for one in origins
+                for a, b in zip(one.state(), origins[0].state()))
+    print("the ranks' weights are", "equal" if equal else "not equal")
+    if not arguments.hang:
+        alone = train_alone(digits, net, steps, arguments.ranks)
+        same = all(torch.equal(a, b) for a, b in zip(alone.state(), origins[0].state()))
+        print("those of one rank are", "equal" if same else "not equal", "to the bit")
+        equal = equal and same
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
