@@ -13,7 +13,7 @@ Without pytest, script() and clear() do the same for groups on the host platform
 """
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterator, List, Optional, Union
 
 from . import _abi
@@ -25,7 +25,7 @@ from ._rank import Deadlines
 
 __all__ = ["Fault", "FaultKind", "SimSync", "clear", "script", "set_devices", "set_sync"]
 
-#: Of groups whose options do not say: a test should not wait for minutes.
+#: Where the options of a group do not say: a test should not wait for minutes.
 DEADLINES = Deadlines(first=5.0, join=5.0, exec=5.0, close=5.0, abort=5.0)
 
 
@@ -78,9 +78,13 @@ def _groups() -> Iterator[Callable[..., Group]]:
     made: List[Group] = []
 
     def open_group(devices: Any = 4, *faults: Fault, **options: Any) -> Group:
-        options.setdefault("deadlines", DEADLINES)
+        given = options.pop("deadlines", DEADLINES)
+        deadlines = Deadlines(**{
+            field.name: getattr(DEADLINES if getattr(given, field.name) is None else given,
+                                field.name) for field in fields(Deadlines)})
         script(*faults)
-        group = Group(devices, Options(platform=Platform.HOST, **options))
+        group = Group(devices, Options(
+            platform=Platform.HOST, deadlines=deadlines, **options))
         made.append(group)
         return group
     try:
@@ -99,6 +103,7 @@ else:
     @pytest.fixture
     def simulated_group() -> Iterator[Callable[..., Group]]:
         """simulated_group(devices=4, *faults, **options) opens a group of simulated
-        devices with scripted faults; options are fields of cohort.Options.  At the end of
+        devices with scripted faults; options are fields of cohort.Options, and deadlines
+        that they do not name are DEADLINES, 5 s each.  At the end of
         the test its groups are aborted and closed, and the faults are forgotten."""
         yield from _groups()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of NumPy, of PyTorch, and of made-up libraries by DLPack and CUDA's interface."""
 
+import copy
 import ctypes
 import unittest
 
@@ -204,16 +205,15 @@ class PyTorch(Case):
         from cohort import pytorch
         torch.set_num_threads(1)
 
-        def module():
-            torch.manual_seed(1)
-            return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU(),
-                                       torch.nn.Linear(4, 2))
+        torch.manual_seed(1)
+        alone = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU(),
+                                    torch.nn.Linear(4, 2))
+        copies = [copy.deepcopy(alone) for _ in range(2)]
         inputs = torch.randn(8, 5, generator=torch.Generator().manual_seed(2))
 
         def loss(net, rows):
             return net(rows).square().sum()
         # One rank that computes each rank's part, and adds in the order of the ranks.
-        alone = module()
         parts = []
         for rank in range(2):
             alone.zero_grad()
@@ -222,7 +222,7 @@ class PyTorch(Case):
         wanted = [(a + b) / 2 for a, b in zip(*parts)]
 
         def worker(comm):
-            net = module()
+            net = copies[comm.rank]
             if comm.rank:
                 with torch.no_grad():
                     for parameter in net.parameters():

@@ -308,13 +308,13 @@ class Processes(Case):
     def test_the_interpreter_ends_with_a_rank_inside(self):
         """Threads of Python's, and of a run that another thread has begun."""
         out = self.program("""
-import cohort, threading, time
+import cohort, sys, threading, time
 from array import array
 def verdict(verdict):
     pass
 groups = [cohort.Group.open(2, platform="host", on_verdict=verdict) for _ in range(3)]
 inside = []
-threading.excepthook = lambda thrown: print(thrown.exc_type.__name__, flush=True)
+threading.excepthook = lambda thrown: sys.stdout.write(thrown.exc_type.__name__ + "\\n")
 def wait(comm):
     inside.append(comm)
     comm.all_reduce(array("f", [1])).wait()
