@@ -23,9 +23,10 @@ AnyOp = Union[Op, str, "PremulSum"]
 _OPS = {lib.cohort_op_name(op).decode(): op for op in Op}
 _byref = ctypes.byref
 # What a number is passed as.
-_SCALARS: Dict[Type, Any] = {Type.I8: ctypes.c_int8, Type.U8: ctypes.c_uint8, Type.I32: ctypes.c_int32,
-            Type.U32: ctypes.c_uint32, Type.I64: ctypes.c_int64, Type.U64: ctypes.c_uint64,
-            Type.F32: ctypes.c_float, Type.F64: ctypes.c_double}
+_SCALARS: Dict[Type, Any] = {
+    Type.I8: ctypes.c_int8, Type.U8: ctypes.c_uint8, Type.I32: ctypes.c_int32,
+    Type.U32: ctypes.c_uint32, Type.I64: ctypes.c_int64, Type.U64: ctypes.c_uint64,
+    Type.F32: ctypes.c_float, Type.F64: ctypes.c_double}
 
 
 def op_of(op: AnyOp) -> int:

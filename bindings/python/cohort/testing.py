@@ -36,7 +36,8 @@ class Fault:
     kind is one of FaultKind, or its name: "never", "delay", "error", "stuck", "die", ...
     rank -1 is any.  operation counts the rank's native calls on a communicator, from 0.
     A rank whose call is "stuck" is named by the verdict; "never" looks like a kernel that
-    hangs, for which nobody can be blamed.  value is a code, or nanoseconds; seconds is a time in its place.
+    hangs, for which nobody can be blamed.  value is a code, or nanoseconds; seconds is a
+    time in its place.
     """
 
     kind: Union[FaultKind, str]
