@@ -166,6 +166,8 @@ struct cohort_process {
 	int watched;    /* 1: it and this process watch each other */
 	int64_t pid;
 	char host[64]; /* the machine's name */
+
+	uint64_t reserved[5]; /* 0 */
 };
 
 /*

@@ -97,6 +97,16 @@ COHORT_API const char *cohort_type_name(int type);
 COHORT_API size_t cohort_type_size(int type);
 COHORT_API const char *cohort_op_name(int op);
 
+/*
+ * cohort_enum_name - the name of a constant: "COHORT_LAUNCH_AHEAD"
+ * @of:    the tag of an enum of these headers: "cohort_launch"
+ * @value: one of its values
+ *
+ * For bindings, and for what logs the options of a run.  NULL if there is no such
+ * enum, or no such value in it.  Any thread; does not block.
+ */
+COHORT_API const char *cohort_enum_name(const char *of, int value);
+
 #ifdef __cplusplus
 }
 #endif

@@ -227,6 +227,7 @@ class cohort_process(ctypes.Structure):
         ("watched", ctypes.c_int),
         ("pid", ctypes.c_int64),
         ("host", ctypes.c_char * 64),
+        ("reserved", ctypes.c_uint64 * 5),
     ]
 
 
@@ -505,6 +506,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_int]),
     "cohort_op_name": (ctypes.c_char_p, [
         ctypes.c_int]),
+    "cohort_enum_name": (ctypes.c_char_p, [
+        ctypes.c_char_p, ctypes.c_int]),
     "cohort_group_process": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_group_processes": (ctypes.c_int, [

@@ -2,6 +2,7 @@
 """Every call of the package, with arrays of Python's own."""
 
 import dataclasses
+import json
 import os
 import tempfile
 import threading
@@ -62,7 +63,7 @@ class Abi(Case):
         self.assertEqual(unused, {
             # Options are zeroed, and the names of enumerations are Python's.
             "cohort_group_options_init", "cohort_reducer_options_init",
-            "cohort_status_name", "cohort_verdict_text",
+            "cohort_enum_name", "cohort_status_name", "cohort_verdict_text",
             # For one thread that has memory on all devices.
             "cohort_group_alloc", "cohort_group_free", "cohort_group_copy"})
 
@@ -474,6 +475,20 @@ class Reducers(Case):
             return list(w)
         with opened(2) as group:
             self.assertEqual(group.run(worker), [[1, 2, 3, 4]] * 2)
+
+
+class Names(Case):
+    def test_of_all_constants(self):
+        abi = os.path.join(os.path.dirname(__file__), "..", "..", "cohort_abi.json")
+        with open(abi, encoding="utf-8") as file:
+            enums = json.load(file)["enums"]
+        for enum in enums:
+            for value in enum["values"]:
+                self.assertEqual(_library.lib.cohort_enum_name(enum["name"].encode(), value["value"]),
+                                 value["name"].encode())
+            self.assertIsNone(_library.lib.cohort_enum_name(enum["name"].encode(), 1000))
+        self.assertIsNone(_library.lib.cohort_enum_name(b"cohort_none", 0))
+        self.assertIsNone(_library.lib.cohort_enum_name(None, 0))
 
 
 if __name__ == "__main__":
