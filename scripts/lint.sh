@@ -82,6 +82,8 @@ variables() {
 			grep -oE 'COHORT_[A-Z0-9_]*'
 		pick '\.py$' | xargs grep -hoE \
 			'(environ(\.get)?[[(]|getenv\()"COHORT_[A-Z0-9_]*"' |
+			grep -oE 'COHORT_[A-Z0-9_]*'
+		pick '\.rs$' | xargs grep -hoE 'var_os\("COHORT_[A-Z0-9_]*"' |
 			grep -oE 'COHORT_[A-Z0-9_]*')
 	known=$(grep -v getenv src/base/environment.c |
 		grep -oE '"COHORT_[A-Z0-9_]+"' | tr -d '"')
@@ -92,7 +94,7 @@ variables() {
 licences() {
 	local file
 
-	for file in $(pick '(\.([chS]|cc|hpp|sh|py|map|in|mk)|Makefile|/run)$'); do
+	for file in $(pick '(\.([chS]|cc|hpp|sh|py|rs|toml|map|in|mk)|Makefile|/run)$'); do
 		head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
 			echo "$file: no SPDX line"
 	done

@@ -28,6 +28,7 @@ static const char *const known[] = {
 	"COHORT_HOST_SYNC",
 	"COHORT_JOB",
 	"COHORT_LAUNCH",
+	"COHORT_LIB_DIR", /* of the build of bindings/rust */
 	"COHORT_LOCAL_PROCESS",
 	"COHORT_LOCAL_PROCESSES",
 	"COHORT_MANY",
