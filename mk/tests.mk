@@ -85,6 +85,7 @@ run.device   := $(fault:%='$(on_device) $(strict)%') \
 run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
                 'tests/foreign/cpp.sh $(lib)' \
+                'tests/foreign/rust.sh $(lib)' \
                 'tests/foreign/symbols.sh $(lib) $(cuda)' \
                 'tests/foreign/install.sh' \
                 'tests/foreign/loader.sh $(out)/cohort' \

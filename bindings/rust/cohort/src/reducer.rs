@@ -1,0 +1,850 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::any::Any;
+use std::borrow::Borrow;
+use std::ffi::{c_void, CString};
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{self, size_of, MaybeUninit};
+use std::os::raw::c_int;
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use cohort_sys as sys;
+
+use crate::buffer::{want, Buffer};
+use crate::comm::Comm;
+use crate::element::{DType, Element, Op};
+use crate::error::{Error, Failed, Result, Status};
+use crate::options::{nanoseconds, Platform};
+use crate::shared::{c_text, Inside, Link, PATIENCE};
+
+/// Options of a [`Reducer`]; 0 or `None`: the default. `cohort/reducer.h` describes them
+#[derive(Clone, Debug, Default)]
+pub struct ReducerOptions {
+    /// Bytes of the first bucket of each type; 1 MiB by default.
+    pub first_bytes: usize,
+    /// Bytes of the other buckets; 25 MiB by default.
+    pub bucket_bytes: usize,
+    /// [`Op::Avg`] by default, or [`Op::Sum`].
+    pub op: Option<Op>,
+    /// Each rank's gradients count with the weight that it begins the step with.
+    pub weighted: bool,
+    /// Float32 gradients travel as [`DType::F16`] or [`DType::Bf16`]; host platform only.
+    pub transport: Option<DType>,
+    /// Gradients that are not ready when the step is finished take part as zeros.
+    pub find_unused: bool,
+    /// Look for infinities and NaNs.
+    pub check_finite: bool,
+    /// Clip the gradients' norm to this.
+    pub max_norm: f64,
+    /// Never make the plan anew.
+    pub keep_plan: bool,
+    /// Each rank is left with its part of the gradients.
+    pub sharded: bool,
+    /// No bucket is kept smaller than the sizes above.
+    pub full_buckets: bool,
+}
+
+/// A parameter of the model, whose gradient a [`Reducer`] handles
+pub struct Parameter {
+    name: Option<String>,
+    count: usize,
+    dtype: DType,
+    gradient: *mut c_void,
+    /// The buffer that the gradient is in, if it is the program's.
+    buffer: Option<Box<dyn Any + Send>>,
+}
+
+// SAFETY: the pointer is where the buffer is, which may be sent.
+unsafe impl Send for Parameter {}
+
+impl Parameter {
+    /// A parameter of `count` elements, with the gradient in the reducer, zeroed.
+    pub fn new<T: Element>(name: impl Into<String>, count: usize) -> Parameter {
+        let (gradient, name) = (ptr::null_mut(), Some(name.into()));
+        Parameter { name, count, dtype: T::DTYPE, gradient, buffer: None }
+    }
+
+    /// A parameter with the gradient in this buffer, which the reducer keeps.
+    pub fn with_buffer<T: Element>(name: impl Into<String>, gradient: Buffer<T>) -> Parameter {
+        let (count, at) = (gradient.len(), gradient.as_ptr().cast());
+        let buffer: Option<Box<dyn Any + Send>> = Some(Box::new(gradient));
+        Parameter { name: Some(name.into()), count, dtype: T::DTYPE, gradient: at, buffer }
+    }
+}
+
+impl fmt::Debug for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or("");
+        write!(f, "Parameter {:?} of {} {}", name, self.count, self.dtype.name())
+    }
+}
+
+// What the threads of a step may do with a gradient.
+const FREE: u8 = 0;
+const IS_WRITTEN: u8 = 1;
+const IS_READY: u8 = 2;
+
+struct Gradient {
+    at: *mut c_void,
+    count: usize,
+    dtype: DType,
+    /// FREE; IS_WRITTEN by the one thread that has set that; IS_READY: the library's.
+    claim: AtomicU8,
+}
+
+/// What the owner and its helpers share.
+struct State {
+    link: Link,
+    reducer: *mut sys::cohort_reducer,
+    gradients: Vec<Gradient>,
+    /// Gradients are memory of the process.
+    is_on_host: bool,
+}
+
+// SAFETY: the claims keep threads apart that write a gradient; C's calls that are for the
+// owner only are made by types that are not `Sync`.
+unsafe impl Send for State {}
+// SAFETY: as above.
+unsafe impl Sync for State {}
+
+impl State {
+    fn gradient<T: Element>(&self, call: &'static str, i: usize) -> Result<&Gradient> {
+        let n = self.gradients.len();
+        let wrong = |text| Error::new(Status::INVALID, call, text);
+        let gradient = self
+            .gradients
+            .get(i)
+            .ok_or_else(|| wrong(format!("parameter is {}, not below {}", i, n)))?;
+        if gradient.dtype == T::DTYPE {
+            return Ok(gradient);
+        }
+        let names = (i, gradient.dtype.name(), T::DTYPE.name());
+        Err(wrong(format!("parameter {} is of {}, not {}", names.0, names.1, names.2)))
+    }
+
+    /// Let this thread write gradient `i`.
+    fn claim(&self, i: usize) -> Result<()> {
+        let claim = &self.gradients[i].claim;
+        match claim.compare_exchange(FREE, IS_WRITTEN, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let text = format!("gradient {} is ready, or another thread writes it", i);
+                Err(Error::new(Status::STATE, "cohort_reducer_ready", text))
+            }
+        }
+    }
+
+    fn need_host(&self, call: &'static str) -> Result<()> {
+        if self.is_on_host {
+            return Ok(());
+        }
+        let text = "gradients are on a device: compute them there, and mark them ready";
+        Err(Error::new(Status::UNSUPPORTED, call, text))
+    }
+
+    /// Have `write` write gradient `i`, on the host platform.
+    fn written<T: Element>(&self, i: usize, write: impl FnOnce(&mut [T])) -> Result<()> {
+        let call = "cohort_reducer_ready";
+        let gradient = self.gradient::<T>(call, i)?;
+        self.need_host(call)?;
+        self.claim(i)?;
+        if gradient.count > 0 {
+            // SAFETY: memory of the process, of as many elements. Until the gradient is ready,
+            // which is said after this, the library does not touch it, and no other thread has
+            // the claim.
+            write(unsafe { slice::from_raw_parts_mut(gradient.at.cast(), gradient.count) });
+        }
+        Ok(())
+    }
+
+    /// `cohort_reducer_ready()` by this thread, which has the claim or takes it.
+    fn ready(&self, inside: &Inside<'_>, i: usize) -> Result<bool> {
+        let call = "cohort_reducer_ready";
+        if let Some(gradient) = self.gradients.get(i) {
+            gradient.claim.store(IS_READY, Ordering::Release);
+        }
+        // SAFETY: a reducer that lives as long as this, and a step of it is open.
+        let rc = unsafe { sys::cohort_reducer_ready(self.reducer, i) };
+        Ok(inside.check(call, rc)? == sys::COHORT_OK)
+    }
+
+    /// Mark what no thread has claimed.
+    fn marked(&self, inside: &Inside<'_>, i: usize) -> Result<bool> {
+        let is_claimed = self.gradients.get(i).map_or(false, |gradient| {
+            let (new, order) = (IS_READY, Ordering::AcqRel);
+            gradient.claim.compare_exchange(FREE, new, order, Ordering::Acquire) == Err(IS_WRITTEN)
+        });
+        if is_claimed {
+            self.claim(i)?;
+        }
+        self.ready(inside, i)
+    }
+}
+
+/// Averages the gradients of a rank's parameters with those of the others, while the backward
+/// pass goes on
+///
+/// `C` is the communicator, or a reference to it. Dropping the reducer in the middle of a step
+/// makes the rank give up, as the others wait for it; it then waits up to the abort deadline.
+/// After a step that was not waited for it waits up to 10 s for what the rank has queued.
+pub struct Reducer<C: Borrow<Comm>> {
+    comm: C,
+    state: State,
+    kept: Vec<Box<dyn Any + Send>>,
+    /// The library may use the gradients.
+    is_open: bool,
+}
+
+/// How a step has ended
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The gradients are those of all ranks.
+    Averaged,
+    /// There is nothing to update the weights by, on any rank: gradients are not finite, all
+    /// weights are 0, or a rank has cancelled the step.
+    Skipped,
+}
+
+/// What [`Step::finish_for`] has found
+#[derive(Debug)]
+pub enum Finished<'r, C: Borrow<Comm>> {
+    /// The step is over.
+    Done(Outcome),
+    /// It goes on.
+    Pending(Step<'r, C>),
+}
+
+impl<C: Borrow<Comm>> Reducer<C> {
+    /// A reducer of this rank: `cohort_reducer_create()`
+    ///
+    /// Every rank makes its own, of the same parameters, in the order of the forward pass.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::INVALID`] with the parameter or the option; [`Status::UNSUPPORTED`];
+    /// [`Status::NO_MEMORY`]; the cause.
+    pub fn new(
+        comm: C,
+        parameters: Vec<Parameter>,
+        options: &ReducerOptions,
+    ) -> Result<Reducer<C>> {
+        let call = "cohort_reducer_create";
+        let link = comm.borrow().link.clone();
+        let names = parameters.iter().map(|parameter| parameter.name.as_deref().map(c_text));
+        let names: Vec<Option<CString>> = names.collect();
+        let list = parameters.iter().zip(&names).map(|(parameter, name)| sys::cohort_parameter {
+            name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+            gradient: parameter.gradient,
+            count: parameter.count,
+            r#type: DType::code(parameter.dtype),
+        });
+        let list: Vec<_> = list.collect();
+        let options = options_to_c(options);
+        let mut reducer = ptr::null_mut();
+        let (n, made) = (
+            list.len(),
+            comm.borrow().submit(call).and_then(|inside| {
+                let comm = inside.comm();
+                // SAFETY: `n` parameters; what is the program's is kept below.
+                let rc = unsafe {
+                    sys::cohort_reducer_create(
+                        comm,
+                        list.as_ptr(),
+                        list.len(),
+                        &options,
+                        &mut reducer,
+                    )
+                };
+                inside.check(call, rc)
+            }),
+        );
+        made?;
+        // SAFETY: a reducer with as many parameters.
+        let at = |i| unsafe { sys::cohort_reducer_view(reducer, i) };
+        let gradients = (0..n).zip(&parameters).map(|(i, parameter)| Gradient {
+            at: at(i),
+            count: parameter.count,
+            dtype: parameter.dtype,
+            claim: AtomicU8::new(FREE),
+        });
+        let gradients = gradients.collect();
+        let is_on_host = link.platform() == Platform::Host;
+        let state = State { link, reducer, gradients, is_on_host };
+        let kept = parameters.into_iter().filter_map(|parameter| parameter.buffer).collect();
+        Ok(Reducer { comm, state, kept, is_open: false })
+    }
+
+    /// The communicator.
+    pub fn comm(&self) -> &Comm {
+        self.comm.borrow()
+    }
+
+    /// Enter for a call of the owner's.
+    fn submit(&self, call: &'static str) -> Result<Inside<'_>> {
+        let comm = self.comm.borrow();
+        if comm.link.is_same(&self.state.link) {
+            return comm.submit(call);
+        }
+        // It lends another communicator than before.
+        Ok(self.state.link.enter(call)?.in_turn())
+    }
+
+    fn step(
+        &mut self,
+        call: &'static str,
+        begin: impl FnOnce(*mut sys::cohort_reducer, *mut c_void) -> c_int,
+    ) -> Result<Step<'_, C>> {
+        let inside = self.submit(call)?;
+        // SAFETY: a communicator that is valid while the gate is passed.
+        let stream = unsafe { sys::cohort_comm_stream(inside.comm()) };
+        let rc = begin(self.state.reducer, stream);
+        inside.check(call, rc)?;
+        drop(inside);
+        self.is_open = true;
+        self.state.gradients.iter_mut().for_each(|gradient| *gradient.claim.get_mut() = FREE);
+        Ok(Step { reducer: self, copies: Vec::new(), is_over: false, not_send: PhantomData })
+    }
+
+    /// Begin a step: `cohort_reducer_begin()`; every rank begins the same steps
+    ///
+    /// # Errors
+    ///
+    /// [`Status::STATE`] if a step is open, or a former one ended with an error, or a batch is
+    /// open; [`Status::INVALID`] for a weighted reducer; the cause.
+    pub fn begin(&mut self) -> Result<Step<'_, C>> {
+        self.step("cohort_reducer_begin", |reducer, stream| {
+            // SAFETY: a reducer that this owns.
+            unsafe { sys::cohort_reducer_begin(reducer, stream) }
+        })
+    }
+
+    /// Begin a step with this rank's weight, 0 or more: `cohort_reducer_begin_weighted()`
+    ///
+    /// # Errors
+    ///
+    /// As [`Reducer::begin`]; [`Status::INVALID`] for a reducer that is not weighted.
+    pub fn begin_weighted(&mut self, weight: f64) -> Result<Step<'_, C>> {
+        self.step("cohort_reducer_begin_weighted", |reducer, stream| {
+            // SAFETY: a reducer that this owns.
+            unsafe { sys::cohort_reducer_begin_weighted(reducer, weight, stream) }
+        })
+    }
+
+    /// Begin a pass without communication, for gradients that are the sum of several:
+    /// `cohort_reducer_accumulate()`. [`Step::update`] adds to what is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reducer::begin`].
+    pub fn accumulate(&mut self) -> Result<Step<'_, C>> {
+        self.step("cohort_reducer_accumulate", |reducer, _| {
+            // SAFETY: a reducer that this owns.
+            unsafe { sys::cohort_reducer_accumulate(reducer) }
+        })
+    }
+
+    /// Take part in a step of the others without a batch: `cohort_reducer_join()`; `None`: every
+    /// rank has called this, and there is no step left
+    ///
+    /// # Errors
+    ///
+    /// [`Status::INVALID`] for a reducer that is not weighted; as [`Step::finish`].
+    pub fn join(&mut self) -> Result<Option<Outcome>> {
+        let call = "cohort_reducer_join";
+        let inside = self.submit(call)?;
+        // SAFETY: a reducer that this owns; nothing has a gradient, as this is borrowed
+        // mutably.
+        let rc = unsafe { sys::cohort_reducer_join(self.state.reducer, sys::COHORT_FOREVER) };
+        let joined = inside.check(call, rc);
+        drop(inside);
+        self.is_open = rc == sys::COHORT_WEDGED || rc == sys::COHORT_BUSY;
+        Ok(match joined? {
+            sys::COHORT_JOINED => None,
+            sys::COHORT_SKIP => Some(Outcome::Skipped),
+            _ => Some(Outcome::Averaged),
+        })
+    }
+
+    /// Give every rank the shards of all parameters: `cohort_reducer_gather()`
+    ///
+    /// For a sharded reducer, whose parameters are all of `T`. Every rank calls it between the
+    /// same steps, with a buffer for each parameter, in which its own shard is set. Waits until
+    /// that is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::INVALID`] for other buffers than that, or a reducer that is not sharded;
+    /// [`Status::STATE`] while a step is open; the cause.
+    pub fn gather<T: Element>(
+        &mut self,
+        parameters: Vec<Buffer<T>>,
+    ) -> std::result::Result<Vec<Buffer<T>>, Failed<Vec<Buffer<T>>>> {
+        let call = "cohort_reducer_gather";
+        let gathered = self.places(call, &parameters).and_then(|places| {
+            let inside = self.submit(call)?;
+            // SAFETY: a pointer for each parameter, of its type and count; they are kept until
+            // the call has returned, and for ever if it is wedged.
+            let rc = unsafe {
+                let stream = sys::cohort_comm_stream(inside.comm());
+                let (reducer, limit) = (self.state.reducer, sys::COHORT_FOREVER);
+                sys::cohort_reducer_gather(reducer, places.as_ptr(), stream, limit)
+            };
+            // It goes on without the caller after BUSY.
+            let rc = if rc == sys::COHORT_BUSY { sys::COHORT_WEDGED } else { rc };
+            inside.check(call, rc)
+        });
+        match gathered {
+            Ok(_) => Ok(parameters),
+            Err(error) if error.status() == Status::WEDGED => {
+                mem::forget(parameters);
+                Err(Failed::new(error, None))
+            }
+            Err(error) => Err(Failed::new(error, Some(parameters))),
+        }
+    }
+
+    fn places<T: Element>(
+        &self,
+        call: &'static str,
+        parameters: &[Buffer<T>],
+    ) -> Result<Vec<*mut c_void>> {
+        want(call, "parameters", parameters.len(), self.state.gradients.len())?;
+        let places = parameters.iter().enumerate().map(|(i, buffer)| {
+            let place = buffer.place(call)?;
+            let what = format!("parameter {}", i);
+            want(call, &what, place.len, self.state.gradient::<T>(call, i)?.count)?;
+            Ok(place.memory)
+        });
+        places.collect()
+    }
+
+    /// Which elements of parameter `i` are this rank's: all, if the reducer is not sharded.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::INVALID`] if there is no such parameter.
+    pub fn shard(&self, i: usize) -> Result<std::ops::Range<usize>> {
+        let call = "cohort_reducer_shard";
+        let inside = self.state.link.enter(call)?;
+        let (mut first, mut count) = (0, 0);
+        // SAFETY: a reducer that this owns.
+        let rc =
+            unsafe { sys::cohort_reducer_shard(self.state.reducer, i, &mut first, &mut count) };
+        inside.check(call, rc)?;
+        Ok(first..first + count)
+    }
+
+    fn need_idle(&self, call: &'static str) -> Result<()> {
+        if !self.is_open {
+            return Ok(());
+        }
+        let text = "a step was not finished, or has ended with an error";
+        Err(Error::new(Status::STATE, call, text))
+    }
+
+    /// The gradient of parameter `i`, on the host platform.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::INVALID`] for no such parameter or another type; [`Status::STATE`] if a step
+    /// was not finished; [`Status::UNSUPPORTED`] on GPUs.
+    pub fn gradient<T: Element>(&self, i: usize) -> Result<&[T]> {
+        let call = "cohort_reducer_view";
+        let gradient = self.state.gradient::<T>(call, i)?;
+        self.need_idle(call)?;
+        self.state.need_host(call)?;
+        if gradient.count == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: memory of the process, of as many elements, as long as the reducer lives. No
+        // step is open, and none can begin while this is borrowed.
+        Ok(unsafe { slice::from_raw_parts(gradient.at.cast(), gradient.count) })
+    }
+
+    /// A copy of the gradient of parameter `i`, on both platforms; waits for the copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reducer::gradient`]; [`Status::CUDA`]; the cause.
+    pub fn read<T: Element>(&self, i: usize) -> Result<Vec<T>> {
+        if self.state.is_on_host {
+            return self.gradient(i).map(<[T]>::to_vec);
+        }
+        let gradient = self.state.gradient::<T>("cohort_copy", i)?;
+        self.need_idle("cohort_copy")?;
+        let (comm, at, count) = (self.comm.borrow(), gradient.at.cast::<T>(), gradient.count);
+        // SAFETY: memory of the reducer; the copy is waited for, or the buffer lost, which is
+        // not the owner of the memory.
+        comm.read(&unsafe { comm.buffer_at(at, count) })
+    }
+
+    /// Where the gradient of parameter `i` is, for kernels; it never moves.
+    pub fn as_ptr<T: Element>(&self, i: usize) -> Result<*mut T> {
+        Ok(self.state.gradient::<T>("cohort_reducer_view", i)?.at.cast())
+    }
+
+    /// The norm that the last step's gradients came out with, before clipping.
+    pub fn norm(&self) -> f64 {
+        // SAFETY: a reducer that this owns.
+        self.fact(|reducer| unsafe { sys::cohort_reducer_norm(reducer) }, 0.0)
+    }
+
+    /// How many buckets there are in the plan.
+    pub fn buckets(&self) -> usize {
+        // SAFETY: a reducer that this owns.
+        let buckets = self.fact(|reducer| unsafe { sys::cohort_reducer_buckets(reducer) }, 0);
+        usize::try_from(buckets).unwrap_or(0)
+    }
+
+    /// Whether any rank had the gradient of `i` ready in the last step; `None` without
+    /// `find_unused`.
+    pub fn used(&self, i: usize) -> Option<bool> {
+        // SAFETY: a reducer that this owns.
+        match self.fact(|reducer| unsafe { sys::cohort_reducer_used(reducer, i) }, -1) {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn fact<R>(&self, ask: impl FnOnce(*const sys::cohort_reducer) -> R, closed: R) -> R {
+        match self.state.link.enter("") {
+            Ok(_inside) => ask(self.state.reducer),
+            Err(_) => closed,
+        }
+    }
+}
+
+fn options_to_c(options: &ReducerOptions) -> sys::cohort_reducer_options {
+    let mut c = MaybeUninit::<sys::cohort_reducer_options>::zeroed();
+    // SAFETY: the function sets every field; zeros are values of plain data, too.
+    let mut c = unsafe {
+        sys::cohort_reducer_options_init(c.as_mut_ptr());
+        c.assume_init()
+    };
+    debug_assert!(c.size <= size_of::<sys::cohort_reducer_options>());
+    c.first_bytes = options.first_bytes;
+    c.bucket_bytes = options.bucket_bytes;
+    c.op = options.op.map_or(c.op, |op| op as c_int);
+    c.weighted = options.weighted.into();
+    c.transport = options.transport.map_or(0, DType::code);
+    c.find_unused = options.find_unused.into();
+    c.check_finite = options.check_finite.into();
+    c.max_norm = options.max_norm;
+    c.keep_plan = options.keep_plan.into();
+    c.sharded = options.sharded.into();
+    c.full_buckets = options.full_buckets.into();
+    c
+}
+
+impl<C: Borrow<Comm>> Drop for Reducer<C> {
+    fn drop(&mut self) {
+        let call = "cohort_reducer_free";
+        let freed = self.submit_to_free(call).and_then(|inside| {
+            // SAFETY: a reducer that this owns, and that nobody uses: a step would borrow it.
+            let free = || unsafe { sys::cohort_reducer_free(self.state.reducer) };
+            let mut rc = free();
+            if rc == sys::COHORT_STATE {
+                let limit = if self.is_open { Duration::ZERO } else { PATIENCE };
+                // SAFETY: a communicator that is valid while the gate is passed.
+                let done = unsafe { sys::cohort_synchronize(inside.comm(), nanoseconds(limit)) };
+                if self.is_open || done == sys::COHORT_TIMED_OUT {
+                    inside.fail(sys::COHORT_WORKER, "its reducer was dropped in a step");
+                }
+                rc = free();
+            }
+            inside.check(call, rc)
+        });
+        if let Err(error) = freed {
+            // Something may still use the gradients.
+            mem::forget(mem::take(&mut self.kept));
+            crate::told(&error);
+        }
+    }
+}
+
+impl<C: Borrow<Comm>> Reducer<C> {
+    /// Also while a batch is open, which does not matter to C.
+    fn submit_to_free(&self, call: &'static str) -> Result<Inside<'_>> {
+        let comm = self.comm.borrow();
+        match comm.link.is_same(&self.state.link) {
+            true => comm.turn(call),
+            false => Ok(self.state.link.enter(call)?.in_turn()),
+        }
+    }
+}
+
+impl<C: Borrow<Comm>> fmt::Debug for Reducer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reducer of {} parameters", self.state.gradients.len())
+    }
+}
+
+/// A step of a [`Reducer`]: from [`Reducer::begin`] and its siblings
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<cohort::Step<cohort::Comm>>(); // it stays on its thread
+/// ```
+///
+/// Threads that compute gradients use a [`Helper`]. Dropping it before
+/// its end makes the rank give up, as the others wait for its gradients.
+#[must_use = "a step that is dropped ends the group"]
+pub struct Step<'r, C: Borrow<Comm>> {
+    reducer: &'r mut Reducer<C>,
+    /// What is being copied to the device.
+    copies: Vec<Box<dyn Any + Send>>,
+    is_over: bool,
+    /// C wants the thread that has begun the step.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'r, C: Borrow<Comm>> Step<'r, C> {
+    /// The gradient of parameter `i` is computed: `cohort_reducer_ready()`; false: it was ready
+    ///
+    /// For gradients that kernels compute, on streams that the communicator's own stream waits
+    /// for ([`Comm::after_stream`]), and for those that keep what they have.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::INVALID`] for no such parameter; [`Status::STATE`] while another thread writes
+    /// it; what the collectives answer, about earlier buckets, too: finish the step then.
+    pub fn ready(&self, i: usize) -> Result<bool> {
+        let inside = self.reducer.submit("cohort_reducer_ready")?;
+        self.reducer.state.marked(&inside, i)
+    }
+
+    /// Set the gradient of parameter `i`, which is then ready
+    ///
+    /// # Errors
+    ///
+    /// As [`Step::ready`]; [`Status::INVALID`] for another type or number of elements.
+    pub fn set<T: Element>(&mut self, i: usize, gradient: &[T]) -> Result<()> {
+        let call = "cohort_reducer_ready";
+        let state = &self.reducer.state;
+        let own = state.gradient::<T>(call, i)?;
+        want(call, "gradient", gradient.len(), own.count)?;
+        if state.is_on_host {
+            return self.update(i, |own: &mut [T]| own.copy_from_slice(gradient));
+        }
+        drop(self.reducer.submit(call)?);
+        state.claim(i)?;
+        let comm = self.reducer.comm.borrow();
+        // SAFETY: memory of the reducer, of as many elements. The buffer does not own it, and
+        // nothing else writes it, as this thread has the claim.
+        let to = unsafe { comm.buffer_at::<T>(own.at.cast(), own.count) };
+        // The bucket is queued behind it on the stream.
+        self.copies.push(Box::new(comm.upload(to, gradient.to_vec())?.superseded()));
+        let inside = self.reducer.submit(call)?;
+        state.ready(&inside, i).map(drop)
+    }
+
+    /// Have `write` write the gradient of parameter `i`, which is then ready; host platform only
+    ///
+    /// # Errors
+    ///
+    /// As [`Step::set`]; [`Status::UNSUPPORTED`] on GPUs.
+    pub fn update<T: Element>(&self, i: usize, write: impl FnOnce(&mut [T])) -> Result<()> {
+        // Once it is written it must become ready, so what refuses that is asked before.
+        drop(self.reducer.submit("cohort_reducer_ready")?);
+        self.reducer.state.written(i, write)?;
+        let inside = self.reducer.submit("cohort_reducer_ready")?;
+        self.reducer.state.ready(&inside, i).map(drop)
+    }
+
+    /// For other threads, as those of [`std::thread::scope`].
+    pub fn helper(&self) -> Helper<'_> {
+        Helper(&self.reducer.state)
+    }
+
+    /// Launch what helpers have completed: `cohort_reducer_progress()`. With a `limit` above 0 wait
+    /// for helpers, until every gradient is ready; false: some are not.
+    ///
+    /// # Errors
+    ///
+    /// What the collectives answer.
+    pub fn progress(&self, limit: Duration) -> Result<bool> {
+        let call = "cohort_reducer_progress";
+        let inside = self.reducer.submit(call)?;
+        // SAFETY: a reducer with an open step, on the thread that has begun it.
+        let rc =
+            unsafe { sys::cohort_reducer_progress(self.reducer.state.reducer, nanoseconds(limit)) };
+        Ok(inside.check(call, rc)? == sys::COHORT_OK)
+    }
+
+    /// Wait until the gradients are those of all ranks: `cohort_reducer_finish()`
+    ///
+    /// # Errors
+    ///
+    /// [`Status::STATE`] if some gradients are not ready, which the text names; the step comes
+    /// back with the error. The cause: the gradients are undefined.
+    pub fn finish(self) -> std::result::Result<Outcome, Failed<Self>> {
+        match self.finish_for(Duration::MAX)? {
+            Finished::Done(outcome) => Ok(outcome),
+            Finished::Pending(step) => {
+                let error = Error::of(sys::COHORT_TIMED_OUT, "cohort_reducer_finish");
+                Err(Failed::new(error, Some(step)))
+            }
+        }
+    }
+
+    /// As [`Step::finish`], but no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Step::finish`].
+    pub fn finish_for(self, limit: Duration) -> std::result::Result<Finished<'r, C>, Failed<Self>> {
+        self.ended("cohort_reducer_finish", sys::cohort_reducer_finish, limit)
+    }
+
+    /// Give up the step, which this rank cannot complete: `cohort_reducer_cancel()`. No rank
+    /// uses what came out, and the group goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::UNSUPPORTED`] if there are ranks of other processes; the cause.
+    pub fn cancel(self) -> std::result::Result<(), Failed<Self>> {
+        let cancel = sys::cohort_reducer_cancel;
+        self.ended("cohort_reducer_cancel", cancel, Duration::MAX).map(drop)
+    }
+
+    fn ended(
+        mut self,
+        call: &'static str,
+        end: unsafe extern "C" fn(*mut sys::cohort_reducer, u64) -> c_int,
+        limit: Duration,
+    ) -> std::result::Result<Finished<'r, C>, Failed<Self>> {
+        let ended = self.reducer.submit(call).and_then(|inside| {
+            // SAFETY: a reducer with an open step, on the thread that has begun it. Helpers
+            // have borrowed the step, which was moved here: there is none.
+            let rc = unsafe { end(self.reducer.state.reducer, nanoseconds(limit)) };
+            inside.check(call, rc)
+        });
+        let error = match ended {
+            Ok(sys::COHORT_TIMED_OUT) => {
+                self.is_ending();
+                return Ok(Finished::Pending(self));
+            }
+            // Cancel: every gradient is ready, so the sums are right.
+            Ok(sys::COHORT_ALREADY) => {
+                return self.ended("cohort_reducer_finish", sys::cohort_reducer_finish, limit)
+            }
+            Ok(rc) => {
+                self.over(false);
+                let skipped = rc == sys::COHORT_SKIP;
+                let outcome = if skipped { Outcome::Skipped } else { Outcome::Averaged };
+                return Ok(Finished::Done(outcome));
+            }
+            Err(error) => error,
+        };
+        if error.status() == Status::BUSY {
+            self.is_ending();
+        }
+        match error.status() {
+            Status::STATE | Status::BUSY | Status::OWNER | Status::UNSUPPORTED => {
+                Err(Failed::new(error, Some(self)))
+            }
+            status => {
+                self.over(status == Status::WEDGED || status == Status::STALE);
+                Err(Failed::new(error, None))
+            }
+        }
+    }
+
+    /// Gradients that are not ready take part as zeros: nothing may write them any more.
+    fn is_ending(&mut self) {
+        for gradient in &mut self.reducer.state.gradients {
+            *gradient.claim.get_mut() = IS_READY;
+        }
+    }
+
+    /// The step is over; `is_lost`: something may still use its buffers.
+    fn over(&mut self, is_lost: bool) {
+        self.is_over = true;
+        self.reducer.is_open = is_lost;
+        if is_lost {
+            mem::forget(mem::take(&mut self.copies));
+        }
+    }
+}
+
+impl<C: Borrow<Comm>> Drop for Step<'_, C> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let text = if thread::panicking() {
+            "a panic has dropped its reducer's step"
+        } else {
+            "its reducer's step was dropped before its end"
+        };
+        if let Ok(inside) = self.reducer.state.link.enter("") {
+            inside.fail(sys::COHORT_WORKER, text);
+        }
+        // The device may still read them.
+        mem::forget(mem::take(&mut self.copies));
+    }
+}
+
+impl<C: Borrow<Comm>> fmt::Debug for Step<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Step of {:?}", self.reducer)
+    }
+}
+
+/// A step for threads other than its own: from [`Step::helper`]
+///
+/// ```
+/// fn is_sync<T: Send + Sync>() {}
+/// is_sync::<cohort::Helper>();
+/// ```
+///
+/// What a helper completes is launched by the step's own thread, in [`Step::progress`] or
+/// [`Step::finish`].
+#[derive(Clone, Copy)]
+pub struct Helper<'s>(&'s State);
+
+impl Helper<'_> {
+    /// [`Step::ready`]
+    ///
+    /// # Errors
+    ///
+    /// As for it.
+    pub fn ready(&self, i: usize) -> Result<bool> {
+        let inside = self.0.link.enter("cohort_reducer_ready")?;
+        self.0.marked(&inside, i)
+    }
+
+    /// [`Step::set`]; host platform only
+    ///
+    /// # Errors
+    ///
+    /// As for it; [`Status::UNSUPPORTED`] on GPUs.
+    pub fn set<T: Element>(&self, i: usize, gradient: &[T]) -> Result<()> {
+        let call = "cohort_reducer_ready";
+        want(call, "gradient", gradient.len(), self.0.gradient::<T>(call, i)?.count)?;
+        self.update(i, |own: &mut [T]| own.copy_from_slice(gradient))
+    }
+
+    /// [`Step::update`]
+    ///
+    /// # Errors
+    ///
+    /// As for it.
+    pub fn update<T: Element>(&self, i: usize, write: impl FnOnce(&mut [T])) -> Result<()> {
+        self.0.written(i, write)?;
+        let inside = self.0.link.enter("cohort_reducer_ready")?;
+        self.0.ready(&inside, i).map(drop)
+    }
+}
+
+impl fmt::Debug for Helper<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Helper")
+    }
+}

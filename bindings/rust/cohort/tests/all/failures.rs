@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use cohort::{
+    sim, Comm, Deadlines, Error, Group, Op, Panic, Policy, Result, Stage, Status, Verdict,
+    VerdictKind, Waited,
+};
+
+use super::{hasty, options, turn};
+
+/// A sender for `Fn` workers.
+struct Shared<T>(Mutex<Sender<T>>);
+
+impl<T> Shared<T> {
+    fn new(sender: Sender<T>) -> Shared<T> {
+        Shared(Mutex::new(sender))
+    }
+
+    fn send(&self, value: T) {
+        self.0.lock().unwrap().send(value).unwrap();
+    }
+}
+
+/// Wait in a collective for a rank that does not call it.
+fn wait_for_the_others(comm: &Comm) -> Result<()> {
+    comm.all_reduce(comm.buffer_of(&[1.0_f32])?, Op::Sum)?.wait()?;
+    Ok(())
+}
+
+#[test]
+fn a_panic_is_the_rank_s_error_and_unblocks_the_others() {
+    let _turn = turn();
+    let (sender, errors) = channel();
+    let sender = Shared::new(sender);
+    let mut group = Group::open_first(3, options()).unwrap();
+    let error = group
+        .run(move |comm| {
+            if comm.rank() == 1 {
+                panic!("shard {} is unreadable", 12);
+            }
+            let error = wait_for_the_others(comm).unwrap_err();
+            sender.send(error.clone());
+            Err::<(), _>(error)
+        })
+        .unwrap_err();
+    assert_eq!((error.status(), error.rank()), (Status::WORKER, Some(1)));
+    assert_eq!(error.verdict(), Some(VerdictKind::WORKER));
+    assert!(error.text().contains("panicked: shard 12 is unreadable"), "{}", error);
+    assert!(error.source().unwrap().downcast_ref::<Panic>().is_some());
+    for other in errors.try_iter().collect::<Vec<_>>() {
+        assert_eq!((other.status(), other.rank()), (Status::WORKER, Some(1)));
+        assert!(other.text().contains("shard 12 is unreadable"), "{}", other);
+    }
+    assert!(group.abandoned().is_empty());
+    // The group goes on without that rank.
+    group.respawn(&[1]).unwrap();
+    assert_eq!((group.generation(), group.size()), (2, 2));
+    assert_eq!(group.run(|comm| Ok::<_, Error>(comm.origin())).unwrap(), [0, 2]);
+    group.close().unwrap();
+}
+
+#[test]
+fn a_worker_s_error_has_its_text_and_itself() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    let error = group
+        .run(|comm| match comm.rank() {
+            0 => wait_for_the_others(comm).map_err(|error| error.to_string()),
+            _ => Err("no data".to_string()),
+        })
+        .unwrap_err();
+    assert_eq!((error.status(), error.rank()), (Status::WORKER, Some(1)));
+    assert!(error.text().contains("no data"), "{}", error);
+    assert_eq!(error.source().unwrap().to_string(), "no data");
+    assert_eq!(error.cause().unwrap().worker, Status::WORKER.code());
+    // It has a cause: no run before a respawn.
+    let error = group.run(|_| Ok::<_, Error>(())).unwrap_err();
+    assert_eq!(error.status(), Status::STATE);
+}
+
+#[test]
+fn a_hung_rank_is_named_on_the_others() {
+    let _turn = turn();
+    let mut group = Group::open_first(3, hasty()).unwrap();
+    let mut comms = group.split().unwrap();
+    let hung = comms.remove(1);
+    let workers = comms.into_iter().map(|comm| {
+        thread::spawn(move || (wait_for_the_others(&comm).unwrap_err(), comm.tag("after").is_ok()))
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        let (error, _) = worker.join().unwrap();
+        assert_eq!((error.status(), error.rank()), (Status::STALLED, Some(1)));
+        assert_eq!(error.verdict(), Some(VerdictKind::NEVER_CALLED));
+        let cause = error.cause().unwrap();
+        assert_eq!(cause.missing.iter().collect::<Vec<_>>(), [1]);
+        assert!(cause.joined.contains(0) && cause.joined.contains(2));
+        assert_eq!(cause.deadline, Some(Duration::from_secs(1)));
+    }
+    let error = hung.barrier().unwrap_err();
+    assert_eq!(error.status(), Status::STALLED);
+    group.respawn(&[1]).unwrap();
+    assert_eq!(hung.barrier().unwrap_err().status(), Status::STALE);
+    assert_eq!(group.run(|comm| comm.barrier()?.wait().map_err(Error::from)).unwrap().len(), 2);
+}
+
+#[test]
+fn a_worker_that_returns_without_a_call_is_named() {
+    let _turn = turn();
+    let mut group = Group::open_first(3, hasty()).unwrap();
+    let error = group
+        .run(|comm| match comm.rank() {
+            2 => Ok(()),
+            _ => wait_for_the_others(comm),
+        })
+        .unwrap_err();
+    assert_eq!((error.status(), error.rank()), (Status::STALLED, Some(2)));
+    assert!(error.text().contains("rank 2"), "{}", error);
+}
+
+#[test]
+fn the_end_of_a_bound_thread_ends_the_group() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    let mut comms = group.split().unwrap();
+    let dies = comms.remove(1);
+    let (sender, receiver) = channel();
+    let thread = thread::spawn(move || {
+        std::mem::forget(dies.bind().unwrap());
+        sender.send(dies).unwrap();
+    });
+    let dead = receiver.recv().unwrap();
+    thread.join().unwrap();
+    let error = wait_for_the_others(&comms[0]).unwrap_err();
+    assert_eq!((error.status(), error.rank()), (Status::THREAD_EXITED, Some(1)));
+    assert_eq!(dead.cause().unwrap().status, Status::THREAD_EXITED);
+}
+
+#[test]
+fn an_abort_handle_ends_what_waits() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    let mut comms = group.split().unwrap();
+    let (late, comm) = (comms.remove(1), comms.remove(0));
+    let handle = comm.abort_handle();
+    assert!(!handle.fired());
+    let (sender, called) = channel();
+    let worker = thread::spawn(move || {
+        let ticket = comm.all_reduce(comm.buffer_of(&[1.0_f64]).unwrap(), Op::Sum).unwrap();
+        sender.send(()).unwrap();
+        let (error, buffer) = ticket.wait().unwrap_err().into_parts();
+        assert_eq!(buffer.unwrap().len(), 1);
+        error
+    });
+    called.recv().unwrap();
+    let supervisor = thread::spawn(move || (handle.fire("no more time"), handle));
+    let (fired, handle) = supervisor.join().unwrap();
+    assert!(fired && handle.fired() && !handle.fire("again"));
+    let error = worker.join().unwrap();
+    assert_eq!((error.status(), error.rank()), (Status::ABORTED, None));
+    assert!(error.text().contains("no more time"), "{}", error);
+    drop(late);
+    assert_eq!(group.cause().unwrap().kind, VerdictKind::ABORTED);
+    group.close().unwrap();
+    assert!(handle.fired());
+}
+
+#[test]
+fn different_calls_are_told_apart() {
+    let _turn = turn();
+    let mut group = Group::open_first(3, options()).unwrap();
+    let error = group
+        .run(|comm| {
+            let count = if comm.rank() == 2 { 4 } else { 3 };
+            comm.all_reduce(comm.alloc::<f32>(count)?, Op::Max)?.wait()?;
+            Ok::<_, Error>(())
+        })
+        .unwrap_err();
+    assert_eq!((error.status(), error.rank()), (Status::MISMATCH, Some(2)));
+}
+
+#[test]
+fn a_native_error_names_its_rank() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    sim::fault(Some(1), 1, sim::Kind::Error(3)).unwrap();
+    let error = group.run(|comm| (0..3).try_for_each(|_| wait_for_the_others(comm))).unwrap_err();
+    sim::clear();
+    assert_eq!((error.status(), error.rank()), (Status::NCCL, Some(1)));
+    assert_eq!(error.cause().unwrap().nccl, 3);
+}
+
+#[test]
+fn a_wedged_ticket_keeps_its_buffers_for_ever() {
+    let _turn = turn();
+    let deadlines = Deadlines {
+        first: Some(Duration::from_secs(1)),
+        abort: Some(Duration::from_millis(200)),
+        ..Deadlines::default()
+    };
+    let mut group = Group::open_first(2, options().deadlines(deadlines)).unwrap();
+    let mut comms = group.split().unwrap();
+    let (hung, comm) = (comms.remove(1), comms.remove(0));
+    sim::fault(Some(1), 0, sim::Kind::Hung).unwrap();
+    let thread = thread::spawn(move || {
+        let failed = hung.all_reduce(hung.alloc::<i32>(1).unwrap(), Op::Sum).unwrap_err();
+        (failed.into_parts(), hung)
+    });
+    // The deadline ends the group, and an abort does not bring rank 1 out of its call.
+    let ticket = comm.all_reduce(comm.buffer_of(&[1_i32]).unwrap(), Op::Sum).unwrap();
+    let (error, buffer) = ticket.wait().unwrap_err().into_parts();
+    assert_eq!((error.status(), error.rank()), (Status::WEDGED, Some(1)));
+    assert!(buffer.is_none());
+    sim::clear();
+    let ((error, buffer), _hung) = thread.join().unwrap();
+    assert_eq!(error.status(), Status::WEDGED);
+    assert!(buffer.is_none());
+    assert_eq!(group.close().unwrap_err().status(), Status::WEDGED);
+}
+
+#[test]
+fn a_worker_left_behind_does_not_keep_the_group_open() {
+    let _turn = turn();
+    let abort = Some(Duration::from_millis(200));
+    let deadlines = Deadlines { abort, ..Deadlines::default() };
+    let mut group = Group::open_first(2, options().deadlines(deadlines)).unwrap();
+    let (release, released) = channel::<()>();
+    let (sender, ends) = channel();
+    let (released, sender) = (Mutex::new(released), Shared::new(sender));
+    let error = group
+        .run(move |comm| {
+            if comm.rank() == 0 {
+                return Err("gives up".to_string());
+            }
+            let buffer = comm.buffer_of(&[1_u8]);
+            released.lock().unwrap().recv().unwrap_err();
+            // The group is gone; neither this nor the buffer's drop may touch it.
+            let error = comm.barrier().unwrap_err();
+            drop(buffer);
+            sender.send(error.status());
+            Ok(())
+        })
+        .unwrap_err();
+    assert_eq!(error.rank(), Some(0));
+    assert_eq!(group.abandoned(), [1]);
+    let observer = group.observer();
+    drop(group);
+    assert!(!observer.abort("too late"));
+    assert_eq!(observer.snapshot().unwrap_err().status(), Status::STALE);
+    drop(release);
+    assert_eq!(ends.recv().unwrap(), Status::STALE);
+}
+
+#[test]
+fn callbacks_are_told_and_may_panic() {
+    let _turn = turn();
+    let (sender, told) = channel::<(Stage, Option<usize>)>();
+    let (verdicts, causes) = (Shared::new(sender), Arc::new(AtomicUsize::new(0)));
+    let count = causes.clone();
+    let asked = AtomicBool::new(false);
+    let options = hasty()
+        .name("told")
+        .policy(Policy::Ask)
+        .on_verdict(move |verdict: &Verdict| {
+            assert_eq!((verdict.group.as_str(), verdict.ranks.len()), ("told", 2));
+            verdicts.send((verdict.stage, verdict.rank));
+            if verdict.stage == Stage::Expired && asked.swap(true, Ordering::SeqCst) {
+                panic!("a panic says that the group cannot go on");
+            }
+            false
+        })
+        .slow(Duration::from_millis(1), |verdict| assert_eq!(verdict.stage, Stage::Slow))
+        .on_abort(move |cause| {
+            assert_eq!(cause.status, Status::STALLED);
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+    let mut group = Group::open_first(2, options).unwrap();
+    let mut comms = group.split().unwrap();
+    let (_late, comm) = (comms.remove(1), comms.remove(0));
+    let error = wait_for_the_others(&comm).unwrap_err();
+    assert_eq!(error.status(), Status::STALLED);
+    drop((_late, comm));
+    group.close().unwrap();
+    let told: Vec<_> = told.try_iter().collect();
+    assert_eq!(told.iter().filter(|told| told.0 == Stage::Expired).count(), 2);
+    assert_eq!(told.last(), Some(&(Stage::Ended, Some(1))));
+    assert_eq!(causes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn scopes_end_where_they_should() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    let mut comms = group.split().unwrap();
+    let (late, comm) = (comms.remove(1), comms.remove(0));
+    let join = Some(Duration::from_millis(100));
+    let error = comm.push_deadlines(Deadlines { init: join, ..Deadlines::default() });
+    assert_eq!(error.unwrap_err().status(), Status::INVALID);
+    drop(comm.push_deadlines(Deadlines { join, ..Deadlines::default() }).unwrap());
+    let ticket = comm.barrier().unwrap();
+    let ticket = match ticket.wait_for(Duration::from_millis(150)).unwrap() {
+        Waited::Pending(ticket) => ticket,
+        Waited::Done(()) => panic!("nobody else has called"),
+    };
+    late.barrier().unwrap().wait().unwrap();
+    ticket.wait().unwrap();
+
+    let pause = late.pause().unwrap();
+    let scope = comm.push_deadlines(Deadlines { join, ..Deadlines::default() }).unwrap();
+    let ticket = comm.barrier().unwrap();
+    assert!(!ticket.is_done().unwrap());
+    drop(pause);
+    let error = ticket.wait().unwrap_err();
+    assert_eq!(error.error().status(), Status::STALLED);
+    drop(scope);
+    let quiet = cohort::quiet().unwrap();
+    drop(quiet);
+}
+
+#[test]
+fn bad_options_are_named() {
+    let _turn = turn();
+    let error = Group::open_first(2, options().recorder_slots(17)).unwrap_err();
+    assert_eq!(error.status(), Status::INVALID);
+    assert!(error.text().contains("17"), "{}", error);
+    let error = Group::open_first(2, options().name("a\0b")).unwrap_err();
+    assert_eq!(error.text(), "name has a NUL in it");
+    assert_eq!(Group::open_first(0, options()).unwrap_err().status(), Status::INVALID);
+    assert_eq!(Group::open_devices(&[], options()).unwrap_err().status(), Status::INVALID);
+    assert!(Group::open_devices(&[0, 0], options()).is_err());
+    let mut group = Group::open_devices(&[3, 1], options()).unwrap();
+    assert_eq!(group.devices(), [3, 1]);
+    assert_eq!(group.run(|comm| Ok::<_, Error>(comm.device())).unwrap(), [3, 1]);
+}
