@@ -359,6 +359,12 @@ pub const COHORT_FAULT_INIT_ERROR: c_int = 11;
 /// `enum cohort_fault_kind`, `sim.h`
 pub const COHORT_FAULT_DEVICE: c_int = 12;
 
+/// `enum cohort_fault_kind`, `sim.h`
+pub const COHORT_FAULT_PATH: c_int = 13;
+
+/// `enum cohort_fault_kind`, `sim.h`
+pub const COHORT_FAULT_GARBLE: c_int = 14;
+
 /// `platform.h`
 pub type cohort_note_fn = Option<unsafe extern "C" fn(text: *const c_char, user: *mut c_void)>;
 
