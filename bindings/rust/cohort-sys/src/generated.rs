@@ -403,9 +403,10 @@ pub struct cohort_process {
     pub watched: c_int,
     pub pid: i64,
     pub host: [c_char; 64],
+    pub reserved: [u64; 5],
 }
 
-const _: () = assert!(size_of::<cohort_process>() == 88);
+const _: () = assert!(size_of::<cohort_process>() == 128);
 const _: () = assert!(align_of::<cohort_process>() == 8);
 
 /// `struct cohort_tensor`, `collective.h`
@@ -716,6 +717,8 @@ extern "C" {
     pub fn cohort_type_size(r#type: c_int) -> usize;
     /// `types.h`
     pub fn cohort_op_name(op: c_int) -> *const c_char;
+    /// `types.h`
+    pub fn cohort_enum_name(of: *const c_char, value: c_int) -> *const c_char;
     /// `bootstrap.h`
     pub fn cohort_group_process(group: *const cohort_group) -> c_int;
     /// `bootstrap.h`
@@ -980,6 +983,7 @@ mod tests {
         offset!(cohort_process, watched, 8);
         offset!(cohort_process, pid, 16);
         offset!(cohort_process, host, 24);
+        offset!(cohort_process, reserved, 88);
         offset!(cohort_tensor, send, 0);
         offset!(cohort_tensor, recv, 8);
         offset!(cohort_tensor, count, 16);
