@@ -108,7 +108,8 @@ places() {
 
 # The rest of the library asks for a platform's properties, not for its name.
 platforms() {
-	pick '^src/(api|base|core|dump|reducer|watch)/.*\.[ch]$' |
+	# names.c names all constants.
+	pick '^src/(api|base|core|dump|reducer|watch)/.*\.[ch]$' | grep -vx src/api/names.c |
 		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|"(platform/gpu|sim)/'
 	pick '^src/platform/.*\.[ch]$' | xargs grep -En '"sim/'
 	pick '^src/sim/exec/.*\.[ch]$' |
