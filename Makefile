@@ -60,7 +60,8 @@ all:
 # ---- variants ---------------------------------------------------------------
 
 VARIANT ?= release
-flags.release := -O3 -g
+# Built in any folder, a release is the same to the bit.
+flags.release := -O3 -g -ffile-prefix-map=$(CURDIR)=.
 flags.debug   := -O0 -g
 flags.asan    := -O2 -g -fno-omit-frame-pointer \
                  -fsanitize=address,undefined -fno-sanitize-recover=all

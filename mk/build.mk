@@ -76,7 +76,7 @@ $(lib)/libcohort.a: $(whole)
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)$(OBJCOPY) --localize-hidden $< $(dir)/libcohort.o
-	$(Q)rm -f $@ && $(AR) rcs $@ $(dir)/libcohort.o
+	$(Q)rm -f $@ && $(AR) rcsD $@ $(dir)/libcohort.o
 
 $(packages): $(lib)/%: src/%.in include/cohort/version.h FORCE
 	@mkdir -p $(@D)

@@ -13,7 +13,7 @@ python     := $(shell command -v python3 2>/dev/null)
 man        := $(out)/man
 pages_made := $(man)/made
 $(pages_made): scripts/manual.py scripts/header_comments.py \
-               $(public_headers:%=include/cohort/%) $(out)/cohort
+               $(public_headers:%=include/cohort/%) CHANGELOG.md $(out)/cohort
 	$(call say,MAN,$(man))
 	$(Q)$(python) $< $(out)/cohort $(man)
 	$(Q)touch $@
@@ -48,7 +48,9 @@ install: all manual
 	install -m 644 $(cmake_files) '$(DESTDIR)$(libdir)/cmake/cohort'
 	$(if $(python),for section in man1 man3 man7; do \
 	  install -d '$(DESTDIR)$(mandir)'/$$section && \
-	  cp -P $(man)/$$section/* '$(DESTDIR)$(mandir)'/$$section || exit 1; done)
+	  find $(man)/$$section -type f -exec install -m 644 -t '$(DESTDIR)$(mandir)'/$$section {} + && \
+	  find $(man)/$$section -type l -exec cp -P -t '$(DESTDIR)$(mandir)'/$$section {} + || \
+	  exit 1; done)
 
 uninstall:
 	rm -f '$(DESTDIR)$(bindir)/cohort' \

@@ -428,6 +428,16 @@ def commands_of(command):
     return found
 
 
+def date_of(version):
+    """The day of the version, from CHANGELOG.md, as a page shows it."""
+    with open("CHANGELOG.md", encoding="utf-8") as stream:
+        day = re.search(rf"^## {re.escape(version)}\n\n(\d+-\d+-\d+)\.", stream.read(), flags=re.M)
+    if not day:
+        sys.exit(f"CHANGELOG.md does not begin the section {version} with its day")
+    day = time.strptime(day[1], "%Y-%m-%d")
+    return time.strftime(f"%B {day.tm_mday}, %Y", day)
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -436,12 +446,9 @@ def main():
     headers = [Header(file) for file in sorted(os.listdir(HEADERS)) if file.endswith(".h")]
     commands = commands_of(command)
     names = Names(headers, commands)
-    newest = max(os.path.getmtime(os.path.join(HEADERS, file)) for file in os.listdir(HEADERS))
-    day = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", newest)))
-    date = time.strftime(f"%B {day.tm_mday}, %Y", day)
-    number = re.findall(r"COHORT_VERSION_\w+ (\d+)",
-                        next(header.text for header in headers if header.name == "version"))
-    made = (date, ".".join(number))
+    version = ".".join(re.findall(r"COHORT_VERSION_\w+ (\d+)", next(
+        header.text for header in headers if header.name == "version")))
+    made = (date_of(version), version)
     for section in (1, 3, 7):
         shutil.rmtree(os.path.join(directory, f"man{section}"), ignore_errors=True)
     for name, (summary, text) in commands.items():
