@@ -72,7 +72,7 @@ run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
                 $(patsubst %,'$(strict)% $(race_length)',$(races))
 run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
-run.abi      := $(abi:%='%')
+run.abi      := $(abi:%='%') 'tests/foreign/abi.sh'
 # The programs whose groups end, with ranks that launch together.  The programs mix and
 # lives are not among them: they call native functions, which launch at once anyway.
 run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stress/% \
