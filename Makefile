@@ -33,7 +33,8 @@
 #   make bench-average  gradients of models beside these; AVERAGE_FLAGS=... are for
 #                     bench/average.py
 #   make model        check the model of the abort protocol, if spin is installed
-#   make manual       build the manual pages into build/man, if python3 is installed
+#   make manual       build the manual pages into build/man, and completions for shells
+#                     into build/completions, if python3 is installed
 #   make install      into DESTDIR and prefix; make uninstall removes the files
 #   make deps         install Criterion, which the suites need, if it is missing
 #   make deps-nvidia  bring NVIDIA's NCCL, each version that is known or NCCL=VERSION, and
@@ -50,7 +51,8 @@
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
 #   DEVICE_SECONDS=30  DEVICE_ROUNDS=...  NCCL_MODES=...
 #   CUDA_HOME=...                     real headers for the ABI test
-#   DESTDIR  prefix=/usr/local  bindir  includedir  libdir  mandir
+#   DESTDIR  prefix=/usr/local  bindir  includedir  libdir  datadir  mandir
+#   bashdir  zshdir  fishdir          where shells look for completions
 #
 # Nothing but a C compiler is needed to build: CUDA and NCCL are opened at run
 # time, and only the tests use Criterion.  With json-c, cohort trace reads dumps.

@@ -6,7 +6,12 @@ prefix     ?= /usr/local
 bindir     ?= $(prefix)/bin
 includedir ?= $(prefix)/include
 libdir     ?= $(prefix)/lib
-mandir     ?= $(prefix)/share/man
+datadir    ?= $(prefix)/share
+mandir     ?= $(datadir)/man
+# Where each shell looks for completions of installed commands.
+bashdir    ?= $(datadir)/bash-completion/completions
+zshdir     ?= $(datadir)/zsh/site-functions
+fishdir    ?= $(datadir)/fish/vendor_completions.d
 
 # The pages are made from the headers and from what the command says of itself.
 python     := $(shell command -v python3 2>/dev/null)
@@ -18,8 +23,17 @@ $(pages_made): scripts/manual.py scripts/header_comments.py \
 	$(Q)$(python) $< $(out)/cohort $(man)
 	$(Q)touch $@
 
-manual: $(if $(python),$(pages_made))
-	$(if $(python),,@echo 'no manual pages: there is no python3')
+# Completions are made from what the command says of itself, too.
+completions      := $(out)/completions
+completions_made := $(completions)/made
+$(completions_made): scripts/completions.py scripts/manual.py scripts/header_comments.py \
+                     include/cohort/types.h $(out)/cohort
+	$(call say,SHELLS,$(completions))
+	$(Q)$(python) $< $(out)/cohort $(completions)
+	$(Q)touch $@
+
+manual: $(if $(python),$(pages_made) $(completions_made))
+	$(if $(python),,@echo 'no manual pages, no completions: there is no python3')
 
 # What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
 commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-demo \
@@ -50,10 +64,15 @@ install: all manual
 	  install -d '$(DESTDIR)$(mandir)'/$$section && \
 	  find $(man)/$$section -type f -exec install -m 644 -t '$(DESTDIR)$(mandir)'/$$section {} + && \
 	  find $(man)/$$section -type l -exec cp -P -t '$(DESTDIR)$(mandir)'/$$section {} + || \
-	  exit 1; done)
+	  exit 1; done; \
+	  install -d '$(DESTDIR)$(bashdir)' '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' && \
+	  install -m 644 $(completions)/cohort.bash '$(DESTDIR)$(bashdir)/cohort' && \
+	  install -m 644 $(completions)/_cohort '$(DESTDIR)$(zshdir)' && \
+	  install -m 644 $(completions)/cohort.fish '$(DESTDIR)$(fishdir)')
 
 uninstall:
-	rm -f '$(DESTDIR)$(bindir)/cohort' \
+	rm -f '$(DESTDIR)$(bindir)/cohort' '$(DESTDIR)$(bashdir)/cohort' \
+	  '$(DESTDIR)$(zshdir)/_cohort' '$(DESTDIR)$(fishdir)/cohort.fish' \
 	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' \
 	  $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cmake/cohort/%',$(cmake_files)) \
 	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))

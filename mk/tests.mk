@@ -94,6 +94,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                    $(gpu)' \
                 'tests/foreign/command.sh $(out)/cohort' \
                 'tests/foreign/check.sh $(out)' \
+                'tests/foreign/completions.sh $(out)/cohort' \
                 'tests/foreign/average.sh $(out)/cohort $(drop_in)' \
                 'tests/foreign/overlap.sh $(out)/cohort $(drop_in)' \
                 'tests/foreign/drill.sh $(out)/cohort' \

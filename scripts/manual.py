@@ -343,6 +343,7 @@ def help_events(text):
         joined = False
         for line in chunk.splitlines():
             option = re.match(r"  (-.*?|[a-z]\w*)  +(\S.*)", line) or \
+                re.fullmatch(r"  (-\S+ \S+, -\S+ \S+)()", line) or \
                 re.match(r"  (--\S+ \S+) (\S.*)", line)
             if option:
                 if not found or found[-1][0] != "items" or not joined:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Install into an empty directory, build a program against the installed files, with the
-# shared library and with the archive, look up the manual, and uninstall everything.  CMake
-# finds the files there, and in a prefix whose libraries are in another folder.
+# shared library and with the archive, look up the manual and completions, and uninstall
+# everything.  CMake finds the files there, and in a prefix whose libraries are in another
+# folder.
 
 set -eu
 
@@ -20,7 +21,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 prefix=/opt/cohort
 places=(DESTDIR="$root" prefix="$prefix" bindir="$prefix/bin"
-	includedir="$prefix/include" libdir="$prefix/lib" mandir="$prefix/share/man")
+	includedir="$prefix/include" libdir="$prefix/lib" datadir="$prefix/share" mandir="$prefix/share/man")
 
 build() {
 	echo "build with $*"
@@ -46,7 +47,7 @@ fi
 if command -v cmake >/dev/null; then
 	direct=(DESTDIR= prefix="$root/direct" bindir="$root/direct/bin"
 		includedir="$root/direct/include" libdir="$root/direct/lib/$($compiler -print-multiarch)"
-		mandir="$root/direct/share/man")
+		datadir="$root/direct/share" mandir="$root/direct/share/man")
 	tests/foreign/cmake.sh "$root$prefix"
 	"$make" --no-print-directory install "${direct[@]}"
 	tests/foreign/cmake.sh "$root/direct"
@@ -94,8 +95,15 @@ if command -v python3 >/dev/null; then
 	done < <(sed -n 's/^[[:space:]]*\(cohort_[a-z_0-9]*\);$/\1/p' src/cohort.map)
 	echo "$count functions with a page"
 	[ "$count" -gt 100 ]
+	for file in bash-completion/completions/cohort zsh/site-functions/_cohort \
+		fish/vendor_completions.d/cohort.fish; do
+		if ! grep -q verify "$root$prefix/share/$file"; then
+			echo "there is no completion in $file"
+			exit 1
+		fi
+	done
 else
-	echo '[SKIP] manual pages: there is no python3'
+	echo '[SKIP] manual pages and completions: there is no python3'
 fi
 
 "$make" --no-print-directory uninstall "${places[@]}"
