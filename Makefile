@@ -33,8 +33,9 @@
 #   make bench-average  gradients of models beside these; AVERAGE_FLAGS=... are for
 #                     bench/average.py
 #   make model        check the model of the abort protocol, if spin is installed
-#   make manual       build the manual pages into build/man, and completions for shells
-#                     into build/completions, if python3 is installed
+#   make manual       build what scripts make for make install, if python3 is installed:
+#                     manual pages (build/man), completions for shells
+#                     (build/completions), headers of the simulator (build/include)
 #   make install      into DESTDIR and prefix; make uninstall removes the files
 #   make deps         install Criterion, which the suites need, if it is missing
 #   make deps-nvidia  bring NVIDIA's NCCL, each version that is known or NCCL=VERSION, and

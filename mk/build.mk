@@ -31,7 +31,7 @@ $(dir)/src/cli/trace/page_data.o: $(wildcard src/cli/trace/page/*)
 shared  := $(lib)/libcohort.so.$(version)
 # What pkg-config and CMake read.
 cmake_files := $(lib)/cohortConfig.cmake $(lib)/cohortConfigVersion.cmake
-packages    := $(lib)/cohort.pc $(cmake_files)
+packages    := $(lib)/cohort.pc $(lib)/cohort-simulator.pc $(cmake_files)
 library := $(shared) $(lib)/libcohort.so.$(major) $(lib)/libcohort.so \
            $(lib)/libcohort.a $(packages)
 

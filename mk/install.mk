@@ -32,8 +32,18 @@ $(completions_made): scripts/completions.py scripts/manual.py scripts/header_com
 	$(Q)$(python) $< $(out)/cohort $(completions)
 	$(Q)touch $@
 
-manual: $(if $(python),$(pages_made) $(completions_made))
-	$(if $(python),,@echo 'no manual pages, no completions: there is no python3')
+# The headers for programs of the simulator, from the lists that it is made of.
+sim_headers      := $(notdir $(call sorted,src/sim/include/*.h))
+sim_include      := $(out)/include
+sim_headers_made := $(sim_include)/made
+$(sim_headers_made): scripts/sim_headers.py $(sim_headers:%=src/sim/include/%) \
+                     $(call sorted,src/platform/*.h) src/sim/exports.h src/sim/dropin/cudart.c
+	$(call say,HEADER,$(sim_include))
+	$(Q)$(python) $< $(sim_include)
+	$(Q)touch $@
+
+manual: $(if $(python),$(pages_made) $(completions_made) $(sim_headers_made))
+	$(if $(python),,@echo 'no manual, no completions, no headers of the simulator: there is no python3')
 
 # What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
 commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-demo \
@@ -68,17 +78,21 @@ install: all manual
 	  install -d '$(DESTDIR)$(bashdir)' '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' && \
 	  install -m 644 $(completions)/cohort.bash '$(DESTDIR)$(bashdir)/cohort' && \
 	  install -m 644 $(completions)/_cohort '$(DESTDIR)$(zshdir)' && \
-	  install -m 644 $(completions)/cohort.fish '$(DESTDIR)$(fishdir)')
+	  install -m 644 $(completions)/cohort.fish '$(DESTDIR)$(fishdir)' && \
+	  install -d '$(DESTDIR)$(includedir)/cohort-simulator' && \
+	  install -m 644 $(sim_headers:%=$(sim_include)/%) '$(DESTDIR)$(includedir)/cohort-simulator' && \
+	  install -m 644 $(lib)/cohort-simulator.pc '$(DESTDIR)$(libdir)/pkgconfig')
 
 uninstall:
 	rm -f '$(DESTDIR)$(bindir)/cohort' '$(DESTDIR)$(bashdir)/cohort' \
 	  '$(DESTDIR)$(zshdir)/_cohort' '$(DESTDIR)$(fishdir)/cohort.fish' \
-	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' \
+	  '$(DESTDIR)$(libdir)/pkgconfig/cohort.pc' '$(DESTDIR)$(libdir)/pkgconfig/cohort-simulator.pc' \
+	  $(patsubst %,'$(DESTDIR)$(includedir)/cohort-simulator/%',$(sim_headers)) \
 	  $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cmake/cohort/%',$(cmake_files)) \
 	  $(patsubst %,'$(DESTDIR)$(libdir)/%',$(filter libcohort.%,$(notdir $(library))))
 	rm -f $(patsubst %,'$(DESTDIR)$(includedir)/cohort/%',$(public_headers) $(cpp_headers))
 	! cd '$(DESTDIR)$(mandir)' 2>/dev/null || rm -f $(pages)
 	rm -f $(patsubst $(lib)/%,'$(DESTDIR)$(libdir)/cohort/%',$(drop_ins) $(nvidia))
 	$(if $(nvidia),-rmdir '$(DESTDIR)$(libdir)/cohort/nvidia')
-	-rmdir '$(DESTDIR)$(includedir)/cohort' '$(DESTDIR)$(libdir)/cmake/cohort' \
+	-rmdir '$(DESTDIR)$(includedir)/cohort' '$(DESTDIR)$(includedir)/cohort-simulator' '$(DESTDIR)$(libdir)/cmake/cohort' \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'

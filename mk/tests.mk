@@ -38,7 +38,7 @@ spread       := capture|connect|differential|group|guard|host_memory|list|mismat
                 reducer_weights|registered_really|respawn|run|split|together|window
 
 # The drop-in libraries are tested with these programs.
-foreign_programs := abort.c driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
+foreign_programs := abort.c defaults.cc driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
   graph.c groups.c hello.cc ipc.c ipc_event.c nonblocking.c nvml.c own_stream.c processes.c \
   registered.c ring.c runtime.c scaled.c split.c threads.c
 
@@ -112,6 +112,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 $(foreach p,$(foreign_programs),\
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \
+                'tests/foreign/sim_headers.sh $(out)' \
                 'tests/foreign/nccl.sh $(out)' \
                 $(nccls:%='tests/foreign/nccl.sh $(out) \
                    build/%/nvidia/nccl/lib/libnccl.so.2') \

@@ -157,7 +157,7 @@ with_criterion() {
 
 # c_files PATTERN - the files that can be compiled without special options
 c_files() {
-	local without='^tests/(abi|foreign)/|^bench/((average_)?peer\.c|hang/mpi\.c)$'
+	local without='^tests/(abi|foreign)/|^src/sim/include/|^bench/((average_)?peer\.c|hang/mpi\.c)$'
 
 	with_criterion || without="$without|^tests/(unit|api|platform)/"
 	pick "$1" | grep -vE "$without"

@@ -202,7 +202,7 @@ add_up() {
 
 # Linked against the drop-in libraries, as any program of NCCL.
 if [[ " ${modes[*]} " == *" processes "* ]] &&
-	! ${CC:-cc} -std=gnu11 -O1 $sanitize -Isrc -Itests/foreign/include \
+	! ${CC:-cc} -std=gnu11 -O1 $sanitize -Isrc -Isrc/sim/include \
 		tests/foreign/programs/processes.c -o "$scratch/processes" \
 		-L"$out/lib/drop-in" -lnccl -lcudart -pthread; then
 	exit 1

@@ -9,6 +9,7 @@
  * what differs in CUDA 12 is noted beside it.
  */
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,35 +20,6 @@
 #define CUDA_ERROR_VALUE(name, value, text) name = (value),
 typedef enum cudaError { CUDA_ERRORS(CUDA_ERROR_VALUE) } cudaError_t;
 #undef CUDA_ERROR_VALUE
-
-/* True if CUDA answers every later call on the device with the error, too: the
- * device, or what this process has of it, is of no use any more. */
-static inline bool cuda_error_is_sticky(cudaError_t error)
-{
-	switch (error) {
-	case cudaErrorDevicesUnavailable:
-	case cudaErrorDeviceUninitialized:
-	case cudaErrorECCUncorrectable:
-	case cudaErrorNvlinkUncorrectable:
-	case cudaErrorContained:
-	case cudaErrorIllegalAddress:
-	case cudaErrorLaunchTimeout:
-	case cudaErrorContextIsDestroyed:
-	case cudaErrorAssert:
-	case cudaErrorHardwareStackError:
-	case cudaErrorIllegalInstruction:
-	case cudaErrorMisalignedAddress:
-	case cudaErrorInvalidAddressSpace:
-	case cudaErrorInvalidPc:
-	case cudaErrorLaunchFailure:
-	case cudaErrorTensorMemoryLeak:
-	case cudaErrorMpsClientTerminated:
-	case cudaErrorExternalDevice:
-		return true;
-	default:
-		return false;
-	}
-}
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -219,16 +191,8 @@ struct cudaDeviceProp {
 	CUDA_DEVICE_PROPERTIES_13(CUDA_PROPERTY)
 	int reserved[56];
 };
-
-/* The layout of CUDA 12. */
-struct cudaDeviceProp12 {
-	CUDA_DEVICE_PROPERTIES(CUDA_PROPERTY, CUDA_PROPERTY)
-	int reserved[63];
-};
 #undef CUDA_PROPERTY
 #undef CUDA_NO_PROPERTY
-
-_Static_assert(sizeof(struct cudaDeviceProp12) == 1032, "as in CUDA 12");
 
 #define CUDA_ATTRIBUTE_VALUE(name, value, expression) name = (value),
 enum cudaDeviceAttr { CUDA_ATTRIBUTES(CUDA_ATTRIBUTE_VALUE) };
@@ -394,5 +358,46 @@ enum cudaDriverEntryPointQueryResult {
 	cudaDriverEntryPointSymbolNotFound = 1,
 	cudaDriverEntryPointVersionNotSufficent = 2,
 };
+
+/* ---- not CUDA's -------------------------------------------------------- */
+
+/* The layout of CUDA 12. */
+#define CUDA_PROPERTY(type, name, dimensions) type name dimensions;
+struct cudaDeviceProp12 {
+	CUDA_DEVICE_PROPERTIES(CUDA_PROPERTY, CUDA_PROPERTY)
+	int reserved[63];
+};
+#undef CUDA_PROPERTY
+
+static_assert(sizeof(struct cudaDeviceProp12) == 1032, "as in CUDA 12");
+
+/* True if CUDA answers every later call on the device with the error, too: the
+ * device, or what this process has of it, is of no use any more. */
+static inline bool cuda_error_is_sticky(cudaError_t error)
+{
+	switch (error) {
+	case cudaErrorDevicesUnavailable:
+	case cudaErrorDeviceUninitialized:
+	case cudaErrorECCUncorrectable:
+	case cudaErrorNvlinkUncorrectable:
+	case cudaErrorContained:
+	case cudaErrorIllegalAddress:
+	case cudaErrorLaunchTimeout:
+	case cudaErrorContextIsDestroyed:
+	case cudaErrorAssert:
+	case cudaErrorHardwareStackError:
+	case cudaErrorIllegalInstruction:
+	case cudaErrorMisalignedAddress:
+	case cudaErrorInvalidAddressSpace:
+	case cudaErrorInvalidPc:
+	case cudaErrorLaunchFailure:
+	case cudaErrorTensorMemoryLeak:
+	case cudaErrorMpsClientTerminated:
+	case cudaErrorExternalDevice:
+		return true;
+	default:
+		return false;
+	}
+}
 
 #endif

@@ -95,20 +95,23 @@ typedef struct {
 /* What the real header's NCCL_CONFIG_INITIALIZER is. */
 #define NCCL_CONFIG_INITIALIZER                                                \
 	{                                                                      \
-		.size = sizeof(ncclConfig_t), .magic = NCCL_CONFIG_MAGIC,      \
-		.version = NCCL_CONFIG_VERSION,                                \
-		.blocking = NCCL_CONFIG_UNDEF_INT,                             \
-		.cgaClusterSize = NCCL_CONFIG_UNDEF_INT,                       \
-		.minCTAs = NCCL_CONFIG_UNDEF_INT,                              \
-		.maxCTAs = NCCL_CONFIG_UNDEF_INT, .netName = NULL,             \
-		.splitShare = NCCL_CONFIG_UNDEF_INT,                           \
-		.trafficClass = NCCL_CONFIG_UNDEF_INT, .commName = NULL,       \
-		.collnetEnable = NCCL_CONFIG_UNDEF_INT,                        \
-		.CTAPolicy = NCCL_CONFIG_UNDEF_INT,                            \
-		.shrinkShare = NCCL_CONFIG_UNDEF_INT,                          \
-		.nvlsCTAs = NCCL_CONFIG_UNDEF_INT,                             \
-		.nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT,                  \
-		.nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,                   \
+		sizeof(ncclConfig_t),          /* size */                      \
+			NCCL_CONFIG_MAGIC,     /* magic */                     \
+			NCCL_CONFIG_VERSION,   /* version */                   \
+			NCCL_CONFIG_UNDEF_INT, /* blocking */                  \
+			NCCL_CONFIG_UNDEF_INT, /* cgaClusterSize */            \
+			NCCL_CONFIG_UNDEF_INT, /* minCTAs */                   \
+			NCCL_CONFIG_UNDEF_INT, /* maxCTAs */                   \
+			NULL,                  /* netName */                   \
+			NCCL_CONFIG_UNDEF_INT, /* splitShare */                \
+			NCCL_CONFIG_UNDEF_INT, /* trafficClass */              \
+			NULL,                  /* commName */                  \
+			NCCL_CONFIG_UNDEF_INT, /* collnetEnable */             \
+			NCCL_CONFIG_UNDEF_INT, /* CTAPolicy */                 \
+			NCCL_CONFIG_UNDEF_INT, /* shrinkShare */               \
+			NCCL_CONFIG_UNDEF_INT, /* nvlsCTAs */                  \
+			NCCL_CONFIG_UNDEF_INT, /* nChannelsPerNetPeer */       \
+			NCCL_CONFIG_UNDEF_INT, /* nvlinkCentricSched */        \
 	}
 
 typedef struct {

@@ -8,6 +8,10 @@
  * every type go into an array that main.c compares.  Signatures need no
  * running: after the real headers, every function of the platform's lists is
  * declared once more, and a disagreement does not compile.
+ *
+ * With ABI_NO_DRIVER the facts of CUDA's driver are left out: the headers that are
+ * installed for programs of the simulator (src/sim/include) stand for the real ones
+ * then, and have no cuda.h.
  */
 
 #include "facts.h"
@@ -19,7 +23,9 @@
 #define ABI_FACTS abi_ours
 #define ABI_COUNT abi_ours_count
 #elif defined(ABI_REAL)
+#ifndef ABI_NO_DRIVER
 #include <cuda.h>
+#endif
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #define ABI_FACTS abi_real
@@ -295,6 +301,7 @@ const struct abi_fact ABI_FACTS[] = {
 	CUDA_ATTRIBUTES(ABI_ATTRIBUTE)
 #undef ABI_ATTRIBUTE
 
+#ifndef ABI_NO_DRIVER
 #define ABI_RESULT(name, value) ABI_VALUE(name),
 		CU_RESULTS(ABI_RESULT)
 #undef ABI_RESULT
@@ -427,6 +434,7 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_OFFSET(CUmemAllocationProp, requestedHandleTypes),
 	ABI_OFFSET(CUmemAllocationProp, location),
 	ABI_OFFSET(CUmemAllocationProp, allocFlags),
+#endif
 
 #define ABI_FIELD(type, name, dimensions)                                      \
 	ABI_OFFSET(struct cudaDeviceProp, name),

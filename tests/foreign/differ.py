@@ -56,7 +56,7 @@ def build(out, program):
     compiler = os.environ.get("CC", "cc").split()
     subprocess.run(
         compiler + ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
-                    "-Isrc", "-Itests/foreign/include", *sources, "-o", program,
+                    "-Isrc", "-Isrc/sim/include", *sources, "-o", program,
                     "-L" + out + "/lib/drop-in", "-lnccl", "-lcudart", "-pthread"],
         check=True)
 

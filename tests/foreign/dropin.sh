@@ -70,13 +70,13 @@ both() {
 	try "$1" --strict
 }
 
-build -Isrc -Itests/foreign/include -L"$drop_in"
+build -Isrc -Isrc/sim/include -Itests/foreign/include -L"$drop_in"
 both "with the project's headers"
 
 # Programs that need only what both major versions of CUDA share.
 if ! grep -q 'cudaDeviceProp\|<cuda.h>' "$source"; then
 	runtime=-l:libcudart.so.12
-	build -Isrc -Itests/foreign/include -L"$drop_in"
+	build -Isrc -Isrc/sim/include -Itests/foreign/include -L"$drop_in"
 	try "with CUDA 12's library" --strict
 	runtime=-lcudart
 fi

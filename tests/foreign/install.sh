@@ -40,8 +40,16 @@ if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_SYSROOT_DIR=$root
 	read -ra flags < <(pkg-config --cflags --libs cohort)
 	build "${flags[@]}"
+	# A program of NCCL, for the simulator; the headers need python3.
+	if command -v python3 >/dev/null; then
+		read -ra flags < <(pkg-config --cflags --libs cohort-simulator)
+		$compiler tests/foreign/programs/threads.c -o "$root/program" "${flags[@]}" \
+			-pthread
+		"$root$prefix/bin/cohort" run -n 2 "$root/program" | grep -x OK
+		rm "$root/program"
+	fi
 else
-	echo '[SKIP] cohort.pc: there is no pkg-config'
+	echo '[SKIP] cohort.pc, cohort-simulator.pc: there is no pkg-config'
 fi
 
 if command -v cmake >/dev/null; then
@@ -103,11 +111,11 @@ if command -v python3 >/dev/null; then
 		fi
 	done
 else
-	echo '[SKIP] manual pages and completions: there is no python3'
+	echo '[SKIP] manual pages, completions and headers of the simulator: there is no python3'
 fi
 
 "$make" --no-print-directory uninstall "${places[@]}"
-left=$(find "$root" ! -type d -o -name cohort -path '*/include/*')
+left=$(find "$root" ! -type d -o -name 'cohort*' -path '*/include/*')
 if [ -n "$left" ]; then
 	echo "uninstall left $left"
 	exit 1

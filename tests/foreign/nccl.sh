@@ -33,7 +33,7 @@ fi
 # build PROGRAM - $scratch/PROGRAM
 build() {
 	${CC:-cc} -std=gnu11 -O1 -Wall -Wextra -Werror -Isrc \
-		-Itests/foreign/include "tests/foreign/programs/$1.c" \
+		-Isrc/sim/include "tests/foreign/programs/$1.c" \
 		-o "$scratch/$1" -L"$out/lib/drop-in" -lnccl -lcudart -pthread -lm
 }
 

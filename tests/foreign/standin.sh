@@ -14,7 +14,7 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0
 
 ${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -Isrc -Iinclude \
-	-Itests/foreign -Itests/foreign/include tests/foreign/standin.c \
+	-Itests/foreign -Isrc/sim/include tests/foreign/standin.c \
 	-o "$scratch/standin" -L"$lib" -L"$lib/drop-in" -lcohort -lnccl -lcudart \
 	-pthread -ldl
 
