@@ -130,7 +130,7 @@ _cohort_offer()
 	local line
 
 	COMPREPLY=($(compgen -W "$words" -- "$cur"))
-	[ "$kind" != words ] || return
+	[ "$kind" != words ] || return 0
 	compopt -o filenames 2>/dev/null
 	while IFS= read -r line; do
 		COMPREPLY+=("$line")
