@@ -37,6 +37,7 @@
 #                     manual pages (build/man), completions for shells
 #                     (build/completions), headers of the simulator (build/include)
 #   make install      into DESTDIR and prefix; make uninstall removes the files
+#   make deb          build Debian packages into build/deb (needs debhelper)
 #   make deps         install Criterion, which the suites need, if it is missing
 #   make deps-nvidia  bring NVIDIA's NCCL, each version that is known or NCCL=VERSION, and
 #                     CUDA's headers, from PyPI
@@ -128,7 +129,7 @@ optional := $(strip $(foreach p,json-c libdw,\
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
 .PHONY: all demo test test-gpu test-nccl asan tsan stress soak device drill-load fuzz fuzz-here \
-        lint model bench bench-peers bench-average manual install uninstall deps \
+        lint model bench bench-peers bench-average manual install uninstall deb deps \
         deps-nvidia clean help \
         criterion FORCE
 .SECONDARY:

@@ -96,3 +96,7 @@ uninstall:
 	$(if $(nvidia),-rmdir '$(DESTDIR)$(libdir)/cohort/nvidia')
 	-rmdir '$(DESTDIR)$(includedir)/cohort' '$(DESTDIR)$(includedir)/cohort-simulator' '$(DESTDIR)$(libdir)/cmake/cohort' \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'
+
+# packaging/debian describes the packages.
+deb:
+	$(Q)scripts/deb.sh $(out)/deb

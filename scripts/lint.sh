@@ -184,7 +184,7 @@ clang_warnings() {
 
 shell() {
 	need shellcheck || return 77
-	pick '(\.sh|^\.ci/run)$' | xargs shellcheck
+	pick '(\.sh|^\.ci/run)$' | xargs shellcheck -x
 }
 
 types() {
