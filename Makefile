@@ -136,7 +136,7 @@ with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-include mk/sources.mk mk/build.mk mk/tests.mk mk/install.mk
+include mk/sources.mk mk/build.mk mk/install.mk mk/tests.mk
 
 clean:
 	rm -rf build

@@ -42,7 +42,8 @@ $(sim_headers_made): scripts/sim_headers.py $(sim_headers:%=src/sim/include/%) \
 	$(Q)$(python) $< $(sim_include)
 	$(Q)touch $@
 
-manual: $(if $(python),$(pages_made) $(completions_made) $(sim_headers_made))
+made_by_scripts := $(if $(python),$(pages_made) $(completions_made) $(sim_headers_made))
+manual: $(made_by_scripts)
 	$(if $(python),,@echo 'no manual, no completions, no headers of the simulator: there is no python3')
 
 # What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.

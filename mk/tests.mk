@@ -30,7 +30,9 @@ nccls    := $(notdir $(patsubst %/nvidia/nccl/include/nccl.h,%,\
               $(wildcard build/nccl-*/nvidia/nccl/include/nccl.h)))
 abi      := $(tests)/abi/abi $(if $(cuda),$(nccls:%=$(tests)/abi/abi-%))
 walk     := $(dir)/bench/walk
-foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_gpu)
+# Programs that run at the same time call make, which then has nothing to make.
+foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_gpu) \
+            $(made_by_scripts)
 
 # The suites with groups that several processes can open.
 spread       := capture|connect|differential|group|guard|host_memory|list|mismatch|$\

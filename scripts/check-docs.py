@@ -17,7 +17,7 @@ import sys
 
 MOST_COLUMNS = 100
 README_LINES = 150
-LANGUAGES = {"c", "python", "rust", "sh", "text"}
+LANGUAGES = {"c", "cmake", "python", "rust", "sh", "text"}
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]*(?:\([^()]*\))?[^()\s]*)\)")
 PLACE = re.compile(r"^(?:src|tests|include|docs|examples|scripts|bench|bindings|\.ci)/[\w./-]+$")

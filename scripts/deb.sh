@@ -50,4 +50,6 @@ cohort ($each-1) unstable; urgency=medium
 END
 done <<<"$versions" >"$source/debian/changelog"
 cd "$source"
+# A make that calls this script has variables of its own, and .ci/run has WERROR.
+unset MAKEFLAGS MFLAGS MAKELEVEL WERROR
 dpkg-buildpackage -us -uc -b "-j$(nproc)"

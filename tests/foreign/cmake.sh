@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Build README.md's program with CMake and the package in the installed prefix $1, with
-# the shared library and with the archive, and run it.
+# the shared library, with the archive, and as docs/install.md says, and run it.
 
 set -eu
 
@@ -27,6 +27,11 @@ add_executable(static program.c)
 target_link_libraries(static cohort::cohort_static)
 END_OF_LISTS
 
+mkdir "$scratch/page"
+# shellcheck disable=SC2016 # Markdown's
+sed -n '/^```cmake$/,/^```$/ { /^```/!p }' docs/install.md >"$scratch/page/CMakeLists.txt"
+cp "$scratch/program.c" "$scratch/page"
+
 # quietly COMMAND... - show what it prints only if it fails
 quietly() {
 	"$@" >"$scratch/log" 2>&1 && return
@@ -37,7 +42,9 @@ quietly() {
 echo "build with CMake, from $prefix"
 quietly cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$scratch/build"
-for program in shared static; do
+quietly cmake -S "$scratch/page" -B "$scratch/build/page" -DCMAKE_PREFIX_PATH="$prefix"
+quietly cmake --build "$scratch/build/page"
+for program in shared static page/program; do
 	COHORT_PLATFORM=host "$scratch/build/$program" | sort -u >"$scratch/out"
 	for rank in 0 1 2 3 4 5 6 7; do
 		echo "rank $rank: 4.5"

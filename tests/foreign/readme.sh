@@ -103,6 +103,10 @@ done
 # What a program is compiled with after make install, without installing.
 sed -e "s|@includedir@|$PWD/include|" -e "s|@libdir@|$PWD/$lib|" \
 	-e 's|@prefix@||; s|@version@|0|; s|@libs@||' src/cohort.pc.in >"$scratch/cohort.pc"
+mkdir "$scratch/lib"
+ln -s "$PWD/$lib" "$scratch/lib/cohort"
+sed -e "s|@includedir@|$scratch/include|" -e "s|@libdir@|$scratch/lib|; s|@version@|0|" \
+	src/cohort-simulator.pc.in >"$scratch/cohort-simulator.pc"
 
 declare -A seen
 # plain TEXT - as one line, without its numbers, and without what only some systems say
@@ -151,6 +155,15 @@ for block in "$scratch"/block.*.sh; do
 				continue
 			fi
 			;;
+		*cohort-simulator*)
+			if ! command -v pkg-config >/dev/null || ! command -v python3 >/dev/null; then
+				skip "there is no pkg-config, or no python3"
+				continue
+			fi
+			scripts/sim_headers.py "$scratch/include/cohort-simulator"
+			command="export PKG_CONFIG_PATH=$scratch
+				$command"
+			;;
 		*pkg-config*)
 			if ! command -v pkg-config >/dev/null; then
 				skip "there is no pkg-config"
@@ -159,7 +172,15 @@ for block in "$scratch"/block.*.sh; do
 			command="export PKG_CONFIG_PATH=$scratch
 				${command//program/"$scratch/program"}"
 			;;
-		'make install'*) command="$command DESTDIR=$scratch/installed" ;;
+		'make install'* | 'make uninstall'*)
+			command="$command DESTDIR=$scratch/installed"
+			;;
+		'make manual' | source*)
+			if ! command -v python3 >/dev/null; then
+				skip "there is no python3"
+				continue
+			fi
+			;;
 		'scripts/compare-hang.sh '*) command="${command/.sh/.sh --timeout 3}" ;;
 		'build/cohort drill'*) command="${command/drill/drill --slack 5000}" ;;
 		esac
