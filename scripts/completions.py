@@ -198,8 +198,8 @@ def bash(commands):
             if option.words or option.kind != "words":
                 of_options += "\t" + " | ".join(
                     quoted(f"{command.path} {flag}") for flag in option.flags)
-                of_options += f")\n\t\tkind='{option.kind}' words={quoted(' '.join(option.words))}\n"
-                of_options += "\t\t;;\n"
+                words = quoted(" ".join(option.words))
+                of_options += f")\n\t\tkind='{option.kind}' words={words}\n\t\t;;\n"
     return BASH.replace("@commands@", of_commands).replace("@options@", of_options)
 
 
@@ -247,10 +247,11 @@ def zsh(commands):
         elif command.kind == "file":
             specs.append(quoted("*:file:_files"))
         elif command.words:
-            told = "".join("\n\t\t" + quoted(word + (":" + summaries[path].replace(":", "\\:")
-                                                       if path in summaries else ""))
-                           for word in command.words
-                           for path in [f"{command.path} {word}".strip()])
+            told = ""
+            for word in command.words:
+                summary = summaries.get(f"{command.path} {word}".strip(), "")
+                told += "\n\t\t" + quoted(":".join(filter(None, [word, summary.replace(
+                    ":", "\\:")])))
             lines += ["\tlocal -a names", f"\tnames=({told})"]
         if command.under:
             lines += ["\tif (( CURRENT > 2 )); then", "\t\tcase $words[2] in"]
