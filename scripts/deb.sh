@@ -30,7 +30,7 @@ day=$(sed -n "s/^${version//./\\.} //p" <<<"$versions")
 [ -n "$day" ] || { echo "CHANGELOG.md has no day for version $version" && exit 1; }
 
 source=$folder/cohort-$version
-rm -rf "$source"
+rm -rf "$source" "$folder"/{cohort,libcohort}*.deb
 mkdir -p "$source"
 if git rev-parse --git-dir >/dev/null 2>&1; then
 	git ls-files -z
