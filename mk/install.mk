@@ -47,7 +47,7 @@ manual: $(made_by_scripts)
 	$(if $(python),,@echo 'no manual, no completions, no headers of the simulator: there is no python3')
 
 # What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
-commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-demo \
+commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-check cohort-demo \
             cohort-drill cohort-info cohort-launch cohort-run cohort-trace
 pages    := $(commands:%=man1/%.1) \
             $(patsubst %,man3/%.3,$(shell sed -n 's/^\t\(cohort_[a-z_0-9]*\);$$/\1/p' src/cohort.map)) \
