@@ -39,6 +39,10 @@ spread       := capture|connect|differential|group|guard|host_memory|list|mismat
                 neighbours|p2p|reducer|reducer_flush|reducer_found|reducer_shard|$\
                 reducer_weights|registered_really|respawn|run|split|together|window
 
+# Those with groups of four ranks.
+spread_far   := connect|host_memory|list|mismatch|p2p|reducer|reducer_shard|$\
+                reducer_weights|run|split|together
+
 # The drop-in libraries are tested with these programs.
 foreign_programs := abort.c defaults.cc driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
   graph.c groups.c hello.cc ipc.c ipc_event.c nonblocking.c nvml.c own_stream.c processes.c \
@@ -188,8 +192,10 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	    $(call api_waits,$(on_shared)$(strict)) \
 	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
 	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums)) \
-	    $(foreach n,2 4,'env TEST_PROCESSES=$n $(strict)$(api) --jobs=1 \
-	      --verbose --filter @($(spread))/*')) \
+	    'env TEST_PROCESSES=2 $(strict)$(api) --jobs=1 --verbose \
+	      --filter @($(spread))/*' \
+	    'env TEST_PROCESSES=4 $(strict)$(api) --jobs=1 --verbose \
+	      --filter @($(spread_far))/*') \
 	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
 	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \
 	  '$(on_device) $< demo --verify' \

@@ -52,4 +52,7 @@ done <<<"$versions" >"$source/debian/changelog"
 cd "$source"
 # A make that calls this script has variables of its own, and .ci/run has WERROR.
 unset MAKEFLAGS MFLAGS MAKELEVEL WERROR
-dpkg-buildpackage -us -uc -b "-j$(nproc)"
+# The option -j would override the variable.
+export DEB_BUILD_OPTIONS
+[[ ${DEB_BUILD_OPTIONS-} == *parallel=* ]] || DEB_BUILD_OPTIONS+=" parallel=$(nproc)"
+dpkg-buildpackage -us -uc -b

@@ -54,7 +54,7 @@ try "the packages can be built" scripts/deb.sh "$one"
 again() (
 	umask 077
 	export CCACHE_DISABLE=1 TZ=Asia/Tokyo LC_ALL=C.UTF-8 \
-		DEB_BUILD_OPTIONS="nocheck parallel=1"
+		DEB_BUILD_OPTIONS="nocheck parallel=3"
 	scripts/deb.sh "$two"
 )
 try "they can be built elsewhere" again
