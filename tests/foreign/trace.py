@@ -248,6 +248,10 @@ def check_front(trace):
         lambda e: [numbered(e, i, state="started", finished_ns=0) for i in range(9)],
     )
     assert trace.json(path)["stalled_at"] == 1
+    # Nothing stalls if all of it is done.
+    change_entries(trace, path, lambda e: [numbered(e, i, state="completed") for i in range(9)])
+    assert trace.json(path)["stalled_at"] == 0
+    assert not re.search(r"^>\d", trace.run(path).stdout, re.M)
 
 
 def check_damaged(trace):

@@ -201,6 +201,18 @@ def check_errors(trace):
     assert "no dump of rank 2" in Markup(traces.read(some)).content.replace("\n", " ")
 
 
+def check_done(trace):
+    """Nothing stalls in a dump of collectives that are done."""
+    path = trace.folder + "/done.json"
+    traces.change_entries(
+        trace, path, lambda e: [traces.numbered(e, i, state="completed") for i in range(9)])
+    page = make_page(trace, "done", path)
+    text = traces.read(page)
+    assert "last collective" in Markup(text).content and "not done" not in text
+    assert data_of(text)["front"] == 0
+    return page
+
+
 # ---- a large dump ------------------------------------------------------------
 
 
@@ -490,7 +502,7 @@ def check_without_script(b, path):
     assert "came last" in text and "Kinds of calls" not in text, text
 
 
-def check_in_browser(trace, demo, hostile):
+def check_in_browser(trace, demo, hostile, done):
     tall, _ = make_large(trace, 100, 8)
     os.rename(tall, trace.folder + "/tall.html")
     large, seconds = make_large(trace, 64, 2048)
@@ -510,6 +522,8 @@ def check_in_browser(trace, demo, hostile):
         b.keys("n")
         assert HOSTILE in tip(b)
         check_tall(b, trace.folder + "/tall.html")
+        reload(b, done)
+        assert b.run("return document.getElementById('stall').disabled")
         reload(b, large)
         opened = b.run("return performance.getEntriesByName('timeline')[0].startTime")
         painted = b.run("return performance.getEntriesByType('paint')[0].startTime")
@@ -534,8 +548,9 @@ def main():
         demo = check_page(trace)
         hostile = check_hostile(trace)
         check_errors(trace)
+        done = check_done(trace)
         if browsers.is_there():
-            check_in_browser(trace, demo, hostile)
+            check_in_browser(trace, demo, hostile, done)
         else:
             print("[SKIP] the page in a browser: no chromium with chromedriver")
     print("trace_html: ok")

@@ -93,12 +93,16 @@ static bool find_window(const struct flight *f, struct trace_window *w)
 	uint64_t last =
 		f->meetings_count ? f->lowest + f->meetings_count - 1 : 0;
 
-	if (f->has_verdict && f->verdict.collective)
+	w->is_stalled = true;
+	if (f->has_verdict && f->verdict.collective) {
 		w->front = f->verdict.collective;
-	else if (f->cause.collective)
+	} else if (f->cause.collective) {
 		w->front = f->cause.collective;
-	else if (last)
-		w->front = smaller(first_open(f), last);
+	} else if (last) {
+		w->front = first_open(f);
+		w->is_stalled = w->front <= last;
+		w->front = smaller(w->front, last);
+	}
 	w->first = w->last = w->front;
 	if (!last)
 		return true;

@@ -217,7 +217,10 @@ static void put_verdict(struct page *p)
 	escape(p, verdict_text(f));
 	raw(p, "</h1>\n<dl class=\"facts\">\n");
 	fprintf(p->out, "<div><dt>%s</dt><dd>",
-	        is_ended(f) ? "call" : "first collective that is not done");
+	        is_ended(f) ? "call"
+	        : p->figures->window.is_stalled
+	                ? "first collective that is not done"
+	                : "last collective");
 	put_front(p);
 	raw(p, "</dd></div>\n");
 	if (!is_empty(f->verdict.joined) || !is_empty(f->verdict.missing)) {

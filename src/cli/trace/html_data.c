@@ -372,7 +372,8 @@ static bool put_all(struct json *j, const struct trace *t,
 	/* As text: the script's numbers are exact to 2^53. */
 	json_string(j, "base_ns", text);
 	json_uint(j, "now", html_walk(f).now_ns - base);
-	json_uint(j, "front", figures->window.front);
+	json_uint(j, "front",
+	          figures->window.is_stalled ? figures->window.front : 0);
 	json_uint(j, "first", figures->window.first);
 	json_int(j, "culprit",
 	         f->has_verdict ? f->verdict.rank : f->cause.rank);

@@ -238,7 +238,8 @@ static void print_window(const struct trace *t, const struct trace_window *w)
 	}
 	print_ranks(&t->flight);
 	for (number = w->first; number <= w->last; number++)
-		print_row(&t->flight, number, number == w->front);
+		print_row(&t->flight, number,
+		          w->is_stalled && number == w->front);
 	printf(" # done, > running, = queued, . not called, ! another call or "
 	       "failed,\n ? not on record%s\n",
 	       t->flight.size > FEW_RANKS
@@ -435,7 +436,7 @@ static void put_window(struct json *j, const struct trace *t,
 {
 	uint64_t number;
 
-	json_uint(j, "stalled_at", w->front);
+	json_uint(j, "stalled_at", w->is_stalled ? w->front : 0);
 	json_open(j, "window", '[');
 	for (number = w->first; number && number <= w->last; number++)
 		put_row(j, &t->flight, number);

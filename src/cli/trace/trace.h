@@ -31,7 +31,8 @@ void trace_free(struct trace *trace);
 
 /* The collectives that are shown. */
 struct trace_window {
-	uint64_t front; /* the collective that the trace is about, or 0 */
+	uint64_t front;  /* the collective that the trace is about, or 0 */
+	bool is_stalled; /* else all are done, and @front is the last */
 	uint64_t first, last;
 };
 

@@ -653,6 +653,7 @@ function make_timeline()
 		return true;
 	});
 
+	$("stall").disabled = stall_at === null;
 	rank = Math.max(0, ranks.indexOf(data.culprit));
 	read_colors();
 	new ResizeObserver(measure).observe(canvas);
