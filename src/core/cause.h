@@ -74,6 +74,16 @@ static inline bool rank_set_has(const uint64_t *set, int rank)
 	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
 }
 
+static inline bool rank_set_is_empty(const uint64_t *set)
+{
+	int i;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		if (set[i])
+			return false;
+	return true;
+}
+
 /* Add the ranks of a set: "0, 2-5", or "none". */
 void rank_set_spell(struct text *t, const uint64_t *set);
 

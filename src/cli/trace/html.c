@@ -109,17 +109,7 @@ static void put_set(struct page *p, const uint64_t *set)
 	char text[512] = "";
 
 	rank_set_spell(&(struct text){ text, sizeof(text) }, set);
-	escape(p, *text ? text : "none");
-}
-
-static bool is_empty(const uint64_t *set)
-{
-	int i;
-
-	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		if (set[i])
-			return false;
-	return true;
+	escape(p, text);
 }
 
 /* ---- the head --------------------------------------------------------- */
@@ -223,7 +213,8 @@ static void put_verdict(struct page *p)
 	                : "last collective");
 	put_front(p);
 	raw(p, "</dd></div>\n");
-	if (!is_empty(f->verdict.joined) || !is_empty(f->verdict.missing)) {
+	if (!rank_set_is_empty(f->verdict.joined) ||
+	    !rank_set_is_empty(f->verdict.missing)) {
 		raw(p, "<div><dt>missing</dt><dd>");
 		put_set(p, f->verdict.missing);
 		raw(p, "</dd></div>\n<div><dt>have called</dt><dd>");
@@ -243,7 +234,7 @@ static void put_problems(struct page *p)
 {
 	const struct trace *t = p->trace;
 	const struct flight_rank *r;
-	bool is_any = t->n_problems || !is_empty(t->missing);
+	bool is_any = t->n_problems || !rank_set_is_empty(t->missing);
 	int i;
 
 	for (r = p->flight->ranks; r < p->flight->ranks + p->flight->size; r++)
@@ -252,7 +243,7 @@ static void put_problems(struct page *p)
 		return;
 	raw(p, "<section class=\"problems\" aria-label=\"What is missing from "
 	       "the dump\">\n<ul>\n");
-	if (!is_empty(t->missing)) {
+	if (!rank_set_is_empty(t->missing)) {
 		raw(p, "<li>no dump of rank ");
 		put_set(p, t->missing);
 		raw(p, "</li>\n");

@@ -112,23 +112,13 @@ static void print_verdict(const struct flight *f)
 	}
 }
 
-static bool is_any_missing(const struct trace *t)
-{
-	int r;
-
-	for (r = 0; r < COHORT_MAX_RANKS; r++)
-		if (rank_set_has(t->missing, r))
-			return true;
-	return false;
-}
-
 static void print_problems(const struct trace *t)
 {
 	char line[512] = "no dump of rank ";
 	struct text text = { line + strlen(line), sizeof(line) - strlen(line) };
 	int i;
 
-	if (is_any_missing(t)) {
+	if (!rank_set_is_empty(t->missing)) {
 		rank_set_spell(&text, t->missing);
 		print_line("missing", line);
 	}

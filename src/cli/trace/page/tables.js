@@ -23,7 +23,6 @@ function make_heads(heads, is_number, sort)
 
 function compare(a, b)
 {
-	/* What is not known comes last in either direction. */
 	return typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true })
 		: a - b;
 }
@@ -172,7 +171,6 @@ function find_calls()
 
 		row.joined = m >= 0 ? meets.joined[m] : 1;
 		row.is_all = m >= 0 && row.joined >= ranks.length && ranks.length > 1;
-		row.is_front = m >= 0 && m === front;
 		row.last = row.is_all ? ranks[meets.last[m]] : null;
 		row.behind = row.is_all ? meets.behind[m] : null;
 		row.took = !row.is_done ? null

@@ -378,10 +378,7 @@ function make_timeline()
 
 	/* -- details -- */
 
-	function line(text, tag = "span")
-	{
-		return make(tag, text);
-	}
+	const line = text => make("span", text);
 
 	function details(i)
 	{
@@ -389,7 +386,7 @@ function make_timeline()
 		const is_joined = m >= 0 && ranks.length > 1;
 		const so_far = calls.done[call] ? "" : " so far";
 		const lines = [
-			line(calls.text[call], "b"),
+			make("b", calls.text[call]),
 			line(`rank ${ranks[ops.rank[i]]}`
 				+ (ops.number[i] ? `, collective ${ops.number[i]}` : "")
 				+ `, ${bytes(calls.bytes[call])}, ${calls.state[call]}`),
