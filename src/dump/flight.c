@@ -380,6 +380,14 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* True if the verdict says that ranks have not called the collective: they may be of
+ * another process, or their dumps not here. */
+static bool is_missed(const struct flight *f, uint64_t number)
+{
+	return f->has_verdict && f->verdict.collective == number &&
+	       !rank_set_is_empty(f->verdict.missing);
+}
+
 struct flight_span flight_span(const struct flight *f,
                                const struct flight_op *op,
                                uint64_t busy_until_ns, uint64_t end_ns)
@@ -390,7 +398,7 @@ struct flight_span flight_span(const struct flight *f,
 	s.begin_ns = later(op->r.submitted_ns, busy_until_ns);
 	s.end_ns = later(s.begin_ns, end_ns);
 	s.joined_ns = s.begin_ns;
-	if (m && m->joined == f->size)
+	if (m && m->joined == f->size && !is_missed(f, op->number))
 		s.joined_ns = shorter(later(s.begin_ns, m->last_ns), s.end_ns);
 	else if (m && op->state != FLIGHT_COMPLETED)
 		s.joined_ns = s.end_ns;

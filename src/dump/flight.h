@@ -128,7 +128,7 @@ const struct flight_meeting *flight_meeting(const struct flight *flight,
 /* The times of an operation on one rank.  Each is no earlier than the one before. */
 struct flight_span {
 	uint64_t begin_ns;  /* called, and all before it done */
-	uint64_t joined_ns; /* and called by all ranks of this process */
+	uint64_t joined_ns; /* and called by all ranks that are known of */
 	uint64_t end_ns;
 };
 

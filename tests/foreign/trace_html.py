@@ -197,8 +197,12 @@ def check_errors(trace):
     traces.write(other, traces.read(merged).replace('"generation":1', '"generation":2', 1))
     page = check_markup(traces.read(make_page(trace, "two", merged, other)))
     assert 'other.json: is from group "demo", generation 2: left out' in page.content
-    some = make_page(trace, "some", *trace.files("rank_[013]"))
-    assert "no dump of rank 2" in Markup(traces.read(some)).content.replace("\n", " ")
+    some = traces.read(make_page(trace, "some", *trace.files("rank_[013]")))
+    assert "no dump of rank 2" in Markup(some).content.replace("\n", " ")
+    # Those that are there wait for it, although all of them have called.
+    ops = data_of(some)["ops"]
+    waits = [i for i, number in enumerate(ops["number"]) if number == data_of(some)["front"]]
+    assert len(waits) == 3 and all(ops["joined"][i] and not ops["end"][i] for i in waits)
 
 
 def check_done(trace):
