@@ -134,9 +134,14 @@ def make_page(trace, name, *files):
 
 
 def check_page(trace):
+    os.environ["TZ"] = "EAST-9"
     path = make_page(trace, "demo", *trace.files("rank_*"))
+    del os.environ["TZ"]
     text = traces.read(path)
     page = check_markup(text)
+    # Whoever gets the page may be elsewhere.
+    when = json.loads(traces.read(trace.path("rank_0")))["cohort"]["wall_ns"] // 10**9
+    assert time.strftime("%Y-%m-%d %H:%M:%S +0900", time.gmtime(when + 9 * 3600)) in page.content
     check_data(trace, text)
     found = trace.json(*trace.files())
     assert found["verdict"]["text"] in page.content, "the cause"

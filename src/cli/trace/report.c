@@ -71,7 +71,8 @@ struct trace_date trace_date(const struct flight *f)
 	struct tm parts;
 
 	if (localtime_r(&seconds, &parts))
-		strftime(date.at, sizeof(date.at), "%Y-%m-%d %H:%M:%S", &parts);
+		strftime(date.at, sizeof(date.at), "%Y-%m-%d %H:%M:%S %z",
+		         &parts);
 	return date;
 }
 

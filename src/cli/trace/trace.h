@@ -98,7 +98,7 @@ struct trace_time {
 
 struct trace_time trace_time(uint64_t ns);
 
-/* When the dump was written, by the local clock: "2026-11-27 15:40:06". */
+/* When the dump was written, by the local clock: "2026-11-27 15:40:06 +0100". */
 struct trace_date {
 	char at[64];
 };
