@@ -318,12 +318,15 @@ Test(check, lists_of_visible_devices_are_checked)
 	cr_assert_null(visible_devices_fault("0", 0));
 	cr_assert_null(visible_devices_fault("0,1,7", 8));
 	cr_assert_null(visible_devices_fault("7", 0));
+	cr_assert_null(visible_devices_fault("0 , 1, GPU-8932f937", 8));
 	cr_assert_null(visible_devices_fault("GPU-8932f937,MIG-1", 2));
 	cr_assert_not_null(visible_devices_fault("", 8));
 	cr_assert_not_null(visible_devices_fault("0,,1", 8));
 	cr_assert_not_null(visible_devices_fault("0,", 8));
 	cr_assert_not_null(visible_devices_fault("0,8", 8));
 	cr_assert_not_null(visible_devices_fault("0,1,0", 8));
+	cr_assert_not_null(visible_devices_fault("1, 0, 1", 8));
+	cr_assert_not_null(visible_devices_fault("0, ", 8));
 	cr_assert_not_null(visible_devices_fault("-1", 8));
 	cr_assert_not_null(visible_devices_fault("all", 8));
 	cr_assert_not_null(visible_devices_fault("0 1", 8));

@@ -159,9 +159,12 @@ static bool is_repeated(const char *list, const char *entry, size_t n)
 {
 	const char *at;
 
-	for (at = list; at < entry; at += strcspn(at, ",") + 1)
-		if (strcspn(at, ",") == n && memcmp(at, entry, n) == 0)
+	for (at = list; at < entry; at += strcspn(at, ",") + 1) {
+		at += strspn(at, " ");
+		if (at < entry && strcspn(at, ",") == n &&
+		    memcmp(at, entry, n) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -175,11 +178,13 @@ const char *visible_devices_fault(const char *value, int devices)
 	if (!*value)
 		return "is empty, which hides every device";
 	for (;; at += n + 1) {
+		at += strspn(at, " ");
 		n = strcspn(at, ",");
 		if (!n)
 			return "has an empty entry, which hides every device "
 			       "behind it";
 		number = strtol(at, &end, 10);
+		end += strspn(end, " ");
 		if (is_repeated(value, at, n))
 			return "names a device twice, which CUDA refuses";
 		if (isdigit((unsigned char)*at) && end == at + n) {
