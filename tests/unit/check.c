@@ -437,3 +437,48 @@ Test(check, control_groups_of_version_1_are_read_too)
 	check_container(&c);
 	HAS("error cgroup pids: The control group may have 20 threads");
 }
+
+Test(check, many_long_names_of_groups_are_read)
+{
+	struct check c = fresh();
+	char text[4096] = "";
+	int i;
+
+	for (i = 20; i > 0; i--)
+		sprintf(text + strlen(text), "%d:a%d:/%0150d\n", i + 1, i, i);
+	strcat(text, "1:pids:/x\n");
+	put("/proc/self/cgroup", text);
+	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
+	check_container(&c);
+	HAS("warning cgroup pids: The control group may have 20 threads");
+}
+
+Test(check, memory_for_files_is_not_used_up)
+{
+	struct check c = fresh();
+
+	c.is_probed = true;
+	c.probed.info.platform = COHORT_PLATFORM_GPU;
+	put("/proc/self/cgroup", "4:memory:/x\n0::/a\n");
+	put("/sys/fs/cgroup/a/memory.max", "4294967296\n");
+	put("/sys/fs/cgroup/a/memory.current", "4294900000\n");
+	put("/sys/fs/cgroup/a/memory.stat",
+	    "anon 94900000\nfile 4200000000\ninactive_file 4000000000\n"
+	    "active_file 100000000\n");
+	check_container(&c);
+	HAS_NOT("cgroup memory");
+	put("/sys/fs/cgroup/a/memory.stat",
+	    "anon 4194900000\ninactive_file 50000000\nactive_file 50000000\n");
+	told[0] = '\0';
+	check_container(&c);
+	HAS("warning cgroup memory: The control group has 95 MiB left");
+	put("/sys/fs/cgroup/a/memory.max", "max\n");
+	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824\n");
+	put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "1073000000\n");
+	put("/sys/fs/cgroup/memory/x/memory.stat",
+	    "cache 9\ninactive_file 1\nactive_file 1\n"
+	    "total_inactive_file 600000000\ntotal_active_file 200000000\n");
+	told[0] = '\0';
+	check_container(&c);
+	HAS_NOT("cgroup memory");
+}

@@ -149,11 +149,35 @@ static uint64_t read_number(const struct check *c, const char *folder,
 	return end == text || n >= UINT64_C(1) << 62 ? UINT64_MAX : n;
 }
 
+/* The memory that a group has for files, which the kernel gives back when it is needed. */
+static uint64_t read_cache(const struct check *c, const char *folder)
+{
+	/* Version 2; version 1, whose others leave out the groups below. */
+	static const char *const names[2][2] = {
+		{ "\nactive_file ", "\ninactive_file " },
+		{ "\ntotal_active_file ", "\ntotal_inactive_file " },
+	};
+	char path[PATH_MAX + 64], text[8192];
+	const char *active, *inactive;
+	int version;
+
+	snprintf(path, sizeof(path), "%s/memory.stat", folder);
+	if (check_read(c, path, text, sizeof(text)) <= 0)
+		return 0;
+	version = strstr(text, names[1][0]) ? 1 : 0;
+	active = strstr(text, names[version][0]);
+	inactive = strstr(text, names[version][1]);
+	return active && inactive
+	               ? strtoull(strchr(active, ' '), NULL, 10) +
+	                         strtoull(strchr(inactive, ' '), NULL, 10)
+	               : 0;
+}
+
 /* The process's folder of a controller: version 2's if @controller is NULL. */
 static bool find_folder(const struct check *c, const char *controller,
                         char out[PATH_MAX])
 {
-	char text[2048], *line, *rest = text, *second, *third;
+	char text[8192], *line, *rest = text, *second, *third;
 
 	if (check_read(c, "/proc/self/cgroup", text, sizeof(text)) <= 0)
 		return false;
@@ -179,7 +203,8 @@ static struct limit find_limit(const struct check *c, const char *controller,
                                const char *most, const char *used)
 {
 	struct limit tightest = { UINT64_MAX, 0 }, l;
-	char folder[PATH_MAX], *slash;
+	char folder[PATH_MAX];
+	uint64_t cache;
 
 	if (!find_folder(c, controller, folder))
 		return tightest;
@@ -187,14 +212,16 @@ static struct limit find_limit(const struct check *c, const char *controller,
 	while (strncmp(folder, "/sys/fs/cgroup", 14) == 0) {
 		l.most = read_number(c, folder, most);
 		l.used = read_number(c, folder, used);
-		if (l.used == UINT64_MAX)
-			l.used = 0;
+		cache = strncmp(most, "memory.", 7) == 0 ? read_cache(c, folder)
+		                                         : 0;
+		l.used = l.used == UINT64_MAX || l.used < cache
+		                 ? 0
+		                 : l.used - cache;
 		if (l.most != UINT64_MAX &&
 		    (tightest.most == UINT64_MAX ||
 		     l.most - l.used < tightest.most - tightest.used))
 			tightest = l;
-		slash = strrchr(folder, '/');
-		*slash = '\0';
+		*strrchr(folder, '/') = '\0';
 	}
 	return tightest;
 }
