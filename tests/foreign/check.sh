@@ -233,8 +233,10 @@ has warning nccl-variables NCCL_TOPO_FILE 'goes on without it'
 has warning nccl-variables NCCL_COMM_ID 'the one id'
 NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/nowhere/log one
 has warning nccl-variables NCCL_DEBUG_FILE 'prints to standard output instead'
-NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$scratch/nccl.%p one
-has ok nccl-variables - 'none of which is known to do harm'
+for file in nccl.%p %h/nccl; do
+	NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$scratch/$file one
+	has ok nccl-variables - 'none of which is known to do harm'
+done
 
 CUDA_VISIBLE_DEVICES='' CUDA_LAUNCH_BLOCKING=1 CUDA_DEVICE_MAX_CONNECTIONS=1 one
 has warning cuda-variables CUDA_VISIBLE_DEVICES 'is empty'
@@ -265,6 +267,9 @@ if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" "$cohort" --version >/dev/null 2>&1; t
 	"${nobody[@]}" bash -c 'ulimit -u 60; exec timeout 60 "$1" check --json --devices 0' \
 		sh "$cohort" >"$log" 2>"$scratch/err"
 	has warning limits nproc 'The user may have 60 threads'
+	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/dev/null "${nobody[@]}" \
+		timeout 60 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
+	has ok nccl-variables - '2 set'
 else
 	echo '[SKIP] the limit of threads: this user cannot become another one'
 fi

@@ -122,7 +122,10 @@ static void check_debug_file(struct check *c, const char *name,
 		           "NCCL takes the \"~\" in %.200s for the name of a "
 		           "folder.",
 		           value);
-	else if (access(folder, W_OK | X_OK) != 0)
+	/* The folder of a file that is there, as /dev/stderr, does not matter; and NCCL
+	 * puts host and process in place of %h and %p. */
+	else if (access(value, W_OK) != 0 && !strchr(folder, '%') &&
+	         access(folder, W_OK | X_OK) != 0)
 		check_tell(c, CHECK_WARNING, CHECK, name,
 		           "Name a folder that is there and can be written "
 		           "to.",
