@@ -162,7 +162,9 @@ mkdir "$scratch/other"
 cp "$scratch/old/libnccl.so.2" "$scratch/other"
 export COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/known
 LD_LIBRARY_PATH=$scratch/other NCCL_SOCKET_IFNAME=nowhere0 CUDA_VISIBLE_DEVICES=0,0 \
-	NCCL_CONF_FILE=/nowhere/nccl.conf check 1
+	NCCL_CONF_FILE=/nowhere/nccl.conf NCCL_HOMES=/usr NCCL_VERSION=2.26.2-1 check 1
+has warning nccl-variables NCCL_HOMES 'does not know the variable'
+! grep -qF '"subject":"NCCL_VERSION"' "$log" || fail 'what images of containers set is told'
 has warning nccl-version 2.26.2 'NVIDIA/nccl#2418'
 has warning libraries libnccl.so.2 "programs that are linked with it get $scratch/other"
 has warning cuda-variables CUDA_MODULE_LOADING 'may wait for kernels on all GPUs'

@@ -353,11 +353,21 @@ static bool library_knows(const struct image *image, const char *name,
 	return false;
 }
 
+/* What images of containers and modules set: for people, and for builds. */
+static const char *const of_builds[] = {
+	"NCCL_DIR",     "NCCL_HOME", "NCCL_INCLUDE_DIR", "NCCL_LIBRARY",
+	"NCCL_LIB_DIR", "NCCL_PATH", "NCCL_ROOT",        "NCCL_VERSION",
+};
+
 static void check_name(struct check *c, const struct image *image,
                        const char *name)
 {
 	char meant[ENVIRONMENT_NAME_SIZE];
+	size_t i;
 
+	for (i = 0; i < sizeof(of_builds) / sizeof(of_builds[0]); i++)
+		if (strcmp(name, of_builds[i]) == 0)
+			return;
 	if (!image->size || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
 	    library_knows(image, name, meant))
 		return;
