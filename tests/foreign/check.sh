@@ -196,6 +196,8 @@ if unshare -m mount -t tmpfs none /dev/shm 2>/dev/null; then
 	has error shared-memory - 'Read-only file system'
 	mounted size=64m touch /dev/shm/nccl-AbCdEf
 	has warning shared-memory leftovers '/dev/shm/nccl-AbCdEf'
+	mounted size=64m sh -c 'touch /dev/shm/nccl-AbCdEf; mount -t tmpfs none /proc'
+	lacks warning shared-memory
 	mounted size=64m true
 	has ok shared-memory - 'has 64 MiB left'
 	lacks warning shared-memory

@@ -33,14 +33,17 @@
 #define OWN_BYTES MIB
 
 /* The files there that processes have mapped, each with a newline behind it, as far as
- * the processes can be looked into.  NULL without memory; the caller frees it. */
+ * the processes can be looked into.  NULL without memory or /proc; the caller frees
+ * it. */
 static char *mapped_files(void)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
 	char maps[300], *line = NULL, *all = NULL, *at;
 	size_t size = 0, length = 0;
-	FILE *in, *out = open_memstream(&all, &length);
+	FILE *in, *out = access("/proc/self/maps", R_OK) == 0
+	                         ? open_memstream(&all, &length)
+	                         : NULL;
 
 	while (proc && out && (entry = readdir(proc))) {
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
