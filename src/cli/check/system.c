@@ -258,17 +258,17 @@ static void check_threads(struct check *c)
 
 static void check_stack(struct check *c)
 {
-	const bool grows = c->is_probed && c->probed.info.nccl_version < 22803;
+	const int version = c->is_probed ? c->probed.info.nccl_version : 0;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_STACK, &limit) != 0)
 		return;
-	if (limit.rlim_cur == RLIM_INFINITY)
+	if (limit.rlim_cur == RLIM_INFINITY && version < 22803)
 		check_tell(c, CHECK_WARNING, LIMITS, "stack", "ulimit -s 8192",
 		           "The stack is unlimited, so glibc gives NCCL's "
-		           "threads 2 MiB only, with which an init %s.  Known "
-		           "from: NCCL 2.27.6 release notes.",
-		           grows ? "may crash" : "before 2.28 may crash");
+		           "threads 2 MiB only, with which an init of NCCL "
+		           "before 2.28 may crash.  Known from: NCCL 2.27.6 "
+		           "release notes.");
 	else if (limit.rlim_cur < 2 * MIB)
 		check_tell(c, CHECK_WARNING, LIMITS, "stack", "ulimit -s 8192",
 		           "Threads get %llu KiB of stack; NCCL's search for "
