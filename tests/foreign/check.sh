@@ -174,6 +174,8 @@ has error nccl-variables NCCL_SOCKET_IFNAME 'No interface matches'
 has error nccl-files NCCL_CONF_FILE 'No such file'
 has error cuda-variables CUDA_VISIBLE_DEVICES 'names a device twice'
 
+(ulimit -n 48 && one)
+has error limits nofile 'may have 48 open files'
 if (ulimit -s unlimited) 2>/dev/null; then
 	(ulimit -s unlimited && one)
 	has warning limits stack 'stack is unlimited'
@@ -263,7 +265,7 @@ has warning nccl-files NCCL_CONF_FILE '/nowhere/nccl.conf: No such file or direc
 # ---- the machine -----------------------------------------------------------------------
 
 (ulimit -n 48 && one)
-has error limits nofile 'may have 48 open files'
+has warning limits nofile 'may have 48 open files'
 # NCCL 2.28, as which the simulator comes, asks for stacks that are large enough.
 if (ulimit -s unlimited) 2>/dev/null; then
 	(ulimit -s unlimited && one)

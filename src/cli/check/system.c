@@ -215,10 +215,12 @@ static uint64_t threads_of_user(void)
 
 static void check_files(struct check *c)
 {
-	const uint64_t n = (uint64_t)check_devices(c), least = 64 + 16 * n;
-	/* NCCL's sockets and files for each rank, and for each pair of them. */
-	const uint64_t need =
-		check_is_nvidia(c) ? 128 + 32 * n + 4 * n * n : 64 + n;
+	const uint64_t n = (uint64_t)check_devices(c);
+	/* NCCL's sockets and files for each rank, and for each pair of them.  The simulator
+	 * has none, and what a program needs is not known. */
+	const bool is_nccl = check_is_nvidia(c);
+	const uint64_t need = is_nccl ? 128 + 32 * n + 4 * n * n : 64 + n,
+		       least = is_nccl ? 64 + 16 * n : 0;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
