@@ -174,6 +174,9 @@ has error nccl-variables NCCL_SOCKET_IFNAME 'No interface matches'
 has error nccl-files NCCL_CONF_FILE 'No such file'
 has error cuda-variables CUDA_VISIBLE_DEVICES 'names a device twice'
 
+# The loader gets the first one, and so do groups.
+LD_LIBRARY_PATH=$scratch/known:$scratch/other one
+has ok libraries - "$scratch/known/libnccl.so.2 and "
 (ulimit -n 48 && one)
 has error limits nofile 'may have 48 open files'
 if (ulimit -s unlimited) 2>/dev/null; then

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/check/check.h"
 
@@ -22,29 +23,20 @@ static bool is_same_file(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-/* The first file @name in a folder of LD_LIBRARY_PATH that is not @file; false if there
- * is none.  @is_before: the loader comes to it before it comes to @file. */
-static bool find_other(const char *name, const char *file, char out[PATH_MAX],
-                       bool *is_before)
+/* The file @name that the loader finds in LD_LIBRARY_PATH, if it is not @file; false if it
+ * is, or if there is none. */
+static bool find_other(const char *name, const char *file, char out[PATH_MAX])
 {
 	const char *at = getenv("LD_LIBRARY_PATH");
-	char path[PATH_MAX];
-	bool found = false, seen = false;
 	size_t n;
 
-	out[0] = '\0';
 	for (; at && *at; at += n + (at[n] == ':')) {
 		n = strcspn(at, ":");
-		snprintf(path, sizeof(path), "%.*s/%s", (int)n, at, name);
-		if (is_same_file(path, file)) {
-			seen = true;
-		} else if (!found && is_same_file(path, path)) {
-			found = true;
-			*is_before = !seen;
-			strcpy(out, path);
-		}
+		snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name);
+		if (access(out, F_OK) == 0)
+			return !is_same_file(out, file);
 	}
-	return found;
+	return false;
 }
 
 /* The part of LD_PRELOAD that has @stem in its name, or NULL. */
@@ -67,31 +59,27 @@ static const char *preloaded(const char *stem)
 static void check_library(struct check *c, const char *name, const char *stem,
                           const char *file)
 {
-	const char *loaded = preloaded(stem), *chosen;
+	const char *loaded = preloaded(stem),
+		   *chosen = getenv("COHORT_GPU_LIBRARIES");
 	char other[PATH_MAX];
-	bool is_before = false;
 
 	if (!*file)
 		return;
-	chosen = getenv("COHORT_GPU_LIBRARIES");
 	if (loaded && !is_same_file(loaded, file))
 		check_tell(c, CHECK_WARNING, CHECK, name, "Leave one of them.",
 		           "LD_PRELOAD has %s, and groups use %s: calls of "
 		           "both in one process do not mix.",
 		           loaded, file);
 	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose. */
-	if (!c->probed.info.is_drop_in &&
-	    find_other(name, file, other, &is_before))
-		check_tell(c, CHECK_WARNING, CHECK, name,
-		           "Leave one of them in LD_LIBRARY_PATH.",
-		           is_before ? "Groups use %s%s, and programs that are "
-		                       "linked with it get %s: calls of both "
-		                       "in one process do not mix."
-		                     : "Groups use %s%s; there is another one "
-		                       "in LD_LIBRARY_PATH, %s.",
-		           file,
-		           chosen && *chosen ? " (COHORT_GPU_LIBRARIES)" : "",
-		           other);
+	if (!c->probed.info.is_drop_in && find_other(name, file, other))
+		check_tell(
+			c, CHECK_WARNING, CHECK, name,
+			"Leave one of them in LD_LIBRARY_PATH.",
+			"Groups use %s%s, and programs that are linked with "
+			"it get %s: calls of both in one process do not mix.",
+			file,
+			chosen && *chosen ? " (COHORT_GPU_LIBRARIES)" : "",
+			other);
 }
 
 /* A launcher's variables, without the library by which processes meet over it. */
