@@ -11,9 +11,6 @@
 #include "platform/gpu/known.h"
 #include "platform/platform.h"
 
-/* What is so up to the newest version is no fault of this one: cohort info has it. */
-#define NEWEST 29999
-
 bool versions_tell(struct check *c, int library, int is, const char *check,
                    const char *subject)
 {
@@ -23,7 +20,8 @@ bool versions_tell(struct check *c, int library, int is, const char *check,
 	for (i = 0; i < known_version_count; i++) {
 		const struct known_version *k = &known_versions[i];
 
-		if ((int)k->of != library || k->last == NEWEST ||
+		/* What is so to this day is no fault of this version: cohort info has it. */
+		if ((int)k->of != library || k->last == KNOWN_TODAY ||
 		    is < k->first || is > k->last)
 			continue;
 		check_tell(c, k->is_unusable ? CHECK_ERROR : CHECK_WARNING,
@@ -41,8 +39,8 @@ int driver_version(const char *text)
 
 	for (; *text; text++) {
 		/* The first number of three digits and a dot. */
-		if (!isdigit((unsigned char)text[0]) ||
-		    (text[0] && sscanf(text, "%3d.%d", &major, &minor) != 2))
+		if (!isdigit((unsigned char)*text) ||
+		    sscanf(text, "%3d.%d", &major, &minor) != 2)
 			continue;
 		if (major < 100) {
 			while (isdigit((unsigned char)*text) || *text == '.')

@@ -2,9 +2,6 @@
 
 #include "platform/gpu/known.h"
 
-/* A version that is not out yet: what is so to this day. */
-#define TODAY 29999
-
 #define NOTES(version) "NCCL " version " release notes"
 
 const struct known_version known_versions[] = {
@@ -12,7 +9,7 @@ const struct known_version known_versions[] = {
 	  .what = "The ranks of a process cannot be aborted in one group.",
 	  .advice = "Install NCCL 2.22.3 or newer.",
 	  .source = NOTES("2.22.3") },
-	{ KNOWN_NCCL, OLDEST_NCCL, TODAY, .is_noted = true,
+	{ KNOWN_NCCL, OLDEST_NCCL, KNOWN_TODAY, .is_noted = true,
 	  .what = "The first message with a peer connects both ranks, and so "
 	          "does the first all-to-all, gather or scatter, which "
 	          "allocates: with several groups at work set "
@@ -53,7 +50,7 @@ const struct known_version known_versions[] = {
 	  .what = "NCCL leaves a CUDA error behind, which a later call of the "
 	          "program may answer with (fixed in 2.28.7).",
 	  .source = NOTES("2.28.7") ", NVIDIA/nccl#1864" },
-	{ KNOWN_NCCL, 22703, TODAY, .is_noted = true,
+	{ KNOWN_NCCL, 22703, KNOWN_TODAY, .is_noted = true,
 	  .what = "Collectives of copy engines (windows and a CTA policy of "
 	          "zero) cannot be aborted.",
 	  .source = "NCCL's source, src/ce_coll.cc" },
@@ -78,7 +75,7 @@ const struct known_version known_versions[] = {
 	          "long job hangs when they run out (fixed in 2.29.3).",
 	  .source = NOTES("2.29.3") ", marin-community/marin#7344" },
 #endif
-	{ KNOWN_NCCL, 23102, TODAY, .is_noted = true,
+	{ KNOWN_NCCL, 23102, KNOWN_TODAY, .is_noted = true,
 	  .what = "The end of a rank waits for the ends of the others: those "
 	          "who end ranks themselves do so in one group, or in a "
 	          "thread for each.",

@@ -26,6 +26,9 @@ enum known_library {
 	KNOWN_DRIVER, /* the kernel module's, as DRIVER_VERSION() */
 };
 
+/* A version that is not out yet, as the last one: what is so to this day. */
+#define KNOWN_TODAY 29999
+
 struct known_version {
 	enum known_library of;
 	int first, last;  /* versions */
