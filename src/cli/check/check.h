@@ -81,6 +81,12 @@ void check_tell(struct check *c, enum check_result result, const char *check,
                 const char *subject, const char *advice, const char *format,
                 ...) __attribute__((format(printf, 6, 7)));
 
+/* How many warnings and errors have been told. */
+static inline unsigned check_troubles(const struct check *c)
+{
+	return c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+}
+
 /* True if the libraries are NVIDIA's, on real devices; and if NCCL is NVIDIA's, there or
  * on the simulator. */
 bool check_is_real(const struct check *c);

@@ -275,8 +275,7 @@ static void check_cores(struct check *c)
 
 static void check_cgroup(struct check *c)
 {
-	const unsigned before =
-		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const unsigned before = check_troubles(c);
 	const uint64_t threads = 64 + 16 * (uint64_t)check_devices(c),
 		       memory = 512 * MIB * (uint64_t)check_devices(c);
 	const struct limit pids = either(find_limit(c, NULL, "pids.max",
@@ -315,7 +314,7 @@ static void check_cgroup(struct check *c)
 		                             MIB),
 			(unsigned long long)(memory / MIB));
 	check_cores(c);
-	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CGROUP, NULL, NULL,
 		           "threads, memory and cores are enough for %d rank%s",
 		           check_devices(c), check_devices(c) == 1 ? "" : "s");

@@ -458,7 +458,9 @@ void check_devices_work(struct check *c)
 		p->n = n;
 		p->pairs = pair_slots(n);
 		p->until_ns = clock_deadline(c->limit_ns);
-		p->slot_count = cores < 2 ? 2 : cores > 8 ? 8 : (unsigned)cores;
+		p->slot_count = cores < 2        ? 2
+		                : cores > TRIALS ? TRIALS
+		                                 : (unsigned)cores;
 		p->is_bad = calloc((size_t)n + 2, 1);
 		p->is_busy = calloc((size_t)n + 2, 1);
 		p->is_started = calloc(p->pairs + 1, 1);

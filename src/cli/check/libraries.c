@@ -113,8 +113,7 @@ static void check_launcher(struct check *c)
 
 void check_libraries(struct check *c)
 {
-	const unsigned before =
-		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const unsigned before = check_troubles(c);
 	const char *base = strrchr(c->probed.runtime_file, '/');
 	const bool is_old = strstr(base ? base : "", ".so.12");
 
@@ -127,7 +126,7 @@ void check_libraries(struct check *c)
 	if (!c->is_probed || !c->probed.nccl_file[0])
 		check_tell(c, CHECK_SKIPPED, CHECK, NULL, NULL,
 		           "The platform opens no libraries.");
-	else if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	else if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CHECK, NULL, NULL, "%s and %s",
 		           c->probed.nccl_file, c->probed.runtime_file);
 	check_launcher(c);

@@ -394,7 +394,7 @@ void check_nccl(struct check *c)
 		           "out of memory");
 	else
 		nccl_files_tell(c, &c->files, version);
-	before = c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	before = check_troubles(c);
 	if (check_is_nvidia(c))
 		image = map_library(c->probed.nccl_file);
 	for (at = environ; at && *at; at++) {
@@ -410,7 +410,7 @@ void check_nccl(struct check *c)
 	}
 	if (image.size)
 		munmap((void *)(uintptr_t)image.bytes, image.size);
-	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
 		           n ? "%u set, none of which is known to do harm"
 		             : "none is set",

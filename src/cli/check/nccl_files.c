@@ -189,7 +189,7 @@ static void tell_skipped(struct check *c, const char *name)
 		fclose(in);
 }
 
-static bool tell_setting(struct check *c, const struct nccl_setting *s)
+static void tell_setting(struct check *c, const struct nccl_setting *s)
 {
 	const char *fault = name_fault(s->name);
 	char subject[PATH_MAX + 32];
@@ -212,18 +212,15 @@ static bool tell_setting(struct check *c, const struct nccl_setting *s)
 		           "%.60s is %.60s here, but has been set to %.60s "
 		           "before, which holds.",
 		           s->name, s->value, getenv(s->name));
-	else
-		return false;
-	return true;
 }
 
 /* NCCL says nothing of a file that it cannot read. */
-static bool tell_unread(struct check *c, int nccl_version)
+static void tell_unread(struct check *c, int nccl_version)
 {
 	const char *own = getenv("NCCL_CONF_FILE");
 
 	if (!own || !*own)
-		return false;
+		return;
 	if (nccl_version < HAS_CONF_FILE)
 		check_tell(c, CHECK_WARNING, CHECK, "NCCL_CONF_FILE",
 		           "Use ~/.nccl.conf or /etc/nccl.conf.",
@@ -236,16 +233,12 @@ static bool tell_unread(struct check *c, int nccl_version)
 			"%s: %s; NCCL reads neither it nor ~/.nccl.conf, and "
 			"says nothing",
 			own, strerror(errno));
-	else
-		return false;
-	return true;
 }
 
 void nccl_files_tell(struct check *c, const struct nccl_files *files,
                      int nccl_version)
 {
-	const unsigned before =
-		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const unsigned before = check_troubles(c);
 	size_t i, used = 0;
 
 	tell_unread(c, nccl_version);
@@ -255,7 +248,7 @@ void nccl_files_tell(struct check *c, const struct nccl_files *files,
 		tell_setting(c, &files->settings[i]);
 		used += files->settings[i].is_used;
 	}
-	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
 		           "%zu setting%s from NCCL's files", used,
 		           used == 1 ? "" : "s");

@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli/check/check.h"
@@ -297,14 +296,13 @@ static void check_locked(struct check *c)
 
 static void check_limits(struct check *c)
 {
-	const unsigned before =
-		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const unsigned before = check_troubles(c);
 
 	check_files(c);
 	check_locked(c);
 	check_threads(c);
 	check_stack(c);
-	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, LIMITS, NULL, NULL,
 		           "open files, locked memory, threads and stack are "
 		           "enough for %d rank%s",

@@ -91,7 +91,6 @@ bool trial_start(struct trial *t)
 		t->shared = NULL;
 		return refuse(t, "mmap");
 	}
-	t->shared->size = t->size;
 	atomic_store(&t->shared->end, TRIAL_RUNS);
 	trial_step(t, t->step, TRIAL_STARTS * t->check->deadline_ns);
 	if (pipe2(ends, O_CLOEXEC) != 0)
@@ -223,7 +222,7 @@ void trial_free(struct trial *t)
 		close(t->fd);
 	t->fd = -1;
 	if (t->shared)
-		munmap(t->shared, sizeof(*t->shared) + t->shared->size);
+		munmap(t->shared, sizeof(*t->shared) + t->size);
 	t->shared = NULL;
 }
 

@@ -36,7 +36,6 @@ struct trial_shared {
 	uint64_t step_ns;
 	_Atomic int end;       /* enum trial_end */
 	char text[TRIAL_TEXT]; /* of a failure, or a result */
-	size_t size;           /* of what follows */
 	_Alignas(16) char data[];
 };
 
@@ -66,7 +65,7 @@ bool trial_start(struct trial *trial);
 #define TRIAL_STARTS 3
 
 /* The most trials that are waited for at once. */
-#define TRIALS 16
+#define TRIALS 8
 
 /* Wait until one of the @n trials at @trials that run has ended, and set its end; NULL:
  * none runs. */

@@ -122,8 +122,7 @@ static void check_unknown(struct check *c, const char *name)
 
 void check_variables(struct check *c)
 {
-	const unsigned before =
-		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const unsigned before = check_troubles(c);
 	char **at, name[256];
 	bool has_dumps = false;
 	unsigned n = 0;
@@ -143,7 +142,7 @@ void check_variables(struct check *c)
 			check_value(c, name);
 		}
 	}
-	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, OURS, NULL, NULL,
 		           n ? "%u set, all of them known, with values that "
 		               "the library takes"
@@ -226,8 +225,7 @@ static bool is_on(const char *name)
 
 void check_cuda(struct check *c)
 {
-	const unsigned before =
-		c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
+	const unsigned before = check_troubles(c);
 	const char *value;
 
 	check_visible(c);
@@ -258,7 +256,7 @@ void check_cuda(struct check *c)
 		           "Set it to EAGER.",
 		           "Kernels are loaded when they are first used, which "
 		           "may wait for kernels on all GPUs of the process.");
-	if (c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR] == before)
+	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CUDA, NULL, NULL,
 		           "nothing that hides a device or makes ranks wait");
 }
