@@ -213,8 +213,11 @@ def check_errors(trace):
 def check_done(trace):
     """Nothing stalls in a dump of collectives that are done."""
     path = trace.folder + "/done.json"
-    traces.change_entries(
-        trace, path, lambda e: [traces.numbered(e, i, state="completed") for i in range(9)])
+    begin = 10**9
+    # Called at once, and executed one after the other.
+    traces.change_entries(trace, path, lambda e: [
+        traces.numbered(e, i, state="completed", submitted_ns=begin + i, started_ns=0,
+                        finished_ns=begin + (i + 1) * 10**6) for i in range(9)])
     page = make_page(trace, "done", path)
     text = traces.read(page)
     assert "last collective" in Markup(text).content and "not done" not in text
@@ -533,6 +536,7 @@ def check_in_browser(trace, demo, hostile, done):
         check_tall(b, trace.folder + "/tall.html")
         reload(b, done)
         assert b.run("return document.getElementById('stall').disabled")
+        assert column(b, "#calls", 9) == ["1.0 ms"] * 9, "without the time behind others"
         reload(b, large)
         opened = b.run("return performance.getEntriesByName('timeline')[0].startTime")
         painted = b.run("return performance.getEntriesByType('paint')[0].startTime")

@@ -153,13 +153,14 @@ function find_calls()
 		if (!row) {
 			row = {
 				op: i, call: ops.call[i], number: ops.number[i], meet: m,
-				from: ops.called[i], end: 0, is_done: true, state: "",
+				from: ops.called[i], begun: 0, end: 0, is_done: true, state: "",
 			};
 			rows.push(row);
 			if (m >= 0)
 				of_meet.set(m, row);
 		}
 		row.from = Math.min(row.from, ops.called[i]);
+		row.begun = Math.max(row.begun, ops.joined[i]);
 		row.end = Math.max(row.end, ops.end[i]);
 		if (!calls.done[ops.call[i]]) {
 			row.is_done = false;
@@ -173,10 +174,8 @@ function find_calls()
 		row.is_all = m >= 0 && row.joined >= ranks.length && ranks.length > 1;
 		row.last = row.is_all ? ranks[meets.last[m]] : null;
 		row.behind = row.is_all ? meets.behind[m] : null;
-		row.took = !row.is_done ? null
-			: m < 0 ? row.end - ops.joined[row.op]
-			: row.joined >= ranks.length
-				? Math.max(0, row.end - meets.first[m] - meets.behind[m]) : null;
+		row.took = row.is_done && (m < 0 || row.joined >= ranks.length)
+			? row.end - row.begun : null;
 		row.whole = row.is_done ? row.end - row.from : null;
 		row.state = row.is_done ? "completed" : row.state;
 	}
