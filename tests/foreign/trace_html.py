@@ -536,6 +536,10 @@ def check_in_browser(trace, demo, hostile, done):
         check_tall(b, trace.folder + "/tall.html")
         reload(b, done)
         assert b.run("return document.getElementById('stall').disabled")
+        traces.change_entries(trace, trace.folder + "/none.json", lambda e: [])
+        reload(b, make_page(trace, "nothing", trace.folder + "/none.json"))
+        assert 10**6 <= span_of(b)[0] < 1.1 * 10**6, "without calls the axis is one of milliseconds"
+        reload(b, done)
         assert column(b, "#calls", 9) == ["1.0 ms"] * 9, "without the time behind others"
         reload(b, large)
         opened = b.run("return performance.getEntriesByName('timeline')[0].startTime")

@@ -54,7 +54,7 @@ const front = meet_of(data.front);
 const stall_at = front >= 0 && meets.joined[front] ? meets.first[front] : null;
 /* Times are told from the stall on, or from the first call. */
 const zero = stall_at ?? 0;
-const last_time = n ? Math.max(data.now, ops.end.reduce((a, b) => Math.max(a, b))) : 1;
+const last_time = n ? Math.max(data.now, ops.end.reduce((a, b) => Math.max(a, b))) : 1e6;
 
 /* ---- words ------------------------------------------------------------ */
 
