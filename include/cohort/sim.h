@@ -171,9 +171,9 @@ enum cohort_fault_kind {
 	 * copy whose error is sticky. */
 	COHORT_FAULT_PATH = 13,
 
-	/* The path damages data: a copy arrives with its first bit turned over,
-	 * and a call begins with the first bit turned over of what the rank on
-	 * the device @operation sends, in its buffer. */
+	/* The path damages data: a copy arrives with its first bit flipped, and
+	 * a call begins by flipping the first bit of what the rank on the device
+	 * @operation sends, in its buffer. */
 	COHORT_FAULT_GARBLE = 14,
 };
 

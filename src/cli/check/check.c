@@ -156,7 +156,7 @@ static void print_help(void)
 	     "  -h, --help          this text\n"
 	     "\n"
 	     "A line says ok, skipped, warning or error, then the check's name and what it\n"
-	     "is about; \"->\" leads what to do.  The last line counts them.\n"
+	     "is about; \"->\" stands before what to do.  The last line counts them.\n"
 	     "\n"
 	     "Exit status: 0 if there is no error; 1 if there is one, or with --strict a\n"
 	     "warning; 2 wrong usage.");

@@ -337,7 +337,7 @@ static void tell_rest(struct paths *p, size_t good)
 		                       : "");
 	if (p->summed > p->bad_sums)
 		check_tell(p->c, CHECK_OK, SUMS, NULL, NULL,
-		           "%zu of %zu pairs: right sums of 4 B and of %zu "
+		           "%zu of %zu pairs: correct sums of 4 B and of %zu "
 		           "MiB",
 		           p->summed - p->bad_sums, p->summed, TRY_BYTES >> 20);
 	if (p->indirect)

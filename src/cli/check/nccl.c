@@ -208,7 +208,7 @@ static const struct effect effects[] = {
 	  "Unset it." },
 	{ "NCCL_CHECK_POINTERS",
 	  "NCCL asks CUDA about every buffer in every call, which takes time.",
-	  "Unset it but to debug." },
+	  "Unset it, except for debugging." },
 	{ "NCCL_MULTI_RANK_GPU_ENABLE",
 	  "Several ranks on one GPU are an experiment of NCCL's: they may wait "
 	  "for each other for want of room.",

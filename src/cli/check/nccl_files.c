@@ -58,7 +58,7 @@ static bool add(struct nccl_files *files, const struct nccl_setting *s)
 		return false;
 	files->settings = more;
 	more[files->count] = *s;
-	/* NCCL sets others, too, but too late for whom they are. */
+	/* NCCL sets others, too, but in its first call, when their readers have looked. */
 	more[files->count].is_used =
 		strncmp(s->name, PREFIX, strlen(PREFIX)) == 0 &&
 		!getenv(s->name);

@@ -231,7 +231,7 @@ void check_cuda(struct check *c)
 	check_visible(c);
 	if (is_on("CUDA_LAUNCH_BLOCKING"))
 		check_tell(c, CHECK_WARNING, CUDA, "CUDA_LAUNCH_BLOCKING",
-		           "Unset it but to debug kernels.",
+		           "Unset it, except for debugging kernels.",
 		           "Each launch waits for its kernel, so the "
 		           "group-level calls of several ranks are refused, "
 		           "and nothing overlaps.");

@@ -23,7 +23,7 @@ bool copy_kind_is_valid(enum cudaMemcpyKind kind);
 cudaError_t copy_submit(struct stream *stream, void *dst, const void *src,
                         size_t bytes, uint64_t *position_out);
 
-/* Queue that the first bit at @memory turns over: what a path that damages data does. */
+/* Queue a flip of the first bit at @memory: what a path that damages data does. */
 cudaError_t copy_garble(struct stream *stream, void *memory);
 
 #endif

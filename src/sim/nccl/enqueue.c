@@ -146,7 +146,7 @@ static struct cohort_fault path_fault(const struct ncclComm *comm)
 	return f;
 }
 
-/* Turn over the first bit of what the call sends, in the order of the stream. */
+/* Flip the first bit of what the call sends, in the order of the stream. */
 static ncclResult_t garble(const struct call *c, struct stream *s)
 {
 	if (!c->send || !c->count)

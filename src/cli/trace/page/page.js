@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The last part of the script: light and dark, and the begin. */
+/* The last part of the script: light and dark, and the start. */
 
 function follow_theme(timeline)
 {
