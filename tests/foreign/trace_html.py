@@ -24,6 +24,7 @@ import trace as traces
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 HOSTILE = "</script><img src=x onerror=hacked=1>"  # short, as tags are
+TURNED = "\u202e"  # what follows is written from right to left
 MANY = "</title></style><!--<script>hacked=1</script>&amp;\"'`\u2028{{data}}"
 
 
@@ -159,7 +160,7 @@ def check_hostile(trace):
     for path in trace.files("rank_*"):
         dump = json.loads(traces.read(path))
         head = dump["cohort"]
-        head.update(group=HOSTILE, host=HOSTILE)
+        head.update(group=HOSTILE, host=TURNED + HOSTILE)
         head["verdict"].update(text=MANY)
         head["cause"].update(text=MANY)
         for entry in dump["entries"]:
@@ -530,6 +531,9 @@ def check_in_browser(trace, demo, hostile, done):
         reload(b, hostile)
         assert b.run("return [typeof hacked, document.images.length]") == ["undefined", 0]
         assert MANY in b.run("return document.body.innerText")
+        left = b.run("return [...document.querySelectorAll('.about > span')].map("
+                     "span => span.getClientRects()[0]).map(r => r.top * 1e4 + r.left)")
+        assert left == sorted(left), "one text turns others round"
         b.run("document.getElementById('rows').focus()")
         b.keys("n")
         assert HOSTILE in tip(b)
