@@ -368,9 +368,9 @@ static void tell_device(struct paths *p, int i, const struct trial *t)
 	explain(t, text, sizeof(text));
 	snprintf(subject, sizeof(subject), "%d", p->devices[i]);
 	check_tell(p->c, CHECK_ERROR, DEVICE, subject,
-	           "Leave it out (CUDA_VISIBLE_DEVICES), reset it "
-	           "(nvidia-smi -r), and see what the kernel's log says of "
-	           "NVRM.",
+	           "End what else runs on it, leave it out "
+	           "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
+	           "see what the kernel's log says of NVRM.",
 	           "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
 }
 
