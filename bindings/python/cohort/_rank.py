@@ -132,6 +132,7 @@ class Rank:
         self._owner = owner  # keeps the group, or the parent, open
         self._held: Dict[int, object] = {}
         self._copies: List[object] = []
+        self._reduced: Dict[int, object] = {}  # the arrays of each reducer
         self._most = 64
         self._bound = False
         self._joined = False
@@ -372,10 +373,12 @@ class Rank:
     def _gone(self, status: int = Status.OK) -> None:
         """The handle may not be used any more."""
         if status == Status.WEDGED:
-            _library.kept.extend([*self._held.values(), *self._copies])
+            _library.kept.extend([*self._held.values(), *self._copies,
+                                  *self._reduced.values()])
         self._handle = None
         self._held.clear()
         self._copies.clear()
+        self._reduced.clear()
         _library.closed(self)
         for child in list(self._children):
             child._gone(status)

@@ -96,6 +96,7 @@ class Reducer:
 
     Calls are for one thread, the one that has begun the step; only ready() is for any.
     A context manager, whose end frees it; in the middle of a step the rank fails first.
+    One that is merely dropped is freed if no step is open, or else with its communicator.
     """
 
     def __init__(self, comm: Comm, parameters: Sequence[Union[Array, Parameter]],
@@ -119,6 +120,8 @@ class Reducer:
         comm._check(lib.cohort_reducer_create(
             comm._live, raw, len(parameters), _byref(_raw_options(options)), _byref(made)))
         self._handle = made.value
+        # Not given back with this object: what is in flight may still write to them.
+        comm._reduced[made.value or 0] = self._keep
 
     @property
     def _live(self) -> int:
@@ -279,15 +282,25 @@ class Reducer:
         """Free it, and the gradients that it has (cohort_reducer_free()).
 
         StateError in the middle of a step.  Freeing one that is freed does nothing."""
-        if not self._handle:
-            return
-        status = lib.cohort_reducer_free(self._handle)
-        if status in (Status.OK, Status.WEDGED):
-            self._handle = None
-        if status == Status.WEDGED:
-            _library.kept.append(self._keep)
+        status = self._free()
         if status < 0:
             raise self._comm._fail(status)
+
+    def _free(self) -> int:
+        handle = self._handle
+        if not handle:
+            return Status.OK
+        status = int(lib.cohort_reducer_free(handle))
+        if status in (Status.OK, Status.WEDGED):
+            self._handle = None
+            self._comm._reduced.pop(handle, None)
+        if status == Status.WEDGED:
+            _library.kept.append(self._keep)
+        return status
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) and self._comm._handle:
+            self._free()
 
     def __enter__(self) -> "Reducer":
         return self
@@ -300,10 +313,8 @@ class Reducer:
                                  b"its reducer was freed in a step")
         if kind is None:
             self.free()
-        elif lib.cohort_reducer_free(self._handle) == Status.WEDGED:
-            _library.kept.append(self._keep)
         else:
-            self._handle = None
+            self._free()
 
 
 def _raw_options(options: Optional[ReducerOptions]) -> _abi.cohort_reducer_options:

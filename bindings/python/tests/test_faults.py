@@ -222,6 +222,35 @@ class Arrays(Case):
             memory.free()
             self.assertRaisesRegex(BufferError, "send was freed", first.all_reduce, memory)
 
+    def test_a_reducer_that_is_dropped_in_a_step(self):
+        class Watched(array):
+            """An array that can be watched."""
+        with opened(2) as group:
+            comms = group.split()
+            kept = Watched("f", [1.0])
+            gone = weakref.ref(kept)
+            reducer = cohort.Reducer(comms[0], [kept])
+            reducer.begin()
+            reducer.ready(0)  # in flight until the other rank comes
+            del reducer, kept
+            gc.collect()
+            self.assertIsNotNone(gone())
+            group.abort()
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_a_reducer_that_is_dropped_between_steps(self):
+        class Watched(array):
+            """An array that can be watched."""
+        with opened(1) as group:
+            [comm] = group.split()
+            array_of_it = Watched("f", [1.0])
+            gone = weakref.ref(array_of_it)
+            reducer = cohort.Reducer(comm, [array_of_it])
+            del reducer, array_of_it
+            gc.collect()
+            self.assertIsNone(gone())
+
     def test_a_group_that_is_dropped(self):
         with self.assertWarnsRegex(ResourceWarning, "was not closed"):
             group = opened(2)
