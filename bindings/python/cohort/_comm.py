@@ -174,6 +174,8 @@ class Comm(Rank):
         They have the count times their ratio of elements.
         """
         if recv is None:
+            if ratio_send != ratio_recv:
+                raise TypeError("recv is None, but the call does not work in place")
             found = self._array(send, "send", True, stream)
             return found, found, found.count
         source = self._array(send, "send", False, stream)
