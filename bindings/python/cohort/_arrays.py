@@ -12,6 +12,7 @@ import math
 from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
 
 from ._abi import Type
+from ._errors import Handle
 from ._library import lib
 
 HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # DLDeviceType
@@ -261,7 +262,7 @@ class Owner(Protocol):
     def _fail(self, status: int) -> Exception: ...
 
 
-class Memory:
+class Memory(Handle):
     """Elements on a rank's device, which Comm.alloc() gives.
 
     An array for every call of this package.  On the host platform numpy.asarray() makes

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
 from ._arrays import HOST, PINNED, Elements, look, stream_of, type_of
+from ._errors import Handle
 from ._library import bare, failure, lib, nanoseconds
 from ._rank import Array, Rank, Stream, Ticket
 
@@ -47,7 +48,7 @@ class Batch:
         self._refs: List[object] = []
 
 
-class PremulSum:
+class PremulSum(Handle):
     """A sum for which each rank multiplies its input first; see Comm.premul_sum()."""
 
     def __init__(self, comm: "Comm", number: int, keep: object) -> None:

@@ -129,6 +129,13 @@ def verdict_of(raw: _abi.cohort_verdict) -> Verdict:
                    ranks_of(raw.missing), reports, text_of(raw.text))
 
 
+class Handle:
+    """What stands for something of the library's: there is one, and it is given back once."""
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
+
+
 class CohortError(Exception):
     """A call that failed; the base of all errors of the library.
 

@@ -16,7 +16,7 @@ from . import _abi, _library
 from ._abi import Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
-from ._errors import Cause, CohortError, RankReport, cause_of, known, report_of, text_of
+from ._errors import Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of
 from ._library import check, failure, lib, nanoseconds
 from ._options import Options, raw_options
 from ._rank import Array, as_bytes, describe
@@ -118,7 +118,7 @@ def _work(handle: int, number: int) -> int:
 _worker = _abi.cohort_worker_fn(_work)
 
 
-class Group:
+class Group(Handle):
     """Some of the machine's devices, a rank on each (cohort_group_open()).
 
     devices is a number of devices, 0 for all of them, or a list of their numbers.  Blocks

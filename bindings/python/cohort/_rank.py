@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
 from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
-from ._errors import Cause, RankReport, known, report_of
+from ._errors import Cause, Handle, RankReport, known, report_of
 from ._library import check, failure, lib, nanoseconds
 
 #: What stands for an array: see cohort.Comm.
@@ -94,7 +94,7 @@ class Ticket:
             comm._live, self.number, stream_of(stream, comm.stream)))
 
 
-class AbortHandle:
+class AbortHandle(Handle):
     """A right to end a group, for any thread, also while the group is closed and after.
 
     It is of one generation.  Given back when it is dropped.
@@ -124,7 +124,7 @@ class AbortHandle:
         return bool(lib.cohort_abort_fired(self._handle))
 
 
-class Rank:
+class Rank(Handle):
     """A communicator without its collectives, which cohort.Comm adds."""
 
     def __init__(self, handle: int, platform: Platform, owner: object = None) -> None:

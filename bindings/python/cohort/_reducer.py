@@ -11,7 +11,7 @@ from . import _abi, _library
 from ._abi import Op, Status, Type
 from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
 from ._comm import Comm
-from ._errors import CohortError
+from ._errors import CohortError, Handle
 from ._library import lib, nanoseconds
 from ._rank import Array, Stream, as_bytes
 
@@ -80,7 +80,7 @@ class Step:
     ok: Optional[bool] = None
 
 
-class Reducer:
+class Reducer(Handle):
     """Averages the gradients of a rank's parameters with those of the other ranks
     (cohort_reducer_create()).
 

@@ -2,6 +2,7 @@
 """What goes wrong: ranks that hang, fail or end; arrays that are freed early; signals,
 forks, and the end of the interpreter."""
 
+import copy
 import gc
 import os
 import pickle
@@ -201,6 +202,16 @@ class Arrays(Case):
             ticket.wait()
             gc.collect()
             self.assertIsNone(gone())
+
+    def test_copies_are_refused(self):
+        """Each would be given back twice."""
+        with opened(1) as group:
+            [comm] = group.split()
+            with cohort.Reducer(comm, [floats(1)]) as reducer, comm.premul_sum(2) as scaled:
+                for what in (group, comm, comm.alloc(1), comm.abort_handle(), reducer, scaled):
+                    for copied in copy.copy, copy.deepcopy, pickle.dumps:
+                        with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
+                            copied(what)
 
     def test_dropped_tickets_do_not_pile_up(self):
         with opened(1) as group:
