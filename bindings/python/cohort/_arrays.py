@@ -9,11 +9,12 @@ whatever becomes of the array.
 
 import ctypes
 import math
+import operator
 from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
 
 from ._abi import Type
 from ._errors import Handle
-from ._library import lib
+from ._library import integer, lib
 
 HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # DLDeviceType
 
@@ -52,7 +53,7 @@ class Elements(NamedTuple):
 def type_of(kind: Union[Type, str]) -> Type:
     """An element type by member, number or name ("float32")."""
     try:
-        return NAMES[kind] if isinstance(kind, str) else Type(int(kind))
+        return NAMES[kind] if isinstance(kind, str) else Type(operator.index(kind))
     except (KeyError, TypeError, ValueError):
         raise TypeError(f"type is {kind!r}, not one of {', '.join(NAMES)}") from None
 
@@ -199,7 +200,7 @@ def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
     name = str(getattr(array, "dtype", ""))
     kind = NAMES.get({"float8_e4m3fn": "float8e4m3", "float8_e5m2": "float8e5m2"}.get(
         name, name))
-    if kind is None and spelling[0] in "<|":
+    if kind is None and spelling[0] in "<|" and spelling[2:].isdigit():
         kind = TYPES.get((spelling[1], int(spelling[2:])))
     if kind is None:
         raise _wrong_type(what, spelling)
@@ -283,7 +284,8 @@ class Memory(Handle):
         self.nbytes = self.count * SIZES[kind]
         address = ctypes.c_void_p()
         alloc = lib.cohort_alloc_registered if registered else lib.cohort_alloc
-        status = alloc(comm._live, max(self.nbytes, 1), ctypes.byref(address))
+        size = integer(max(self.nbytes, 1), f"shape is {shape}: its size", ctypes.c_size_t)
+        status = alloc(comm._live, size, ctypes.byref(address))
         if status < 0:
             raise comm._fail(status)
         self._address = address.value or 0

@@ -15,7 +15,7 @@ from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
 from ._arrays import HOST, PINNED, Elements, look, stream_of, type_of
 from ._errors import Handle
-from ._library import bare, failure, lib, nanoseconds
+from ._library import bare, failure, integer, lib, nanoseconds
 from ._rank import Array, Rank, Stream, Ticket
 
 #: A reduction: a member, its name, or a sum that Comm.premul_sum() gives.
@@ -241,7 +241,8 @@ class Comm(Rank):
         else:
             source, target, count = self._pair(send, recv, queue)
         return self._submit(lib.cohort_broadcast, (source.keep, target.keep),
-                            source.address, target.address, count, source.type, root, queue)
+                            source.address, target.address, count, source.type,
+                            integer(root, "root"), queue)
 
     def reduce(self, send: Array, recv: Array = None, *, op: AnyOp = Op.SUM, root: int = 0,
                stream: Stream = None) -> Ticket:
@@ -252,7 +253,7 @@ class Comm(Rank):
         source, target, count = self._at_root(send, recv, root, queue)
         return self._submit(lib.cohort_reduce, (source.keep, target.keep, op),
                             source.address, target.address, count, source.type, op_of(op),
-                            root, queue)
+                            integer(root, "root"), queue)
 
     def _at_root(self, send: Array, recv: Array, root: int, stream: int
                  ) -> Tuple[Elements, Elements, int]:
@@ -287,7 +288,7 @@ class Comm(Rank):
         queue = self._stream(stream)
         source, target, count = self._one_sided(send, recv, root, queue, True)
         return self._submit(lib.cohort_gather, (source.keep, target.keep), source.address,
-                            target.address, count, source.type, root, queue)
+                            target.address, count, source.type, integer(root, "root"), queue)
 
     def scatter(self, send: Array = None, recv: Array = None, *, root: int = 0,
                 stream: Stream = None) -> Ticket:
@@ -297,7 +298,7 @@ class Comm(Rank):
         queue = self._stream(stream)
         target, source, count = self._one_sided(recv, send, root, queue, False)
         return self._submit(lib.cohort_scatter, (source.keep, target.keep), source.address,
-                            target.address, count, target.type, root, queue)
+                            target.address, count, target.type, integer(root, "root"), queue)
 
     def _one_sided(self, part: Array, whole: Array, root: int, stream: int, reads_part: bool
                    ) -> Tuple[Elements, Elements, int]:
@@ -332,19 +333,20 @@ class Comm(Rank):
         queue = self._stream(stream)
         found = self._array(send, "send", False, queue)
         return self._submit(lib.cohort_send, found.keep, found.address, found.count,
-                            found.type, peer, queue)
+                            found.type, integer(peer, "peer"), queue)
 
     def recv(self, recv: Array, peer: int, *, stream: Stream = None) -> Ticket:
         """Get an array from one rank (cohort_recv())."""
         queue = self._stream(stream)
         found = self._array(recv, "recv", True, queue)
         return self._submit(lib.cohort_recv, found.keep, found.address, found.count,
-                            found.type, peer, queue)
+                            found.type, integer(peer, "peer"), queue)
 
     # ---- lists of arrays ------------------------------------------------------------
 
     def _many(self, call: Callable[..., int], arrays: Sequence[Array], stream: int,
               ratio_send: int, ratio_recv: int, *arguments: int) -> Ticket:
+        arrays = list(arrays)
         tensors = (_abi.cohort_tensor * len(arrays))()
         refs: List[object] = []
         for i, item in enumerate(arrays):
@@ -370,7 +372,7 @@ class Comm(Rank):
                        stream: Stream = None) -> Ticket:
         """broadcast() of several arrays as one operation (cohort_broadcast_many())."""
         return self._many(lib.cohort_broadcast_many, arrays, self._stream(stream), 1, 1,
-                          root)
+                          integer(root, "root"))
 
     def all_gather_many(self, arrays: Sequence[Tuple[Array, Array]], *,
                         stream: Stream = None) -> Ticket:
@@ -492,14 +494,15 @@ class Comm(Rank):
         """Copy data of rank root to every rank (cohort_broadcast_host())."""
         found = self._plain(data, "data", self.rank != root)
         self._on_memory(lib.cohort_broadcast_host, found.keep, found.address, found.count,
-                        found.type, root, nanoseconds(timeout))
+                        found.type, integer(root, "root"), nanoseconds(timeout))
 
     def reduce_host(self, data: Array, *, op: AnyOp = Op.SUM, root: int = 0,
                     timeout: Optional[float] = None) -> None:
         """Combine data across ranks, result on rank root (cohort_reduce_host())."""
         found = self._plain(data, "data", self.rank == root)
         self._on_memory(lib.cohort_reduce_host, (found.keep, op), found.address,
-                        found.count, found.type, op_of(op), root, nanoseconds(timeout))
+                        found.count, found.type, op_of(op), integer(root, "root"),
+                        nanoseconds(timeout))
 
     def _blocks(self, call: Callable[..., int], part: Array, whole: Array, reads_part: bool,
                 everywhere: bool, root: int, *arguments: int) -> None:
@@ -530,13 +533,13 @@ class Comm(Rank):
     def gather_host(self, send: Array, recv: Array = None, *, root: int = 0,
                     timeout: Optional[float] = None) -> None:
         """gather() in memory of the process (cohort_gather_host())."""
-        self._blocks(lib.cohort_gather_host, send, recv, True, False, root, root,
+        self._blocks(lib.cohort_gather_host, send, recv, True, False, root, integer(root, "root"),
                      nanoseconds(timeout))
 
     def scatter_host(self, send: Array = None, recv: Array = None, *, root: int = 0,
                      timeout: Optional[float] = None) -> None:
         """scatter() in memory of the process (cohort_scatter_host())."""
-        self._blocks(lib.cohort_scatter_host, recv, send, False, False, root, root,
+        self._blocks(lib.cohort_scatter_host, recv, send, False, False, root, integer(root, "root"),
                      nanoseconds(timeout))
 
     def all_to_all_host(self, send: Array, recv: Array, *,
@@ -556,13 +559,13 @@ class Comm(Rank):
         """send() from memory of the process (cohort_send_host())."""
         found = self._plain(send, "send", False)
         self._on_memory(lib.cohort_send_host, found.keep, found.address, found.count,
-                        found.type, peer, nanoseconds(timeout))
+                        found.type, integer(peer, "peer"), nanoseconds(timeout))
 
     def recv_host(self, recv: Array, peer: int, *, timeout: Optional[float] = None) -> None:
         """recv() into memory of the process (cohort_recv_host())."""
         found = self._plain(recv, "recv", True)
         self._on_memory(lib.cohort_recv_host, found.keep, found.address, found.count,
-                        found.type, peer, nanoseconds(timeout))
+                        found.type, integer(peer, "peer"), nanoseconds(timeout))
 
     # ---- parts of the group -------------------------------------------------------------
 
@@ -574,7 +577,8 @@ class Comm(Rank):
         done.  The new one ends with this one; close it before."""
         child = ctypes.c_void_p()
         self._check(lib.cohort_comm_split(
-            self._live, _abi.NO_COLOR if color is None else color, key, _byref(child)))
+            self._live, _abi.NO_COLOR if color is None else integer(color, "color"),
+            integer(key, "key"), _byref(child)))
         if not child.value:
             return None
         made = Comm(child.value, self.platform, self)

@@ -10,14 +10,15 @@ import time
 import warnings
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Union
+from typing import (Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence,
+                    Union)
 
 from . import _abi, _library
 from ._abi import Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
 from ._errors import Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of
-from ._library import check, failure, lib, nanoseconds
+from ._library import check, failure, integer, lib, nanoseconds
 from ._options import Options, raw_options
 from ._rank import Array, as_bytes, describe
 
@@ -60,7 +61,7 @@ def probe(platform: Platform = Platform.AUTO) -> PlatformInfo:
     answer, not an error.  Any thread; may block on the start of the driver.
     """
     raw = _abi.cohort_platform_info(size=ctypes.sizeof(_abi.cohort_platform_info))
-    check(lib.cohort_platform_probe(platform, _byref(raw)))
+    check(lib.cohort_platform_probe(integer(platform, "platform"), _byref(raw)))
     said: Dict[str, Any] = {}
     for field in fields(PlatformInfo):
         value = getattr(raw, field.name)
@@ -138,10 +139,15 @@ class Group(Handle):
         self._held: Dict[int, object] = {}
         self._running = False
         self._forks = _library.forks
-        listed = None if isinstance(devices, int) else (ctypes.c_int * len(devices))(*devices)
-        n = devices if isinstance(devices, int) else len(devices)
-        if listed is not None and not n:
-            raise ValueError("devices is empty: give a number, 0 for all of them")
+        listed = None
+        if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
+            numbers = [integer(device, f"devices[{i}]") for i, device in enumerate(devices)]
+            n = len(numbers)
+            listed = (ctypes.c_int * n)(*numbers)
+            if not n:
+                raise ValueError("devices is empty: give a number, 0 for all of them")
+        else:
+            n = integer(devices, "devices")
         raw, self._keep = raw_options(options or Options())
         made = ctypes.c_void_p()
 
@@ -255,10 +261,12 @@ class Group(Handle):
         Blocks until the former generation is reclaimed and the new one is connected, up to
         the abort and init deadlines.  Communicators of the former generation raise Stale.
         """
-        ranks = (ctypes.c_int * len(lost))(*lost)
+        numbers = [integer(rank, f"lost[{i}]") for i, rank in enumerate(lost)]
+        ranks = (ctypes.c_int * len(numbers))(*numbers)
         handle = self._live
         answer = _library.aside(
-            lambda: lib.cohort_group_respawn(handle, ranks if lost else None, len(lost)),
+            lambda: lib.cohort_group_respawn(handle, ranks if numbers else None,
+                                             len(numbers)),
             lambda answer: None)
         if answer.status < 0:
             raise failure(answer.status, text=answer.text or None)
@@ -499,6 +507,8 @@ class Group(Handle):
                   root: int = 0) -> int:
         """All ranks' broadcast from one thread (cohort_group_broadcast()); only
         send[root] is read."""
+        if not 0 <= integer(root, "root") < self.size:
+            raise ValueError(f"root is {root}, not 0 to {self.size - 1}")
         source, first, keep = self._pointers(send, "send", recv is None, root)
         target, second, more = self._pointers(
             send if recv is None else recv, "recv", True, None)
@@ -508,7 +518,8 @@ class Group(Handle):
 
     def wait(self, ticket: int, timeout: Optional[float] = None) -> None:
         """Wait for a ticket of these calls, as Ticket.wait() (cohort_group_wait())."""
-        status = _library.wait(partial(lib.cohort_group_wait, self._live, ticket),
+        status = _library.wait(partial(lib.cohort_group_wait, self._live,
+                                       integer(ticket, "ticket", ctypes.c_uint64)),
                                nanoseconds(timeout))
         if status not in (Status.TIMED_OUT, Status.WEDGED):
             self._held.pop(ticket, None)
@@ -534,15 +545,18 @@ def join(identity: bytes, size: int, rank: int, device: int,
     """
     raw, keep = raw_options(options or Options())
     this = _abi.cohort_unique_id()
+    if not isinstance(identity, bytes):
+        raise TypeError(f"identity is {identity!r}, not bytes of unique_id()")
     if len(identity) != ctypes.sizeof(this):
         raise ValueError(f"identity has {len(identity)} bytes, not {ctypes.sizeof(this)}")
     ctypes.memmove(_byref(this), identity, len(identity))
+    numbers = [integer(size, "size"), integer(rank, "rank"), integer(device, "device")]
     made = ctypes.c_void_p()
 
     def give_up(answer: _library.Answer) -> None:
         _library.kept.append(keep)
     answer = _library.aside(lambda: lib.cohort_comm_join(
-        _byref(this), size, rank, device, _byref(raw), _byref(made)), give_up)
+        _byref(this), *numbers, _byref(raw), _byref(made)), give_up)
     if answer.status < 0:
         raise failure(answer.status, text=answer.text or None)
     platform = known(Platform, raw.platform) or probe().platform

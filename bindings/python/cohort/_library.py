@@ -10,6 +10,7 @@ import _thread
 import atexit
 import ctypes
 import math
+import operator
 import os
 import threading
 import time
@@ -58,13 +59,29 @@ def bare(name: str) -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int)((name, lib))
 
 
-def nanoseconds(seconds: Optional[float], default: int = FOREVER) -> int:
+def integer(value: Any, what: str, kind: Any = ctypes.c_int) -> int:
+    """A number that a type of C holds: ctypes would cut off what it does not."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}, not an integer") from None
+    if kind(number).value != number:
+        raise ValueError(f"{what} is {number}, which is out of range")
+    return number
+
+
+def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "timeout"
+                ) -> int:
     """A time in seconds as the library wants it; None is the default."""
     if seconds is None:
         return default
-    if not seconds >= 0:
-        raise ValueError(f"a time is {seconds!r} seconds: it must be 0 or more")
-    return FOREVER if math.isinf(seconds) else min(int(seconds * 1e9), FOREVER - 1)
+    try:
+        valid = seconds >= 0
+    except TypeError:
+        raise TypeError(f"{what} is {seconds!r}, not a number of seconds") from None
+    if not valid:
+        raise ValueError(f"{what} is {seconds!r} seconds: it must be 0 or more")
+    return FOREVER if math.isinf(seconds * 1e9) else min(int(seconds * 1e9), FOREVER - 1)
 
 
 def cause_of_comm(comm: Optional[int]) -> Optional[Cause]:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 from . import _abi
 from ._abi import BootstrapKind, Connect, Launch, Many, Platform, Policy
 from ._errors import Cause, Verdict, cause_of, verdict_of
-from ._library import nanoseconds
+from ._library import integer, nanoseconds
 from ._rank import Deadlines, as_bytes
 
 
@@ -132,32 +132,41 @@ def _bootstrap(how: Union[BootstrapKind, str, Table]) -> Tuple[_abi.cohort_boots
         return _abi.cohort_bootstrap(size=size, kind=kind), None
     requests = _Requests(how)
     return _abi.cohort_bootstrap(
-        size=size, kind=BootstrapKind.TABLE, process=how.process, processes=how.processes,
+        size=size, kind=BootstrapKind.TABLE, process=integer(how.process, "process"),
+        processes=integer(how.processes, "processes"),
         allgather=requests.begin, req_test=requests.test, req_free=requests.free), requests
 
 
 def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
     """The options as C has them, and what must live as long as the group."""
+    if not isinstance(options, Options):
+        raise TypeError(f"options is {options!r}, not cohort.Options")
     raw = _abi.cohort_group_options(size=ctypes.sizeof(_abi.cohort_group_options))
     keep: List[object] = [raw]
-    for name, *_ in raw._fields_[1:]:
+    for name, kind, *_ in raw._fields_[1:]:
         value = getattr(options, TIMES.get(name, name), None)
         if name == "deadlines":
-            value = options.deadlines._raw()
+            if not isinstance(value, Deadlines):
+                raise TypeError(f"deadlines is {value!r}, not cohort.Deadlines")
+            value = value._raw()
         elif name == "platform":
             value = _member(Platform, value, name)
         elif name in TIMES:
-            value = nanoseconds(value, 0)
-        elif name in ("on_verdict", "on_slow") and value:
-            value = _abi.cohort_verdict_fn(_told_verdict(value))
-        elif name == "on_abort" and value:
-            value = _abi.cohort_cause_fn(_told_cause(value))
+            value = nanoseconds(value, 0, TIMES[name])
+        elif name.startswith("on_") and value is not None:
+            if not callable(value):
+                raise TypeError(f"{name} is {value!r}, which cannot be called")
+            value = _abi.cohort_cause_fn(_told_cause(value)) if name == "on_abort" \
+                else _abi.cohort_verdict_fn(_told_verdict(value))
         elif name == "bootstrap" and value is not None:
             table, more = _bootstrap(value)
             keep += table, more
             value = ctypes.pointer(table)
-        elif isinstance(value, (str, os.PathLike)):
-            value = as_bytes(os.fspath(value)) or None
+        elif kind is ctypes.c_char_p:
+            value = as_bytes(os.fspath(value) if isinstance(value, os.PathLike) else value,
+                             name) or None
+        elif value is not None:
+            value = integer(value, name, kind)
         if value is not None:
             setattr(raw, name, value)
             keep.append(value)

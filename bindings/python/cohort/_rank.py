@@ -14,7 +14,7 @@ from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
 from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
 from ._errors import Cause, Handle, RankReport, known, report_of
-from ._library import check, failure, lib, nanoseconds
+from ._library import check, failure, integer, lib, nanoseconds
 
 #: What stands for an array: see cohort.Comm.
 Array = Any
@@ -30,8 +30,12 @@ _STILL_OPEN = (Status.TIMED_OUT, Status.OWNER, Status.BUSY, Status.STATE, Status
 _byref = ctypes.byref
 
 
-def as_bytes(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else text.encode("utf-8", "replace")
+def as_bytes(text: Optional[str], what: str = "text") -> Optional[bytes]:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {text!r}, not a str")
+    return text.encode("utf-8", "replace")
 
 
 def describe(error: Optional[BaseException]) -> str:
@@ -55,7 +59,7 @@ class Deadlines:
 
     def _raw(self) -> _abi.cohort_deadlines:
         return _abi.cohort_deadlines(**{
-            f"{field.name}_ns": nanoseconds(getattr(self, field.name), 0)
+            f"{field.name}_ns": nanoseconds(getattr(self, field.name), 0, f"deadlines.{field.name}")
             for field in fields(self)})
 
 
@@ -247,8 +251,12 @@ class Rank(Handle):
     def alloc(self, shape: Union[int, Sequence[int]], kind: Union[Type, str] = Type.F32, *,
               registered: bool = False) -> Memory:
         """Memory on the rank's device (cohort_alloc(), cohort_alloc_registered())."""
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
-        memory = Memory(self, extents, type_of(kind), registered)
+        try:
+            extents = tuple(shape)  # type: ignore[arg-type]
+        except TypeError:
+            extents = (shape,)  # type: ignore[assignment]
+        memory = Memory(self, tuple(integer(extent, "shape", ctypes.c_size_t)
+                                    for extent in extents), type_of(kind), registered)
         self._memory.add(memory)
         return memory
 
@@ -316,7 +324,8 @@ class Rank(Handle):
 
         code is the program's own, and not 0.  False if there was a cause already.  Any
         thread; does not block."""
-        return self._check(lib.cohort_comm_fail(self._live, code, as_bytes(text))) == Status.OK
+        return self._check(lib.cohort_comm_fail(
+            self._live, integer(code, "code"), as_bytes(text))) == Status.OK
 
     def abort_handle(self) -> AbortHandle:
         """A right to end the group (cohort_comm_abort_handle()).  Any thread."""

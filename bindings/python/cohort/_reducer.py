@@ -10,9 +10,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 from . import _abi, _library
 from ._abi import Op, Status, Type
 from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
-from ._comm import Comm
+from ._comm import Comm, op_of
 from ._errors import CohortError, Handle
-from ._library import lib, nanoseconds
+from ._library import integer, lib, nanoseconds
 from ._rank import Array, Stream, as_bytes
 
 _byref = ctypes.byref
@@ -114,7 +114,9 @@ class Reducer(Handle):
                 found = comm._array(part.gradient, f"parameters[{i}]", True, comm.stream)
                 kind, count, address = found.type, found.count, found.address
                 self._keep.append(found.keep)
-            raw[i] = _abi.cohort_parameter(as_bytes(part.name) or None, address, count, kind)
+            name = as_bytes(part.name, f"parameters[{i}].name") or None
+            count = integer(count, f"parameters[{i}].count", ctypes.c_size_t)
+            raw[i] = _abi.cohort_parameter(name, address, count, kind)
             self._parts.append((count, kind))
         made = ctypes.c_void_p()
         comm._check(lib.cohort_reducer_create(
@@ -132,6 +134,12 @@ class Reducer(Handle):
     def _stream(self, stream: Stream) -> int:
         return stream_of(stream, self._comm.stream)
 
+    def _index(self, i: int) -> int:
+        """The number of a parameter."""
+        if not 0 <= integer(i, "i", ctypes.c_ssize_t) < len(self._parts):
+            raise IndexError(f"i is {i}, not 0 to {len(self._parts) - 1}")
+        return i
+
     # ---- a step -------------------------------------------------------------------------
 
     def begin(self, stream: Stream = None, *, weight: Optional[float] = None) -> None:
@@ -140,6 +148,8 @@ class Reducer(Handle):
         stream is where the gradients are computed; None: by threads of the host.  weight
         is for a weighted reducer: the samples of this rank's batch, say."""
         queue = self._stream(stream)
+        if not isinstance(weight, (int, float, type(None))):
+            raise TypeError(f"weight is {weight!r}, not a number")
         if weight is None:
             status = lib.cohort_reducer_begin(self._live, queue)
         else:
@@ -155,7 +165,8 @@ class Reducer(Handle):
     def ready(self, i: int) -> bool:
         """The gradient of parameter i is computed, or queued on the step's stream
         (cohort_reducer_ready()); False if it was ready in this step.  Any thread."""
-        return self._comm._check(lib.cohort_reducer_ready(self._live, i)) == Status.OK
+        return self._comm._check(lib.cohort_reducer_ready(
+            self._live, self._index(i))) == Status.OK
 
     def progress(self, timeout: float = 0.0) -> bool:
         """Launch what other threads have completed (cohort_reducer_progress()); False:
@@ -243,23 +254,21 @@ class Reducer(Handle):
     def shard(self, i: int) -> slice:
         """Which elements of parameter i are this rank's (cohort_reducer_shard())."""
         first, count = ctypes.c_size_t(), ctypes.c_size_t()
-        self._comm._check(lib.cohort_reducer_shard(self._live, i, _byref(first),
-                                                   _byref(count)))
+        self._comm._check(lib.cohort_reducer_shard(self._live, self._index(i),
+                                                   _byref(first), _byref(count)))
         return slice(first.value, first.value + count.value)
 
     def view(self, i: int) -> View:
         """The gradient of parameter i as an array, valid as long as the reducer
         (cohort_reducer_view()): numpy.asarray() or torch.as_tensor() take it."""
-        address = lib.cohort_reducer_view(self._live, i)
-        if not 0 <= i < len(self._parts):
-            raise IndexError(f"i is {i}, not 0 to {len(self._parts) - 1}")
+        address = lib.cohort_reducer_view(self._live, self._index(i))
         count, kind = self._parts[i]
         return View(self, address or 0, count, kind, self._comm._on_host)
 
     def used(self, i: int) -> Optional[bool]:
         """Whether any rank had gradient i ready in the last step; None without
         find_unused (cohort_reducer_used())."""
-        said = lib.cohort_reducer_used(self._live, i)
+        said = lib.cohort_reducer_used(self._live, self._index(i))
         return None if said < 0 else bool(said)
 
     @property
@@ -274,7 +283,7 @@ class Reducer(Handle):
 
     def bucket(self, i: int) -> int:
         """The number of the bucket of parameter i, in the order of their launches."""
-        return int(lib.cohort_reducer_bucket(self._live, i))
+        return int(lib.cohort_reducer_bucket(self._live, self._index(i)))
 
     # ---- the end ----------------------------------------------------------------------------
 
@@ -318,11 +327,20 @@ class Reducer(Handle):
 
 
 def _raw_options(options: Optional[ReducerOptions]) -> _abi.cohort_reducer_options:
-    options = options or ReducerOptions()
+    options = ReducerOptions() if options is None else options
+    if not isinstance(options, ReducerOptions):
+        raise TypeError(f"options is {options!r}, not cohort.ReducerOptions")
     raw = _abi.cohort_reducer_options(size=ctypes.sizeof(_abi.cohort_reducer_options))
     for field in fields(options):
         value = getattr(options, field.name)
         if field.name == "transport":
             value = 0 if value is None else type_of(value)
+        elif field.name == "op":
+            value = op_of(value)
+        elif field.name == "max_norm":
+            if not isinstance(value, (int, float)):
+                raise TypeError(f"max_norm is {value!r}, not a number")
+        else:
+            value = integer(value, field.name, dict(raw._fields_)[field.name])
         setattr(raw, field.name, value)
     return raw

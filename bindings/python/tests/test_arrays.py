@@ -149,6 +149,7 @@ class NumPy(Case):
                     (TypeError, "elements of type", x.astype(">f4")),
                     (BufferError, "not contiguous", x.T[1:]),
                     (BufferError, "not contiguous", x[:, :2]),
+                    (TypeError, "elements of type <M8", numpy.zeros(2, "M8[ns]")),
                     (TypeError, "elements of type", numpy.array([None]))):
                 with self.assertRaisesRegex(kind, words):
                     comm.all_reduce(array)

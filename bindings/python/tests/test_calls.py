@@ -265,10 +265,34 @@ class Collectives(Case):
                     (cohort.Invalid, "root is 5", lambda: comm.broadcast(x, root=5)),
                     (ValueError, "-1 seconds", lambda: comm.synchronize(-1)),
                     (TypeError, "stream is a str", lambda: comm.all_reduce(x, stream="s")),
-                    (TypeError, "type is 'float31'", lambda: comm.alloc(1, "float31"))):
+                    (TypeError, "type is 'float31'", lambda: comm.alloc(1, "float31")),
+                    (TypeError, "root is '0'", lambda: comm.broadcast(x, root="0")),
+                    (ValueError, "root is 4294967296", lambda: comm.reduce_host(x, root=2**32)),
+                    (ValueError, "peer is 4294967297", lambda: comm.send(x, 2**32 + 1)),
+                    (TypeError, "color is 0.5", lambda: comm.split(0.5)),
+                    (TypeError, "timeout is '1'", lambda: comm.synchronize("1")),
+                    (TypeError, "text is 5", lambda: comm.tag(5)),
+                    (ValueError, "code is 4294967296", lambda: comm.fail(2**32)),
+                    (ValueError, "shape is -1", lambda: comm.alloc((2, -1))),
+                    (TypeError, "shape is 2.5", lambda: comm.alloc(2.5)),
+                    (ValueError, "shape is (4611686018427387905,): its size",
+                     lambda: comm.alloc(2**62 + 1)),
+                    (TypeError, "parameters[0].name is 5",
+                     lambda: cohort.Reducer(comm, [cohort.Parameter(5, x)])),
+                    (ValueError, "bucket_bytes is -1",
+                     lambda: cohort.Reducer(comm, [x], cohort.ReducerOptions(
+                         bucket_bytes=-1))),
+                    (TypeError, "options is {}, not cohort.ReducerOptions",
+                     lambda: cohort.Reducer(comm, [x], {}))):
                 with self.assertRaises(kind) as caught:
                     call()
                 self.assertIn(words, str(caught.exception))
+            with cohort.Reducer(comm, [floats(1)]) as reducer:
+                for call in reducer.ready, reducer.used, reducer.bucket, reducer.shard:
+                    for i in 1, -1, 2**64:
+                        with self.assertRaises((IndexError, ValueError)):
+                            call(i)
+            comm.synchronize(1e300)
             comm.all_reduce(x).wait()
             return list(x)
         self.assertEqual(self.ranks(worker), [[2, 4]] * 2)
@@ -284,6 +308,8 @@ class Groups(Case):
             group.wait(group.broadcast([None, floats(7), None], [
                 floats(0) for _ in range(3)], root=1), support.sure())
             self.assertEqual([x[0] for x in arrays], [3, 3, 3])
+            with self.assertRaisesRegex(ValueError, "root is 3, not 0 to 2"):
+                group.broadcast(arrays, root=3)
             with self.assertRaisesRegex(ValueError, "send has 1 arrays, not 3"):
                 group.all_reduce([floats(1)])
 
@@ -360,6 +386,25 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
                                ("-3 seconds", {"deadlines": cohort.Deadlines(join=-3)})):
             with self.assertRaisesRegex(ValueError, words):
                 cohort.Group.open(2, **options)
+        for words, options in (("name is 5", {"name": 5}),
+                               ("policy is 'ask'", {"policy": "ask"}),
+                               ("deadlines is 5", {"deadlines": 5}),
+                               ("deadlines.join is '3'",
+                                {"deadlines": cohort.Deadlines(join="3")}),
+                               ("on_verdict is 5", {"on_verdict": 5})):
+            with self.assertRaisesRegex(TypeError, words):
+                cohort.Group.open(2, platform="host", **options)
+        for words, devices in (("devices is 4294967298", 2**32 + 2),
+                               (r"devices\[1\] is 4294967296", [0, 2**32])):
+            with self.assertRaisesRegex(ValueError, words):
+                cohort.Group(devices)
+        for devices in "01", None, 2.0:
+            with self.assertRaisesRegex(TypeError, "devices is"):
+                cohort.Group(devices)
+        with self.assertRaisesRegex(TypeError, "options is {'name': 'x'}"):
+            cohort.Group(2, {"name": "x"})
+        with self.assertRaisesRegex(TypeError, "size is '1'"):
+            cohort.join(cohort.unique_id(), "1", 0, 0)
         with self.assertRaisesRegex(cohort.Invalid, "recorder_slots is 5"):
             cohort.Group.open(2, platform="host", recorder_slots=5)
 
