@@ -40,7 +40,11 @@ def as_bytes(text: Optional[str], what: str = "text") -> Optional[bytes]:
 
 def describe(error: Optional[BaseException]) -> str:
     """An exception in a line, as a reason."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # pylint: disable=broad-except # a reason is given all the same
+        text = "it has no text"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 @dataclass

@@ -90,6 +90,24 @@ class Ranks(Case):
         self.assertIn("rank 1 gave up with -14: KeyError: 'shard 12'", error.text)
         self.assertIsInstance(error.__cause__, KeyError)
 
+    def test_an_exception_without_a_text(self):
+        """Its rank fails nevertheless, and so does a block."""
+        class Silent(Exception):
+            def __str__(self):
+                raise ZeroDivisionError
+
+        def worker(comm):
+            if comm.rank == 1:
+                raise Silent
+            comm.barrier().wait()
+        with opened(2) as group:
+            with self.assertRaisesRegex(cohort.WorkerError, "-14: Silent: it has no text"):
+                group.run(worker)
+        with self.assertRaises(Silent):
+            with opened(1) as group:
+                raise Silent
+        self.assertRaises(cohort.StateError, lambda: group.size)
+
     def test_a_thread_that_ends_without_calling(self):
         def leave(comm):
             comm.bind()
