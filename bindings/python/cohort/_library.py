@@ -154,6 +154,7 @@ class Answer:
         self.done = threading.Event()
         self.status: int = Status.SYSTEM
         self.text = ""
+        self.error: Optional[BaseException] = None
 
     def wait(self) -> None:
         """Wait for it.  A signal that comes just before a wait begins does not end that
@@ -178,23 +179,27 @@ def aside(call: Callable[[], Any], interrupted: Callable[[Answer], None]) -> Ans
             answer.status = call()
             if answer.status < 0:
                 answer.text = text_of(lib.cohort_last_error())
+        except BaseException as error:  # pylint: disable=broad-except # raised below
+            answer.error = error
         finally:
             answer.done.set()
 
     if not on_main():
         work()
-        return answer
-    try:
+    else:
         try:
-            _thread.start_new_thread(work, ())
-        except RuntimeError:  # the interpreter ends, and starts no threads any more
-            work()
-        answer.wait()
-    except BaseException:
-        # Whoever takes the lock first decides whether the call is made.
-        if not begun.acquire(blocking=False):
-            interrupted(answer)
-        raise
+            try:
+                _thread.start_new_thread(work, ())
+            except RuntimeError:  # the interpreter ends, and starts no threads any more
+                work()
+            answer.wait()
+        except BaseException:
+            # Whoever takes the lock first decides whether the call is made.
+            if not begun.acquire(blocking=False):
+                interrupted(answer)
+            raise
+    if answer.error:
+        raise answer.error
     return answer
 
 

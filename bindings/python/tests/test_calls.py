@@ -68,6 +68,24 @@ class Abi(Case):
             "cohort_group_alloc", "cohort_group_free", "cohort_group_copy"})
 
 
+class Aside(Case):
+    """Calls that another thread makes."""
+
+    def test_an_exception_is_the_callers(self):
+        raised = []
+
+        def call():
+            try:
+                _library.aside(lambda: 1 // 0, print)
+            except ZeroDivisionError as error:
+                raised.append(error)
+        call()
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        self.assertEqual(len(raised), 2)
+
+
 class Collectives(Case):
     """Each collective, on two ranks."""
 
