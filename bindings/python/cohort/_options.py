@@ -94,11 +94,15 @@ class _Requests:
 
         def begin(send: int, recv: int, size: int, _info: int, request: Any) -> int:
             number = next(self.numbers)
-            result: List[Sequence[bytes]] = []
+            result: List[bytes] = []
             data = ctypes.string_at(send, size)
 
             def gather() -> None:
-                result.append(table.allgather(data))
+                parts = [bytes(memoryview(part)) for part in table.allgather(data)]
+                if [len(part) for part in parts] != [size] * table.processes:
+                    raise ValueError(f"allgather returned {[len(part) for part in parts]} "
+                                     f"bytes, not {size} of each of {table.processes} processes")
+                result.append(b"".join(parts))
             thread = threading.Thread(target=gather, name="cohort-allgather", daemon=True)
             self.running[number] = [thread, recv, size, result]
             thread.start()
@@ -109,9 +113,9 @@ class _Requests:
             thread, recv, size, result = self.running[request]
             if thread.is_alive():
                 return 1
-            if not result or [len(part) for part in result[0]] != [size] * table.processes:
+            if not result:
                 return -1
-            ctypes.memmove(recv, b"".join(result[0]), size * table.processes)
+            ctypes.memmove(recv, result[0], size * table.processes)
             return 0
 
         def free(request: int) -> int:

@@ -398,6 +398,17 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
             os.close(end)
         self.assertEqual(said, ["[(0, 2, 1.0)] 0 [1, 1]\n", "[(1, 2, 1.0)] 1 [1, 1]\n"])
 
+    def test_an_allgather_with_a_wrong_answer(self):
+        printed = []
+        hook, threading.excepthook = threading.excepthook, printed.append
+        try:
+            for answer in None, [b"short"], ["x" * 64], [5], 7:
+                with self.assertRaisesRegex(cohort.SystemFailure, "req_test has answered -1"):
+                    opened([0], bootstrap=cohort.Table(0, 1, lambda _, answer=answer: answer))
+        finally:
+            threading.excepthook = hook
+        self.assertEqual(len(printed), 5)
+
     def test_options_are_refused(self):
         for words, options in (("bootstrap is 'pmi'", {"bootstrap": "pmi"}),
                                ("platform is 'tpu'", {"platform": "tpu"}),
