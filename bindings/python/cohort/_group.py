@@ -137,7 +137,7 @@ class Group(Handle):
         self._by_handle: Dict[int, Comm] = {}
         self._past: List[Comm] = []
         self._held: Dict[int, object] = {}
-        self._running = False
+        self._running = 0  # calls of run() that have not returned
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
@@ -237,12 +237,12 @@ class Group(Handle):
         def give_up(answer: _library.Answer) -> None:
             lib.cohort_group_abort(handle, b"the main thread was interrupted")
             answer.wait()
-        self._running = True
+        self._running += 1
         try:
             answer = _library.aside(lambda: lib.cohort_group_run(
                 handle, _worker, number, _byref(raw)), give_up)
         finally:
-            self._running = False
+            self._running -= 1
         status = answer.status
         if not self.abandoned or status in (Status.STATE, Status.INVALID, Status.FORKED):
             _runs.pop(number, None)

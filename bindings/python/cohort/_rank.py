@@ -380,8 +380,8 @@ class Rank(Handle):
         """Give back what nothing uses: close does not."""
         for memory in list(self._memory):
             if memory._address and not self._uses(memory):
-                lib.cohort_free(self._live, memory._address)
-                memory._address = 0
+                if lib.cohort_free(self._live, memory._address) == Status.OK:
+                    memory._address = 0
 
     def _gone(self, status: int = Status.OK) -> None:
         """The handle may not be used any more."""

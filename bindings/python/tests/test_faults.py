@@ -280,6 +280,16 @@ class Arrays(Case):
             gc.collect()
             self.assertIsNone(gone())
 
+    def test_a_close_that_is_refused_frees_nothing(self):
+        def worker(comm):
+            memory = comm.alloc(2)
+            for call in group.close, lambda: group.run(worker), group.close:
+                with self.assertRaises(cohort.StateError):
+                    call()
+            comm.all_reduce(memory).wait()
+        with opened(2) as group:
+            group.run(worker)
+
     def test_a_group_that_is_dropped(self):
         with self.assertWarnsRegex(ResourceWarning, "was not closed"):
             group = opened(2)
