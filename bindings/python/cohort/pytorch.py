@@ -16,7 +16,9 @@ A worker of a run, whose module and optimiser are its own::
 from types import TracebackType
 from typing import Any, Callable, ContextManager, List, Optional, Type
 
+from ._abi import Status
 from ._comm import Comm
+from ._library import failure
 from ._rank import Stream
 from ._reducer import Parameter, Reducer, ReducerOptions, Step
 
@@ -27,8 +29,10 @@ class Gradients:
     comm is the rank's communicator, module a torch.nn.Module on its device that is alike
     on all ranks.  Each parameter that requires a gradient gets one, in memory that stays;
     whatever becomes of .grad, for example by zero_grad(set_to_none=True), the hooks copy
-    into it.  As soon as autograd has a gradient, in whatever thread, it is ready.  All
-    else is as for Reducer.
+    into it.  As soon as autograd has a gradient, in whatever thread, it is ready.  A step
+    is around one backward pass: another in it raises StateError, and so does one outside
+    of a step.  Passes whose gradients only add up come before it, each between
+    reducer.accumulate() and reducer.finish().  All else is as for Reducer.
     """
 
     def __init__(self, comm: Comm, module: Any, options: Optional[ReducerOptions] = None
@@ -44,16 +48,20 @@ class Gradients:
         self._hooks: List[Any] = []
         for i, (parameter, view) in enumerate(zip(self.parameters, self._views)):
             parameter.grad = view
-            self._hooks.append(_hook(parameter, self._ready(i)))
+            self._hooks.append(_hook(parameter, self._ready(i, named[i][0])))
 
-    def _ready(self, i: int) -> Callable[[], None]:
+    def _ready(self, i: int, name: str) -> Callable[[], None]:
         parameter, view, reducer = self.parameters[i], self._views[i], self.reducer
 
         def ready() -> None:
             if parameter.grad is not view:
                 view.copy_(parameter.grad.detach())
                 parameter.grad = view
-            reducer.ready(i)
+            # In a pass of accumulate() there may be many.
+            if not reducer.ready(i) and reducer._open:
+                raise failure(Status.STATE, text=(
+                    f"parameter {name!r} has got a second gradient in a step, which is around "
+                    "one backward pass: those before it are for Reducer.accumulate()"))
         return ready
 
     def broadcast(self, root: int = 0) -> None:

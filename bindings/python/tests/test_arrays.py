@@ -249,6 +249,28 @@ class PyTorch(Case):
         finally:
             pytorch._hook = hook
 
+    def test_backward_passes_that_add_up(self):
+        from cohort import pytorch
+
+        def worker(comm):
+            net = torch.nn.Linear(2, 1)
+            x = torch.ones(1, 2) * (1 + comm.rank)
+            with pytorch.Gradients(comm, net) as gradients:
+                gradients.reducer.accumulate()
+                net(x).sum().backward()
+                gradients.reducer.finish()
+                with gradients.step():
+                    net(x).sum().backward()
+                self.assertEqual(net.weight.grad.tolist(), [[3.0, 3.0]])
+                with self.assertRaisesRegex(cohort.StateError, "no step is open"):
+                    net(x).sum().backward()
+                with self.assertRaisesRegex(cohort.StateError, "has got a second gradient"):
+                    with gradients.step():
+                        net(x).sum().backward()
+                        net(x).sum().backward()
+        with opened(2) as group:
+            group.run(worker)
+
     def test_gradients(self):
         self.hooks(old=False)
 
