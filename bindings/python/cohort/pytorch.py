@@ -40,6 +40,7 @@ class Gradients:
         named = [(name, parameter) for name, parameter in module.named_parameters()
                  if parameter.requires_grad]
         self._comm = comm
+        self._module = module
         self.parameters: List[Any] = [parameter for _, parameter in named]
         self._views = [parameter.detach().new_zeros(parameter.shape)
                        for parameter in self.parameters]
@@ -65,9 +66,10 @@ class Gradients:
         return ready
 
     def broadcast(self, root: int = 0) -> None:
-        """Every rank gets the parameters of rank root, and waits for them."""
-        self._comm.broadcast_many([parameter.detach() for parameter in self.parameters],
-                                  root=root).wait()
+        """Every rank gets the parameters of rank root, also those without a gradient, and
+        waits for them.  The module's buffers are not among them."""
+        self._comm.broadcast_many([parameter.detach() for parameter in
+                                   self._module.parameters()], root=root).wait()
 
     def step(self, stream: Stream = None, *, weight: Optional[float] = None
              ) -> ContextManager[Step]:

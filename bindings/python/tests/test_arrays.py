@@ -249,6 +249,18 @@ class PyTorch(Case):
         finally:
             pytorch._hook = hook
 
+    def test_a_broadcast_of_all_parameters(self):
+        from cohort import pytorch
+
+        def worker(comm):
+            net = torch.nn.Linear(2, 1)
+            net.weight.requires_grad_(False).fill_(comm.rank)
+            with pytorch.Gradients(comm, net) as gradients:
+                gradients.broadcast(root=1)
+            return net.weight.tolist()
+        with opened(2) as group:
+            self.assertEqual(group.run(worker), [[[1.0, 1.0]]] * 2)
+
     def test_backward_passes_that_add_up(self):
         from cohort import pytorch
 
