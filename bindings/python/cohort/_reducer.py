@@ -13,7 +13,7 @@ from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
 from ._comm import Comm, op_of
 from ._errors import CohortError, Handle
 from ._library import integer, lib, nanoseconds
-from ._rank import Array, Stream, as_bytes
+from ._rank import Array, Stream, as_bytes, describe
 
 _byref = ctypes.byref
 
@@ -314,12 +314,13 @@ class Reducer(Handle):
     def __enter__(self) -> "Reducer":
         return self
 
-    def __exit__(self, kind: Optional[type], error: object, trace: object) -> None:
+    def __exit__(self, kind: Optional[type], error: Optional[BaseException],
+                 trace: object) -> None:
         if not self._handle or not self._comm._handle:
             return
         if self._open and self._comm.cause is None:
-            lib.cohort_comm_fail(self._comm._handle, Status.WORKER,
-                                 b"its reducer was freed in a step")
+            why = describe(error) if error else "its reducer was freed in a step"
+            lib.cohort_comm_fail(self._comm._handle, Status.WORKER, as_bytes(why))
         if kind is None:
             self.free()
         else:

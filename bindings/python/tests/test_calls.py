@@ -522,6 +522,15 @@ class Reducers(Case):
         with opened(2) as group:
             self.assertEqual(group.run(worker), [True, True])
 
+    def test_the_cause_is_what_has_ended_the_step(self):
+        def worker(comm):
+            with cohort.Reducer(comm, [floats(1), cohort.Parameter("b", floats(2))]) as reducer:
+                with reducer.step():
+                    reducer.ready(0)
+        with opened(2) as group:
+            with self.assertRaisesRegex(cohort.WorkerError, "gradients are not ready: 'b'"):
+                group.run(worker)
+
     def test_weights_and_joins(self):
         def worker(comm):
             g, steps = floats(0), []
