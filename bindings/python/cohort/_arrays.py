@@ -240,9 +240,10 @@ def look(array: Any, what: str, writable: bool, stream: int = 0) -> Elements:
         return _of_buffer(view, what, writable)
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         return _of_dlpack(array, what, writable, stream)
-    facts = getattr(array, "__cuda_array_interface__", None)
-    if facts is not None:
-        return _of_interface(array, facts, what, writable, CUDA)
+    for name, place in ("__cuda_array_interface__", CUDA), ("__array_interface__", HOST):
+        facts = getattr(array, name, None)
+        if facts is not None:
+            return _of_interface(array, facts, what, writable, place)
     raise TypeError(f"{what} is a {type(array).__name__}: neither a buffer, nor an array "
                     "with __dlpack__() or __cuda_array_interface__")
 

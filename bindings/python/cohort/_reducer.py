@@ -57,6 +57,7 @@ class View:
                  ) -> None:
         self._owner = owner
         self.type = kind
+        self.dtype = lib.cohort_type_name(kind).decode()  # where the spelling is of its bits
         self._facts = {"shape": (count,), "typestr": SPELLINGS[kind],
                        "data": (address, False), "version": 3}
         self._on_host = on_host
@@ -260,7 +261,7 @@ class Reducer(Handle):
 
     def view(self, i: int) -> View:
         """The gradient of parameter i as an array, valid as long as the reducer
-        (cohort_reducer_view()): numpy.asarray() or torch.as_tensor() take it."""
+        (cohort_reducer_view()): what takes a Memory takes it."""
         address = lib.cohort_reducer_view(self._live, self._index(i))
         count, kind = self._parts[i]
         return View(self, address or 0, count, kind, self._comm._on_host)

@@ -167,6 +167,9 @@ class NumPy(Case):
             del view, bits, memory
             with cohort.Reducer(comm, [cohort.Parameter(count=2)]) as reducer:
                 self.assertEqual(numpy.asarray(reducer.view(0)).tolist(), [0, 0])
+            own = cohort.Parameter(count=2, type="bfloat16")
+            with cohort.Reducer(comm, [own]) as reducer:
+                comm.all_reduce(reducer.view(0)).wait()
 
 
 @unittest.skipUnless(torch, "no PyTorch")

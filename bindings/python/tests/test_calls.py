@@ -487,6 +487,8 @@ class Reducers(Case):
                                        cohort.Parameter("own", count=3)],
                                 options) as reducer:
                 view = reducer.view(2)
+                comm.copy(view, floats(1, 1, 1))
+                comm.synchronize()
                 self.assertEqual(view.__array_interface__["shape"], (3,))
                 with reducer.step() as step:
                     for i in (2, 1, 0):
@@ -495,7 +497,7 @@ class Reducers(Case):
                     self.assertTrue(reducer.progress())
                 self.assertTrue(step.ok)
                 self.assertEqual((list(a), list(b)), ([0.5, 1], [2]))
-                self.assertAlmostEqual(reducer.norm, (0.25 + 1 + 4) ** 0.5)
+                self.assertAlmostEqual(reducer.norm, (0.25 + 1 + 4 + 3) ** 0.5)
                 self.assertEqual(reducer.shard(0), slice(0, 2))
                 self.assertGreater(reducer.buckets, 0)
                 self.assertGreaterEqual(reducer.bucket(1), 0)
