@@ -443,14 +443,19 @@ class Comm(Rank):
     def _on_memory(self, call: Callable[..., int], refs: object, *arguments: object) -> None:
         """A call with host memory, which waits for its end."""
         handle = self._live
+        self._interruptible(lambda: call(handle, *arguments), refs)
+
+    def _interruptible(self, call: Callable[[], int], refs: object) -> None:
+        """A call that waits for other ranks; refs are the arrays that it uses."""
+        handle = self._live
         if self._bound or not _library.on_main():
-            status = call(handle, *arguments)
+            status = call()
         else:
             def give_up(answer: _library.Answer) -> None:
                 lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
                 if not answer.done.wait(_library.EXIT_S):
                     _library.kept.append(refs)
-            answer = _library.aside(lambda: call(handle, *arguments), give_up)
+            answer = _library.aside(call, give_up)
             status = answer.status
             if status < 0:
                 if status == Status.WEDGED:
@@ -574,11 +579,14 @@ class Comm(Rank):
         none (cohort_comm_split()).
 
         Every rank must call.  Blocks until all have, and what they have called before is
-        done.  The new one ends with this one; close it before."""
+        done.  If Ctrl-C interrupts the main thread here, the rank fails.  The new one ends
+        with this one; close it before."""
+        handle = self._live
+        number = _abi.NO_COLOR if color is None else integer(color, "color")
+        place = integer(key, "key")
         child = ctypes.c_void_p()
-        self._check(lib.cohort_comm_split(
-            self._live, _abi.NO_COLOR if color is None else integer(color, "color"),
-            integer(key, "key"), _byref(child)))
+        self._interruptible(lambda: lib.cohort_comm_split(
+            handle, number, place, _byref(child)), None)
         if not child.value:
             return None
         made = Comm(child.value, self.platform, self)

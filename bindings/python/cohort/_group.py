@@ -541,7 +541,8 @@ def join(identity: bytes, size: int, rank: int, device: int,
     """Be one rank of a communicator, a thread or a process per rank (cohort_comm_join()).
 
     Every rank must join, each from a thread of its own: blocks until all have, or the
-    init deadline has passed.  Close the communicator, or use it as a context manager.
+    init deadline has passed; if Ctrl-C interrupts that, what is joined after all is left
+    again.  Close the communicator, or use it as a context manager.
     """
     raw, keep = raw_options(options or Options())
     this = _abi.cohort_unique_id()
@@ -554,7 +555,13 @@ def join(identity: bytes, size: int, rank: int, device: int,
     made = ctypes.c_void_p()
 
     def give_up(answer: _library.Answer) -> None:
+        def leave() -> None:
+            answer.wait()
+            if made.value:
+                lib.cohort_comm_fail(made, Status.WORKER, b"interrupted")
+                lib.cohort_comm_close(made)
         _library.kept.append(keep)
+        threading.Thread(target=leave, daemon=True).start()
     answer = _library.aside(lambda: lib.cohort_comm_join(
         _byref(this), *numbers, _byref(raw), _byref(made)), give_up)
     if answer.status < 0:

@@ -370,6 +370,47 @@ group.close()
 """))
 
 
+    def test_ends_a_split(self):
+        self.assertIn("heard WorkerError", self.interrupted("""
+first, second = group.split()
+def tell():
+    while not first.snapshot()[0].inside:
+        time.sleep(0.001)
+    print("waiting", flush=True)
+threading.Thread(target=tell).start()
+try:
+    first.split(0)
+except KeyboardInterrupt:
+    try:
+        second.barrier()
+    except cohort.CohortError as error:
+        print("heard", type(error).__name__)
+group.close()
+"""))
+
+    def test_ends_a_join(self):
+        """What is joined after all is left again, so that the others hear of it."""
+        self.assertIn("heard WorkerError", self.interrupted("""
+group.close()
+identity = cohort.unique_id()
+options = cohort.Options(platform="host")
+begin = cohort._lib.cohort_comm_join
+def tell(*arguments):
+    print("waiting", flush=True)
+    cohort._lib.cohort_comm_join = begin
+    return begin(*arguments)
+cohort._lib.cohort_comm_join = tell
+try:
+    cohort.join(identity, 2, 0, 0, options)
+except KeyboardInterrupt:
+    try:
+        with cohort.join(identity, 2, 1, 1, options) as comm:
+            comm.barrier().wait()
+    except cohort.CohortError as error:
+        print("heard", type(error).__name__)
+"""))
+
+
 class Processes(Case):
     """The end of the interpreter, and forks."""
 
