@@ -123,7 +123,13 @@ pub(crate) mod sealed {
 /// flight, as the [`Ticket`] of an operation before it on the same communicator
 ///
 /// An operation that takes a ticket is queued behind that ticket's, so that a program need not
-/// wait in between.
+/// wait in between. Only such an operation, or waiting, gets the buffer out of the ticket:
+///
+/// ```compile_fail,E0133
+/// fn out_of_flight<S: cohort::Source>(ticket: S) -> S::Kept {
+///     ticket.kept()
+/// }
+/// ```
 pub trait Source: sealed::Sealed + Send + Sized + 'static {
     /// The type of its elements.
     type Element: Element;
@@ -135,8 +141,13 @@ pub trait Source: sealed::Sealed + Send + Sized + 'static {
     fn place(&self, link: &Link, call: &'static str) -> Result<Place>;
 
     /// What the ticket is to give back.
+    ///
+    /// # Safety
+    ///
+    /// The operation that `self` was given to is queued, behind those that use it already, and
+    /// its ticket keeps the result.
     #[doc(hidden)]
-    fn kept(self) -> Self::Kept;
+    unsafe fn kept(self) -> Self::Kept;
 
     /// Something may still use it: never free it.
     #[doc(hidden)]
@@ -156,7 +167,7 @@ impl<T: Element> Source for Buffer<T> {
         Buffer::place(self, call)
     }
 
-    fn kept(self) -> Buffer<T> {
+    unsafe fn kept(self) -> Buffer<T> {
         self
     }
 
@@ -177,7 +188,7 @@ impl<T: Element> Source for Arc<Buffer<T>> {
         Buffer::place(self, call)
     }
 
-    fn kept(self) -> Arc<Buffer<T>> {
+    unsafe fn kept(self) -> Arc<Buffer<T>> {
         self
     }
 
@@ -200,8 +211,9 @@ impl<O: Source> Source for Option<O> {
         }
     }
 
-    fn kept(self) -> Option<O::Kept> {
-        self.map(O::kept)
+    unsafe fn kept(self) -> Option<O::Kept> {
+        // SAFETY: the caller's promise.
+        self.map(|operand| unsafe { operand.kept() })
     }
 
     fn lose(self) {
@@ -230,7 +242,7 @@ macro_rules! in_flight {
                 Buffer::place($buffer, call)
             }
 
-            fn kept(self) -> $kept {
+            unsafe fn kept(self) -> $kept {
                 self.superseded()
             }
 

@@ -75,7 +75,8 @@ impl Comm {
         make: impl FnOnce(&At<'_>, Place) -> Result<c_int>,
     ) -> Queued<B, B::Kept> {
         let queued = self.launch(call, |at| make(at, data.place(&self.link, call)?));
-        self.ticket(queued, data, B::kept, B::lose)
+        // SAFETY: the ticket keeps the data; likewise below.
+        self.ticket(queued, data, |data| unsafe { data.kept() }, B::lose)
     }
 
     fn two<S: Source, R: Target>(
@@ -91,7 +92,8 @@ impl Comm {
         self.ticket(
             queued,
             (send, recv),
-            |(send, recv)| (send.kept(), recv.kept()),
+            // SAFETY: see above.
+            |(send, recv)| unsafe { (send.kept(), recv.kept()) },
             |(send, recv)| {
                 send.lose();
                 recv.lose();
@@ -285,7 +287,8 @@ impl Comm {
         self.ticket(
             queued,
             list,
-            |list| list.into_iter().map(B::kept).collect(),
+            // SAFETY: see above.
+            |list| list.into_iter().map(|data| unsafe { data.kept() }).collect(),
             |list| list.into_iter().for_each(B::lose),
         )
     }
@@ -335,7 +338,11 @@ impl Comm {
         self.ticket(
             queued,
             list,
-            |list| list.into_iter().map(|(send, recv)| (send.kept(), recv.kept())).collect(),
+            |list| {
+                // SAFETY: see above.
+                let kept = |(send, recv): (S, R)| unsafe { (send.kept(), recv.kept()) };
+                list.into_iter().map(kept).collect()
+            },
             |list| {
                 for (send, recv) in list {
                     send.lose();

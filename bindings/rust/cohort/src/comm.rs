@@ -548,7 +548,11 @@ impl Comm {
             unsafe { self.copied(place.memory, &mut elements, direction) }
         });
         match copied {
-            Ok(number) => Ok(Ticket::new(self.link.clone(), number, (buffer.kept(), elements))),
+            Ok(number) => {
+                // SAFETY: the ticket keeps both.
+                let held = (unsafe { buffer.kept() }, elements);
+                Ok(Ticket::new(self.link.clone(), number, held))
+            }
             Err(error) if is_wedged(&error) => {
                 buffer.lose();
                 std::mem::forget(elements);
