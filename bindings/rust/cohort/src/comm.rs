@@ -316,8 +316,9 @@ impl Comm {
 
     /// A handle that ends all ranks of this generation, from any thread.
     pub fn abort_handle(&self) -> AbortHandle {
-        let comm = self.enter("").map_or(ptr::null_mut(), |inside| inside.comm());
-        // SAFETY: a communicator that this `Comm` keeps, or NULL, for which there is no handle.
+        let inside = self.enter("").ok();
+        let comm = inside.as_ref().map_or(ptr::null_mut(), Inside::comm);
+        // SAFETY: a communicator that is valid while the gate is passed, or NULL.
         unsafe { AbortHandle::of(comm) }
     }
 
