@@ -234,7 +234,9 @@ impl<C: Borrow<Comm>> Reducer<C> {
         options: &ReducerOptions,
     ) -> Result<Reducer<C>> {
         let call = "cohort_reducer_create";
-        let link = comm.borrow().link.clone();
+        // Asked once: another call of borrow() may lend another communicator.
+        let lent = comm.borrow();
+        let link = lent.link.clone();
         let names = parameters.iter().map(|parameter| parameter.name.as_deref().map(c_text));
         let names: Vec<Option<CString>> = names.collect();
         let list = parameters.iter().zip(&names).map(|(parameter, name)| sys::cohort_parameter {
@@ -248,7 +250,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
         let mut reducer = ptr::null_mut();
         let (n, made) = (
             list.len(),
-            comm.borrow().submit(call).and_then(|inside| {
+            lent.submit(call).and_then(|inside| {
                 let comm = inside.comm();
                 // SAFETY: `n` parameters; what is the program's is kept below.
                 let rc = unsafe {

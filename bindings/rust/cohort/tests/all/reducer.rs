@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use std::borrow::Borrow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -173,6 +175,34 @@ fn ranks_without_data_join_until_none_has_any() {
         assert_eq!(steps, 2);
         Ok(())
     });
+}
+
+/// Lends each time what the next number says: a safe trait may.
+struct Lender([Comm; 2], AtomicUsize);
+
+impl Borrow<Comm> for Lender {
+    fn borrow(&self) -> &Comm {
+        &self.0[usize::from(self.1.fetch_add(1, Ordering::SeqCst) > 0)]
+    }
+}
+
+#[test]
+fn a_reducer_is_of_the_communicator_that_was_lent_first() {
+    let _turn = turn();
+    let mut groups = [1, 1].map(|n| Group::open_first(n, options()).unwrap()).into_iter();
+    let (mut kept, mut closed) = (groups.next().unwrap(), groups.next().unwrap());
+    let lender = Lender(
+        [kept.split().unwrap().remove(0), closed.split().unwrap().remove(0)],
+        AtomicUsize::new(0),
+    );
+    let mut reducer = Reducer::new(lender, parameters(), &ReducerOptions::default()).unwrap();
+    closed.close().unwrap();
+    let mut step = reducer.begin().unwrap();
+    for i in 0..3 {
+        step.set(i, &gradient(0, 0, i)).unwrap();
+    }
+    step.finish().unwrap();
+    assert_eq!(reducer.gradient::<f32>(0).unwrap(), gradient(0, 0, 0));
 }
 
 #[test]
