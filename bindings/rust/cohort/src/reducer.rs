@@ -358,6 +358,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
     /// [`Status::INVALID`] for a reducer that is not weighted; as [`Step::finish`].
     pub fn join(&mut self) -> Result<Option<Outcome>> {
         let call = "cohort_reducer_join";
+        self.need_idle(call)?;
         let inside = self.submit(call)?;
         // SAFETY: a reducer that this owns; nothing has a gradient, as this is borrowed
         // mutably.

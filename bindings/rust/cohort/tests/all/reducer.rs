@@ -177,6 +177,23 @@ fn ranks_without_data_join_until_none_has_any() {
     });
 }
 
+#[test]
+fn no_refused_call_ends_a_forgotten_step() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    let mut comms = group.split().unwrap();
+    let (_late, comm) = (comms.remove(1), comms.remove(0));
+    let mut reducer = Reducer::new(&comm, parameters(), &ReducerOptions::default()).unwrap();
+    let mut step = reducer.begin().unwrap();
+    for i in 0..3 {
+        step.set(i, &gradient(0, 0, i)).unwrap();
+    }
+    // Its buckets are in flight: the library will write the gradients.
+    std::mem::forget(step);
+    assert!(reducer.join().is_err());
+    assert_eq!(reducer.gradient::<f32>(0).unwrap_err().status(), Status::STATE);
+}
+
 /// Lends each time what the next number says: a safe trait may.
 struct Lender([Comm; 2], AtomicUsize);
 
