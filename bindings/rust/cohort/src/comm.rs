@@ -228,11 +228,12 @@ impl Comm {
             let text = format!("color is {}, not 0 or more", color.unwrap_or(0));
             return Err(Error::new(Status::INVALID, call, text));
         }
-        self.plain(call, |comm| {
-            let color = color.unwrap_or(sys::COHORT_NO_COLOR);
-            // SAFETY: room for a communicator.
-            unsafe { sys::cohort_comm_split(comm, color, key, &mut child) }
-        })?;
+        // Inside until the child is known to this one's close, in a worker, too.
+        let inside = self.link.enter(call)?.in_turn();
+        let color = color.unwrap_or(sys::COHORT_NO_COLOR);
+        // SAFETY: a valid communicator, and room for another one.
+        let rc = unsafe { sys::cohort_comm_split(inside.comm(), color, key, &mut child) };
+        inside.check(call, rc)?;
         Ok((!child.is_null()).then(|| Comm::new(self.link.child(child))))
     }
 

@@ -18,7 +18,9 @@
 //! B. Calls that submit hold the core's *turn*, so that C never has to answer BUSY to one of two
 //!    threads. A buffer that is dropped while another thread has the turn is kept in the core,
 //!    and freed by the communicator's next allocation, or before the close.
-//! C. A `Shared` that was split from a core has a link to it, so that the parent stays open.
+//! C. A `Shared` that was split from a core has a link to it, so that the parent stays open
+//!    until `Group::close()`. A split, and the close of what was split off, are inside the
+//!    parent's gate, so that no close of the parent overtakes them.
 
 use std::ffi::{c_void, CString};
 use std::mem;
@@ -397,37 +399,52 @@ impl Shared {
         drop(unsafe { Box::from_raw(callbacks) });
     }
 
-    /// Shut all gates, those of what was split from here, too; false, and all are open again:
-    /// a thread is still inside one.
-    fn shut(&self, abort: &dyn Fn()) -> bool {
+    /// Shut all gates, those of what was split from here, too; false: a thread is still inside
+    /// one. What was shut beside this one is put into `held`, and not dropped before it is
+    /// open again or ended: its own close would wait for that.
+    fn shut(&self, abort: &dyn Fn(), held: &mut Vec<Arc<Shared>>) -> bool {
         if self.is_closed.load(Ordering::SeqCst) {
             return true;
         }
-        let cores = lock(&self.cores).clone();
-        let children: Vec<_> = lock(&self.children).iter().filter_map(Weak::upgrade).collect();
         self.gate.shut();
-        let is_shut = self.gate.is_empty_by(Instant::now() + PATIENCE)
-            && children.iter().all(|child| child.shut(abort))
-            && cores.iter().all(|core| core.shut(abort));
-        if !is_shut {
-            self.reopen();
+        let cores = lock(&self.cores).clone();
+        if !(self.gate.is_empty_by(Instant::now() + PATIENCE)
+            && cores.iter().all(|core| core.shut(abort)))
+        {
+            return false;
         }
-        is_shut
+        // All that there will be: a split is inside until its child is among these.
+        let children: Vec<_> = lock(&self.children).iter().filter_map(Weak::upgrade).collect();
+        held.extend(children.iter().cloned());
+        children.iter().all(|child| child.shut(abort, held))
     }
 
     fn reopen(&self) {
-        if self.is_closed.load(Ordering::SeqCst) {
-            return;
+        if !self.is_closed.load(Ordering::SeqCst) {
+            self.gate.open();
+            lock(&self.cores).iter().for_each(|core| core.reopen());
         }
-        self.gate.open();
-        lock(&self.children).iter().filter_map(Weak::upgrade).for_each(|child| child.reopen());
-        lock(&self.cores).iter().for_each(|core| core.reopen());
     }
 
     fn ended(&self, status: Status) {
         self.is_closed.store(true, Ordering::SeqCst);
-        lock(&self.children).iter().filter_map(Weak::upgrade).for_each(|child| child.ended(status));
         lock(&self.cores).iter().for_each(|core| core.set_end(status));
+    }
+
+    /// A thread inside the parent, if there is one, whose close waits for it. `None`: the parent
+    /// was closed, and this with it.
+    fn enter_parent(&self) -> Option<Option<Inside<'_>>> {
+        let parent = match &self.parent {
+            Some(parent) => parent,
+            None => return Some(None),
+        };
+        loop {
+            match parent.enter("") {
+                Ok(inside) => return Some(Some(inside)),
+                Err(_) if parent.end(Duration::MAX).is_some() => return None,
+                Err(_) => {} // it is open again
+            }
+        }
     }
 
     /// Close what is open, whoever has handles: they are told STALE from now on.
@@ -449,7 +466,17 @@ impl Shared {
         if self.is_closed.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if !self.shut(&abort) {
+        let _parent = match self.enter_parent() {
+            Some(inside) => inside,
+            None => return Ok(()),
+        };
+        let mut held = Vec::new();
+        let reopen = |held: &[Arc<Shared>]| {
+            self.reopen();
+            held.iter().for_each(|child| child.reopen());
+        };
+        if !self.shut(&abort, &mut held) {
+            reopen(&held);
             let text = "a thread is inside a call and does not come out: it stays open";
             return Err(Error::new(Status::STATE, call, text));
         }
@@ -464,9 +491,10 @@ impl Shared {
         };
         let closed = if rc < 0 { Err(Error::of(rc, call)) } else { Ok(()) };
         if rc == sys::COHORT_STATE || rc == sys::COHORT_BUSY || rc == sys::COHORT_OWNER {
-            self.reopen();
+            reopen(&held);
             return closed;
         }
+        held.iter().for_each(|child| child.ended(Status(rc)));
         self.ended(Status(rc));
         self.release_callbacks(rc);
         closed
@@ -638,7 +666,8 @@ impl Link {
             let text = "there are tickets, buffers or other handles of it";
             return Err(Error::new(Status::STATE, call, text));
         }
-        if !core.gate.shut() {
+        let parent = self.shared.enter_parent();
+        if parent.is_none() || !core.gate.shut() {
             return Err(Error::new(Status::STATE, call, "closed already"));
         }
         if !core.gate.is_empty_by(Instant::now()) {

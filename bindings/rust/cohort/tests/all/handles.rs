@@ -3,7 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cohort::{Buffer, Comm, Deadlines, Error, Group, Op, Status, Ticket, Waited};
 
@@ -89,6 +89,31 @@ fn a_close_ends_what_others_have() {
     let failed = first.all_reduce(buffer, Op::Sum).unwrap_err();
     assert_eq!(failed.into_parts().1.unwrap().len(), 4);
     assert!(!first.abort_handle().fire("nothing is left"));
+}
+
+#[test]
+fn a_close_waits_for_that_of_a_split() {
+    let _turn = turn();
+    let (group, first, second) = pair(options());
+    let thread = thread::spawn(move || second.split(Some(0), 0).unwrap().map(|c| (c, second)));
+    let own = first.split(Some(0), 0).unwrap().unwrap();
+    let (other, second) = thread.join().unwrap().unwrap();
+    // Its close waits for this ticket, as the other rank has not called.
+    drop(own.barrier().unwrap());
+    let (sender, receiver) = channel();
+    let closing = thread::spawn(move || {
+        sender.send(()).unwrap();
+        drop(own);
+    });
+    receiver.recv().unwrap();
+    (0..1000).for_each(|_| thread::yield_now());
+    // If the thread is inside its close, an abort brings it out. Its deadline is a minute.
+    let begin = Instant::now();
+    group.close().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(40));
+    closing.join().unwrap();
+    assert_eq!(other.barrier().unwrap_err().status(), Status::STALE);
+    drop((first, second));
 }
 
 #[test]
