@@ -26,7 +26,7 @@ pub(crate) struct At<'a> {
 pub(crate) type Code = c_int;
 
 impl At<'_> {
-    fn comm(&self) -> *mut sys::cohort_comm {
+    pub(crate) fn comm(&self) -> *mut sys::cohort_comm {
         self.inside.comm()
     }
 
@@ -35,7 +35,7 @@ impl At<'_> {
         unsafe { sys::cohort_comm_stream(self.comm()) }
     }
 
-    fn is(&self, rank: Code) -> bool {
+    pub(crate) fn is(&self, rank: Code) -> bool {
         // SAFETY: as above.
         unsafe { sys::cohort_comm_rank(self.comm()) == rank }
     }
@@ -51,17 +51,17 @@ impl At<'_> {
         usize::try_from(unsafe { sys::cohort_comm_size(self.comm()) }).unwrap_or(0).max(1)
     }
 
-    fn want(&self, what: &str, place: Place, wanted: usize) -> Result<()> {
+    pub(crate) fn want(&self, what: &str, place: Place, wanted: usize) -> Result<()> {
         want(self.call, what, place.len, wanted)
     }
 
     /// Check that `place` has `one` elements for each rank.
-    fn want_all(&self, what: &str, place: Place, one: usize) -> Result<()> {
+    pub(crate) fn want_all(&self, what: &str, place: Place, one: usize) -> Result<()> {
         self.want(what, place, one.saturating_mul(self.ranks()))
     }
 
     /// How many elements of `place` are a rank's.
-    fn share(&self, what: &str, place: Place) -> Result<usize> {
+    pub(crate) fn share(&self, what: &str, place: Place) -> Result<usize> {
         let ranks = self.ranks();
         if place.len % ranks == 0 {
             return Ok(place.len / ranks);
@@ -72,7 +72,7 @@ impl At<'_> {
     }
 }
 
-fn code<T: Element>() -> c_int {
+pub(crate) fn code<T: Element>() -> c_int {
     DType::code(T::DTYPE)
 }
 

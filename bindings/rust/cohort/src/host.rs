@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::ffi::c_void;
 use std::os::raw::c_int;
+use std::ptr;
 use std::time::Duration;
 
 use cohort_sys as sys;
 
-use crate::buffer::want;
+use crate::buffer::Place;
+use crate::calls::{code, At};
 use crate::comm::{number, Comm};
-use crate::element::{DType, Element, Reduction};
-use crate::error::{Error, Result, Status};
+use crate::element::{Element, Reduction};
+use crate::error::Result;
 use crate::options::nanoseconds;
 
-/// What `all` elements, or `one`, of each rank must have.
-enum Size {
-    Same,
-    /// `recv` has a block for each rank.
-    Recv,
-    /// `send` has a block for each rank.
-    Send,
+fn read_from<T>(slice: &[T]) -> Place {
+    Place { memory: slice.as_ptr() as *mut _, len: slice.len() }
+}
+
+fn written_to<T>(slice: &mut [T]) -> Place {
+    Place { memory: slice.as_mut_ptr().cast(), len: slice.len() }
 }
 
 /// The collectives, sends and receives on memory of the process, which wait for their end
@@ -39,59 +39,20 @@ enum Size {
 /// [`BUSY`]: crate::Status::BUSY
 /// [`INVALID`]: crate::Status::INVALID
 impl Comm {
-    fn ranks(&self) -> usize {
-        self.size().max(1)
-    }
-
     fn host(
         &self,
         call: &'static str,
         limit: Duration,
-        make: impl FnOnce(*mut sys::cohort_comm, u64) -> c_int,
+        make: impl FnOnce(&At<'_>, u64) -> Result<c_int>,
     ) -> Result<()> {
         let inside = self.submit(call)?;
         // Never COHORT_FOREVER, with which the call would work on the slices themselves, and
         // might still do so after WEDGED. This one is 584 years.
-        let rc = make(inside.comm(), nanoseconds(limit).min(sys::COHORT_FOREVER - 1));
-        if rc == sys::COHORT_OK {
-            return Ok(());
+        let limit = nanoseconds(limit).min(sys::COHORT_FOREVER - 1);
+        match make(&At { inside: &inside, call, number: ptr::null_mut() }, limit)? {
+            sys::COHORT_OK => Ok(()),
+            rc => Err(inside.error(call, rc)),
         }
-        Err(inside.error(call, rc))
-    }
-
-    fn host_pair<T: Element>(
-        &self,
-        call: &'static str,
-        send: &[T],
-        recv: &mut [T],
-        size: Size,
-        limit: Duration,
-        make: impl FnOnce(*mut sys::cohort_comm, *const c_void, *mut c_void, usize, u64) -> c_int,
-    ) -> Result<()> {
-        let (from, to) = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
-        let count = match size {
-            Size::Same => {
-                want(call, "recv", recv.len(), send.len())?;
-                if send.len() % self.ranks() != 0 {
-                    let text = format!(
-                        "send has {} elements, which is no multiple of {} ranks",
-                        send.len(),
-                        self.ranks()
-                    );
-                    return Err(Error::new(Status::INVALID, call, text));
-                }
-                send.len() / self.ranks()
-            }
-            Size::Recv => {
-                want(call, "recv", recv.len(), send.len().saturating_mul(self.ranks()))?;
-                send.len()
-            }
-            Size::Send => {
-                want(call, "send", send.len(), recv.len().saturating_mul(self.ranks()))?;
-                recv.len()
-            }
-        };
-        self.host(call, limit, |comm, limit| make(comm, from, to, count, limit))
     }
 
     // SAFETY, of each call below: the slices have as many elements as is said to C, and are
@@ -104,10 +65,12 @@ impl Comm {
         op: impl Reduction<T>,
         limit: Duration,
     ) -> Result<()> {
-        let (at, n, dtype) = (data.as_mut_ptr().cast(), data.len(), DType::code(T::DTYPE));
-        self.host("cohort_all_reduce_host", limit, |comm, limit| {
+        let call = "cohort_all_reduce_host";
+        let place = written_to(data);
+        self.host(call, limit, |at, limit| {
+            let (comm, data, n) = (at.comm(), place.memory, place.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_all_reduce_host(comm, at, n, dtype, op.code(), limit) }
+            Ok(unsafe { sys::cohort_all_reduce_host(comm, data, n, code::<T>(), op.code(), limit) })
         })
     }
 
@@ -119,11 +82,12 @@ impl Comm {
         limit: Duration,
     ) -> Result<()> {
         let call = "cohort_broadcast_host";
-        let (at, n, dtype) = (data.as_mut_ptr().cast(), data.len(), DType::code(T::DTYPE));
+        let place = written_to(data);
         let root = number(call, "root", root)?;
-        self.host(call, limit, |comm, limit| {
+        self.host(call, limit, |at, limit| {
+            let (comm, data, n) = (at.comm(), place.memory, place.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_broadcast_host(comm, at, n, dtype, root, limit) }
+            Ok(unsafe { sys::cohort_broadcast_host(comm, data, n, code::<T>(), root, limit) })
         })
     }
 
@@ -136,11 +100,14 @@ impl Comm {
         limit: Duration,
     ) -> Result<()> {
         let call = "cohort_reduce_host";
-        let (at, n, dtype) = (data.as_mut_ptr().cast(), data.len(), DType::code(T::DTYPE));
+        let place = written_to(data);
         let root = number(call, "root", root)?;
-        self.host(call, limit, |comm, limit| {
+        self.host(call, limit, |at, limit| {
+            let (comm, data, n) = (at.comm(), place.memory, place.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_reduce_host(comm, at, n, dtype, op.code(), root, limit) }
+            Ok(unsafe {
+                sys::cohort_reduce_host(comm, data, n, code::<T>(), op.code(), root, limit)
+            })
         })
     }
 
@@ -151,10 +118,13 @@ impl Comm {
         recv: &mut [T],
         limit: Duration,
     ) -> Result<()> {
-        let (call, dtype) = ("cohort_all_gather_host", DType::code(T::DTYPE));
-        self.host_pair(call, send, recv, Size::Recv, limit, |comm, send, recv, n, limit| {
+        let call = "cohort_all_gather_host";
+        let (send, recv) = (read_from(send), written_to(recv));
+        self.host(call, limit, |at, limit| {
+            at.want_all("recv", recv, send.len)?;
+            let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, send.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_all_gather_host(comm, send, recv, n, dtype, limit) }
+            Ok(unsafe { sys::cohort_all_gather_host(comm, from, to, n, code::<T>(), limit) })
         })
     }
 
@@ -166,10 +136,15 @@ impl Comm {
         op: impl Reduction<T>,
         limit: Duration,
     ) -> Result<()> {
-        let (call, dtype) = ("cohort_reduce_scatter_host", DType::code(T::DTYPE));
-        self.host_pair(call, send, recv, Size::Send, limit, |comm, send, recv, n, limit| {
+        let call = "cohort_reduce_scatter_host";
+        let (send, recv) = (read_from(send), written_to(recv));
+        self.host(call, limit, |at, limit| {
+            at.want_all("send", send, recv.len)?;
+            let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, recv.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_reduce_scatter_host(comm, send, recv, n, dtype, op.code(), limit) }
+            Ok(unsafe {
+                sys::cohort_reduce_scatter_host(comm, from, to, n, code::<T>(), op.code(), limit)
+            })
         })
     }
 
@@ -181,15 +156,16 @@ impl Comm {
         root: usize,
         limit: Duration,
     ) -> Result<()> {
-        let (call, dtype) = ("cohort_gather_host", DType::code(T::DTYPE));
-        let (from, to, n) = (send.as_ptr().cast(), recv.as_mut_ptr().cast(), send.len());
-        if self.rank() == root {
-            want(call, "recv", recv.len(), n.saturating_mul(self.ranks()))?;
-        }
+        let call = "cohort_gather_host";
+        let (send, recv) = (read_from(send), written_to(recv));
         let root = number(call, "root", root)?;
-        self.host(call, limit, |comm, limit| {
+        self.host(call, limit, |at, limit| {
+            if at.is(root) {
+                at.want_all("recv", recv, send.len)?;
+            }
+            let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, send.len);
             // SAFETY: see above; elsewhere than on the root C ignores `recv`.
-            unsafe { sys::cohort_gather_host(comm, from, to, n, dtype, root, limit) }
+            Ok(unsafe { sys::cohort_gather_host(comm, from, to, n, code::<T>(), root, limit) })
         })
     }
 
@@ -201,15 +177,16 @@ impl Comm {
         root: usize,
         limit: Duration,
     ) -> Result<()> {
-        let (call, dtype) = ("cohort_scatter_host", DType::code(T::DTYPE));
-        let (from, to, n) = (send.as_ptr().cast(), recv.as_mut_ptr().cast(), recv.len());
-        if self.rank() == root {
-            want(call, "send", send.len(), n.saturating_mul(self.ranks()))?;
-        }
+        let call = "cohort_scatter_host";
+        let (send, recv) = (read_from(send), written_to(recv));
         let root = number(call, "root", root)?;
-        self.host(call, limit, |comm, limit| {
+        self.host(call, limit, |at, limit| {
+            if at.is(root) {
+                at.want_all("send", send, recv.len)?;
+            }
+            let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, recv.len);
             // SAFETY: see above; elsewhere than on the root C ignores `send`.
-            unsafe { sys::cohort_scatter_host(comm, from, to, n, dtype, root, limit) }
+            Ok(unsafe { sys::cohort_scatter_host(comm, from, to, n, code::<T>(), root, limit) })
         })
     }
 
@@ -221,20 +198,26 @@ impl Comm {
         recv: &mut [T],
         limit: Duration,
     ) -> Result<()> {
-        let (call, dtype) = ("cohort_all_to_all_host", DType::code(T::DTYPE));
-        self.host_pair(call, send, recv, Size::Same, limit, |comm, send, recv, n, limit| {
+        let call = "cohort_all_to_all_host";
+        let (send, recv) = (read_from(send), written_to(recv));
+        self.host(call, limit, |at, limit| {
+            at.want("recv", recv, send.len)?;
+            let (comm, from, to, n) =
+                (at.comm(), send.memory, recv.memory, at.share("send", send)?);
             // SAFETY: see above.
-            unsafe { sys::cohort_all_to_all_host(comm, send, recv, n, dtype, limit) }
+            Ok(unsafe { sys::cohort_all_to_all_host(comm, from, to, n, code::<T>(), limit) })
         })
     }
 
     /// Give `data` to rank `peer`, which receives as many elements.
     pub fn send_host<T: Element>(&self, data: &[T], peer: usize, limit: Duration) -> Result<()> {
-        let (call, dtype) = ("cohort_send_host", DType::code(T::DTYPE));
-        let (from, n, peer) = (data.as_ptr().cast(), data.len(), number(call, "peer", peer)?);
-        self.host(call, limit, |comm, limit| {
+        let call = "cohort_send_host";
+        let place = read_from(data);
+        let peer = number(call, "peer", peer)?;
+        self.host(call, limit, |at, limit| {
+            let (comm, data, n) = (at.comm(), place.memory, place.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_send_host(comm, from, n, dtype, peer, limit) }
+            Ok(unsafe { sys::cohort_send_host(comm, data, n, code::<T>(), peer, limit) })
         })
     }
 
@@ -245,11 +228,13 @@ impl Comm {
         peer: usize,
         limit: Duration,
     ) -> Result<()> {
-        let (call, dtype) = ("cohort_recv_host", DType::code(T::DTYPE));
-        let (to, n, peer) = (data.as_mut_ptr().cast(), data.len(), number(call, "peer", peer)?);
-        self.host(call, limit, |comm, limit| {
+        let call = "cohort_recv_host";
+        let place = written_to(data);
+        let peer = number(call, "peer", peer)?;
+        self.host(call, limit, |at, limit| {
+            let (comm, data, n) = (at.comm(), place.memory, place.len);
             // SAFETY: see above.
-            unsafe { sys::cohort_recv_host(comm, to, n, dtype, peer, limit) }
+            Ok(unsafe { sys::cohort_recv_host(comm, data, n, code::<T>(), peer, limit) })
         })
     }
 }

@@ -86,6 +86,9 @@ fn a_close_ends_what_others_have() {
         assert_eq!((error.status(), error.rank()), (Status::STALE, None));
         assert_eq!((comm.size(), comm.stream()), (0, std::ptr::null_mut()));
     }
+    // Not that two elements are too many: the sizes are compared when C is asked.
+    let error = first.all_gather_host(&[1], &mut [0; 2], Duration::MAX).unwrap_err();
+    assert_eq!(error.status(), Status::STALE);
     let failed = first.all_reduce(buffer, Op::Sum).unwrap_err();
     assert_eq!(failed.into_parts().1.unwrap().len(), 4);
     assert!(!first.abort_handle().fire("nothing is left"));
