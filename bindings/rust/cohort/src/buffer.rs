@@ -23,7 +23,8 @@ enum Owner {
 
 /// Elements on a rank's device
 ///
-/// From [`Comm::alloc`](crate::Comm::alloc) and its siblings. No operation uses a `Buffer`
+/// From [`Comm::alloc`](crate::Comm::alloc) and its siblings; for communicators of the same
+/// device ([`Status::INVALID`]). No operation uses a `Buffer`
 /// that the program has: a call takes its buffers, and the [`Ticket`] gives them back once
 /// nothing can touch them any more.
 ///
@@ -78,7 +79,16 @@ impl<T: Element> Buffer<T> {
         self.is_lost.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn place(&self, call: &'static str) -> Result<Place> {
+    /// Where it is, for `call` on a communicator of `link`.
+    pub(crate) fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
+        let (own, wanted) = (self.link.location(), link.location());
+        if own != wanted {
+            let text = format!(
+                "the buffer is on device {} of platform {:?}, not {} of {:?}",
+                own.1, own.0, wanted.1, wanted.0
+            );
+            return Err(Error::new(Status::INVALID, call, text));
+        }
         if self.is_lost.load(Ordering::SeqCst) {
             let text = "an operation that could not be aborted may still use the buffer";
             return Err(Error::new(Status::STATE, call, text));
@@ -163,8 +173,8 @@ impl<T: Element> Source for Buffer<T> {
     type Element = T;
     type Kept = Buffer<T>;
 
-    fn place(&self, _: &Link, call: &'static str) -> Result<Place> {
-        Buffer::place(self, call)
+    fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
+        Buffer::place(self, link, call)
     }
 
     unsafe fn kept(self) -> Buffer<T> {
@@ -184,8 +194,8 @@ impl<T: Element> Source for Arc<Buffer<T>> {
     type Element = T;
     type Kept = Arc<Buffer<T>>;
 
-    fn place(&self, _: &Link, call: &'static str) -> Result<Place> {
-        Buffer::place(self, call)
+    fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
+        Buffer::place(self, link, call)
     }
 
     unsafe fn kept(self) -> Arc<Buffer<T>> {
@@ -239,7 +249,7 @@ macro_rules! in_flight {
                     return Err(Error::new(Status::INVALID, call, text));
                 }
                 let $held = self.held();
-                Buffer::place($buffer, call)
+                Buffer::place($buffer, link, call)
             }
 
             unsafe fn kept(self) -> $kept {

@@ -570,7 +570,7 @@ impl Comm {
         mut elements: Vec<T>,
         direction: Direction,
     ) -> Result<Vec<T>> {
-        let place = buffer.place("cohort_copy")?;
+        let place = buffer.place(&self.link, "cohort_copy")?;
         want("cohort_copy", "the slice of the host", elements.len(), place.len)?;
         // SAFETY: both have as many elements. The ticket is waited for here; if it is wedged,
         // the elements are leaked by it, and the buffer is lost.

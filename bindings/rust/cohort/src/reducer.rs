@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use cohort_sys as sys;
 
-use crate::buffer::{want, Buffer};
+use crate::buffer::{want, Buffer, Place};
 use crate::comm::Comm;
 use crate::element::{DType, Element, Op};
 use crate::error::{Error, Failed, Result, Status};
@@ -54,26 +54,32 @@ pub struct Parameter {
     name: Option<String>,
     count: usize,
     dtype: DType,
-    gradient: *mut c_void,
     /// The buffer that the gradient is in, if it is the program's.
-    buffer: Option<Box<dyn Any + Send>>,
+    buffer: Option<Box<dyn Held>>,
 }
 
-// SAFETY: the pointer is where the buffer is, which may be sent.
-unsafe impl Send for Parameter {}
+/// A buffer of any type.
+trait Held: Send {
+    fn place(&self, link: &Link, call: &'static str) -> Result<Place>;
+}
+
+impl<T: Element> Held for Buffer<T> {
+    fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
+        Buffer::place(self, link, call)
+    }
+}
 
 impl Parameter {
     /// A parameter of `count` elements, with the gradient in the reducer, zeroed.
     pub fn new<T: Element>(name: impl Into<String>, count: usize) -> Parameter {
-        let (gradient, name) = (ptr::null_mut(), Some(name.into()));
-        Parameter { name, count, dtype: T::DTYPE, gradient, buffer: None }
+        Parameter { name: Some(name.into()), count, dtype: T::DTYPE, buffer: None }
     }
 
     /// A parameter with the gradient in this buffer, which the reducer keeps.
     pub fn with_buffer<T: Element>(name: impl Into<String>, gradient: Buffer<T>) -> Parameter {
-        let (count, at) = (gradient.len(), gradient.as_ptr().cast());
-        let buffer: Option<Box<dyn Any + Send>> = Some(Box::new(gradient));
-        Parameter { name: Some(name.into()), count, dtype: T::DTYPE, gradient: at, buffer }
+        let count = gradient.len();
+        let buffer: Option<Box<dyn Held>> = Some(Box::new(gradient));
+        Parameter { name: Some(name.into()), count, dtype: T::DTYPE, buffer }
     }
 }
 
@@ -195,7 +201,7 @@ impl State {
 pub struct Reducer<C: Borrow<Comm>> {
     comm: C,
     state: State,
-    kept: Vec<Box<dyn Any + Send>>,
+    kept: Vec<Box<dyn Held>>,
     /// The library may use the gradients.
     is_open: bool,
 }
@@ -239,13 +245,16 @@ impl<C: Borrow<Comm>> Reducer<C> {
         let link = lent.link.clone();
         let names = parameters.iter().map(|parameter| parameter.name.as_deref().map(c_text));
         let names: Vec<Option<CString>> = names.collect();
-        let list = parameters.iter().zip(&names).map(|(parameter, name)| sys::cohort_parameter {
-            name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
-            gradient: parameter.gradient,
-            count: parameter.count,
-            r#type: DType::code(parameter.dtype),
+        let list = parameters.iter().zip(&names).map(|(parameter, name)| {
+            let place = parameter.buffer.as_ref().map(|buffer| buffer.place(&link, call));
+            Ok(sys::cohort_parameter {
+                name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+                gradient: place.transpose()?.map_or(ptr::null_mut(), |place| place.memory),
+                count: parameter.count,
+                r#type: DType::code(parameter.dtype),
+            })
         });
-        let list: Vec<_> = list.collect();
+        let list = list.collect::<Result<Vec<_>>>()?;
         let options = options_to_c(options);
         let mut reducer = ptr::null_mut();
         let (n, made) = (
@@ -418,7 +427,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
     ) -> Result<Vec<*mut c_void>> {
         want(call, "parameters", parameters.len(), self.state.gradients.len())?;
         let places = parameters.iter().enumerate().map(|(i, buffer)| {
-            let place = buffer.place(call)?;
+            let place = buffer.place(&self.state.link, call)?;
             let what = format!("parameter {}", i);
             want(call, &what, place.len, self.state.gradient::<T>(call, i)?.count)?;
             Ok(place.memory)

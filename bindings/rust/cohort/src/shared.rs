@@ -102,6 +102,7 @@ impl Gate {
 /// A communicator of C.
 pub(crate) struct Core {
     comm: *mut sys::cohort_comm,
+    device: c_int,
     gate: Gate,
     /// Invariant B.
     turn: Mutex<()>,
@@ -123,9 +124,14 @@ unsafe impl Send for Core {}
 unsafe impl Sync for Core {}
 
 impl Core {
-    fn new(comm: *mut sys::cohort_comm) -> Core {
+    /// # Safety
+    ///
+    /// `comm` is valid.
+    unsafe fn new(comm: *mut sys::cohort_comm) -> Core {
         Core {
             comm,
+            // SAFETY: the caller's promise.
+            device: unsafe { sys::cohort_comm_device(comm) },
             gate: Gate::default(),
             turn: Mutex::default(),
             end: Mutex::default(),
@@ -346,7 +352,8 @@ impl Shared {
         if let Some(core) = cores.iter().find(|core| core.comm == comm) {
             return core.clone();
         }
-        let core = Arc::new(Core::new(comm));
+        // SAFETY: the group's, which is open, or has left the worker behind that asks.
+        let core = Arc::new(unsafe { Core::new(comm) });
         if self.is_closed.load(Ordering::SeqCst) {
             core.gate.shut();
         }
@@ -583,6 +590,11 @@ impl Link {
 
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// The platform and the device that its memory is of.
+    pub(crate) fn location(&self) -> (Platform, c_int) {
+        (self.platform(), self.core.device)
     }
 
     pub(crate) fn is_same(&self, other: &Link) -> bool {

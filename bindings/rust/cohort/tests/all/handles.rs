@@ -5,7 +5,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cohort::{Buffer, Comm, Deadlines, Error, Group, Op, Status, Ticket, Waited};
+use cohort::{
+    Buffer, Comm, Deadlines, Error, Group, Op, Parameter, Reducer, ReducerOptions, Status, Ticket,
+    Waited,
+};
 
 use super::{hasty, options, turn};
 
@@ -256,6 +259,28 @@ fn a_rank_leaves_in_peace() {
     drop(buffer); // freed when the group closes
     let failed = first.barrier().unwrap().wait().unwrap_err();
     assert_eq!(failed.error().rank(), Some(1));
+    drop((first, second));
+    group.close().unwrap();
+}
+
+#[test]
+fn a_buffer_is_for_communicators_of_its_device() {
+    let _turn = turn();
+    let (group, first, second) = pair(options());
+    let mut other = Group::open_first(1, options()).unwrap();
+    let alike = other.split().unwrap().remove(0);
+    let buffer = alike.all_reduce(first.buffer_of(&[7_i32]).unwrap(), Op::Sum).unwrap();
+    let mut buffer = buffer.wait().unwrap();
+    let parameter = Parameter::with_buffer("w", first.alloc::<f32>(1).unwrap());
+    for error in [
+        second.read(&buffer).unwrap_err(),
+        second.write(&mut buffer, &[1]).unwrap_err(),
+        second.send(buffer, 0).unwrap_err().into(),
+        Reducer::new(&second, vec![parameter], &ReducerOptions::default()).unwrap_err(),
+    ] {
+        assert_eq!(error.status(), Status::INVALID);
+        assert_eq!(error.text(), "the buffer is on device 0 of platform Host, not 1 of Host");
+    }
     drop((first, second));
     group.close().unwrap();
 }
