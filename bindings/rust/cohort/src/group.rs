@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, Weak};
 use cohort_sys as sys;
 
 use crate::comm::{number, Comm};
+use crate::contained;
 use crate::error::{Error, Result, Status};
 use crate::options::{Options, Platform};
 use crate::shared::{c_text, lock, Link, Shared};
@@ -458,10 +459,10 @@ where
     let job = unsafe { Arc::from_raw(user as *const Job<F, R>) };
     job.started.fetch_add(1, Ordering::SeqCst);
     // What is dropped here is the program's, and may panic, too.
-    catch_unwind(AssertUnwindSafe(move || {
+    contained(move || {
         let code = job.run(comm);
         drop(job);
         code
-    }))
+    })
     .unwrap_or(sys::COHORT_WORKER)
 }

@@ -25,6 +25,7 @@ mod ticket;
 mod watch;
 
 use std::ffi::CStr;
+use std::mem;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 
@@ -68,7 +69,20 @@ pub(crate) fn told(error: &Error) {
     let tell = shared::lock(&ON_DROP_ERROR).clone();
     match tell {
         // A panic here might be the second one of its thread, which would end the process.
-        Some(tell) => drop(catch_unwind(AssertUnwindSafe(|| tell(error)))),
+        Some(tell) => drop(contained(|| tell(error))),
         None => eprintln!("cohort: while something was dropped: {}", error),
     }
+}
+
+/// What `f` returns; `None`: it has panicked, which does not get out, not even if what it has
+/// panicked with panics when it is dropped.
+pub(crate) fn contained<R>(f: impl FnOnce() -> R) -> Option<R> {
+    let panic = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => return Some(result),
+        Err(panic) => panic,
+    };
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(second);
+    }
+    None
 }

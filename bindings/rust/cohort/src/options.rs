@@ -3,7 +3,6 @@
 use std::ffi::{c_void, CString};
 use std::mem::{size_of, MaybeUninit};
 use std::os::raw::{c_char, c_int, c_uint};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +10,7 @@ use std::time::Duration;
 
 use cohort_sys as sys;
 
+use crate::contained;
 use crate::error::{Error, Result, Status};
 use crate::watch::{Cause, Verdict};
 
@@ -141,7 +141,7 @@ impl Callbacks {
     /// Call `f` so that no panic gets out of it; `on_panic` is then the answer.
     fn call<R>(&self, on_panic: R, f: impl FnOnce(&Callbacks) -> R) -> R {
         self.running.fetch_add(1, Ordering::SeqCst);
-        let answer = catch_unwind(AssertUnwindSafe(|| f(self)));
+        let answer = contained(|| f(self));
         self.running.fetch_sub(1, Ordering::SeqCst);
         answer.unwrap_or(on_panic)
     }

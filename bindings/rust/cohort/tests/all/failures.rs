@@ -292,6 +292,32 @@ fn callbacks_are_told_and_may_panic() {
     assert_eq!(causes.load(Ordering::SeqCst), 1);
 }
 
+/// Panics once more when it is dropped, which it is where a panic is caught.
+struct Twice(u32);
+
+impl Drop for Twice {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            std::panic::panic_any(Twice(self.0 - 1));
+        }
+    }
+}
+
+#[test]
+fn no_panic_leaves_what_c_calls() {
+    let _turn = turn();
+    let tell = |_: &cohort::Cause| std::panic::panic_any(Twice(1));
+    let mut group = Group::open_first(2, options().on_abort(tell)).unwrap();
+    let error = group
+        .run(|comm| match comm.rank() {
+            0 => wait_for_the_others(comm),
+            _ => std::panic::panic_any(Twice(2)),
+        })
+        .unwrap_err();
+    assert_eq!((error.status(), error.rank()), (Status::WORKER, Some(1)));
+    group.close().unwrap();
+}
+
 #[test]
 fn scopes_end_where_they_should() {
     let _turn = turn();
