@@ -25,6 +25,7 @@ mod ticket;
 mod watch;
 
 use std::ffi::CStr;
+use std::io::Write;
 use std::mem;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
@@ -61,7 +62,8 @@ static ON_DROP_ERROR: Mutex<Option<OnDropError>> = Mutex::new(None);
 /// and for buffers that stay allocated because something may still use them. Holds for the
 /// whole process; called on the thread that drops.
 pub fn on_drop_error(tell: impl Fn(&Error) + Send + Sync + 'static) {
-    *shared::lock(&ON_DROP_ERROR) = Some(Arc::new(tell));
+    let former = shared::lock(&ON_DROP_ERROR).replace(Arc::new(tell));
+    drop(former); // not under the lock: what it owns may tell in turn
 }
 
 /// Tell of an error of a destructor.
@@ -70,7 +72,7 @@ pub(crate) fn told(error: &Error) {
     match tell {
         // A panic here might be the second one of its thread, which would end the process.
         Some(tell) => drop(contained(|| tell(error))),
-        None => eprintln!("cohort: while something was dropped: {}", error),
+        None => drop(writeln!(std::io::stderr(), "cohort: while something was dropped: {}", error)),
     }
 }
 

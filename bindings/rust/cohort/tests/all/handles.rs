@@ -299,6 +299,22 @@ fn a_run_needs_the_communicators_back() {
 }
 
 #[test]
+fn what_hears_of_drops_may_own_what_tells_of_them() {
+    struct Tells;
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            cohort::on_drop_error(|error| eprintln!("dropped: {}", error));
+        }
+    }
+
+    let _turn = turn();
+    let owned = Tells;
+    cohort::on_drop_error(move |error| eprintln!("{} {}", error, std::mem::size_of_val(&owned)));
+    cohort::on_drop_error(|error| eprintln!("dropped: {}", error));
+}
+
+#[test]
 fn facts_and_counters_are_those_of_the_rank() {
     let _turn = turn();
     let (group, first, second) = pair(options());
