@@ -5,13 +5,14 @@ use std::mem::{size_of, MaybeUninit};
 use std::os::raw::{c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cohort_sys as sys;
 
 use crate::contained;
 use crate::error::{Error, Result, Status};
+use crate::shared::lock;
 use crate::watch::{Cause, Verdict};
 
 /// What a group runs on
@@ -120,52 +121,61 @@ type OnVerdict = Box<dyn Fn(&Verdict) -> bool + Send + Sync>;
 type OnCause = Box<dyn Fn(&Cause) + Send + Sync>;
 type OnSlow = Box<dyn Fn(&Verdict) + Send + Sync>;
 
-/// The functions that a group tells, and how many threads are in them.
+/// The functions that a group tells.
 #[derive(Default)]
-pub(crate) struct Callbacks {
+struct Functions {
     verdict: Option<OnVerdict>,
     cause: Option<OnCause>,
     slow: Option<OnSlow>,
-    running: AtomicUsize,
 }
 
-impl Callbacks {
+impl Functions {
     fn is_empty(&self) -> bool {
         self.verdict.is_none() && self.cause.is_none() && self.slow.is_none()
     }
+}
 
-    pub(crate) fn is_running(&self) -> bool {
-        self.running.load(Ordering::SeqCst) > 0
+/// What C has as the `user` of the three: the functions, until they are released
+///
+/// A thread that C has left behind may come here at any time, also after the close.
+pub(crate) struct Callbacks(Mutex<Option<Arc<Functions>>>);
+
+impl Callbacks {
+    /// Call `f`, unless the functions were released, so that no panic gets out of it; `on_panic`
+    /// is then the answer.
+    fn call<R: Default>(&self, on_panic: R, f: impl FnOnce(&Functions) -> R) -> R {
+        let functions = lock(&self.0).clone();
+        contained(move || functions.map_or_else(R::default, |functions| f(&functions)))
+            .unwrap_or(on_panic)
     }
 
-    /// Call `f` so that no panic gets out of it; `on_panic` is then the answer.
-    fn call<R>(&self, on_panic: R, f: impl FnOnce(&Callbacks) -> R) -> R {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        let answer = contained(|| f(self));
-        self.running.fetch_sub(1, Ordering::SeqCst);
-        answer.unwrap_or(on_panic)
+    /// From now on nothing is called. False: a thread still is in one of the functions, which go
+    /// when it returns.
+    pub(crate) fn release(&self) -> bool {
+        let functions = lock(&self.0).take();
+        functions.map_or(true, |functions| Arc::strong_count(&functions) == 1)
     }
 }
 
-// The `user` of the three is the group's `Callbacks`, which live until no thread of the
-// library can call any more (see `Shared::release_callbacks`).
+// The `user` of the three below is the group's `Callbacks`, which live until no thread of the
+// library can come any more (see `Shared::release_callbacks`).
 
 unsafe extern "C" fn on_verdict(verdict: *const sys::cohort_verdict, user: *mut c_void) -> c_int {
     // SAFETY: see above; the verdict is borrowed for the call.
     let (callbacks, verdict) = unsafe { (&*user.cast::<Callbacks>(), &*verdict) };
     // Who panics when asked is taken to say that the group cannot go on.
-    callbacks.call(1, |callbacks| {
+    callbacks.call(1, |functions| {
         // SAFETY: this is the callback.
         let verdict = unsafe { Verdict::from_c(verdict) };
-        callbacks.verdict.as_ref().map_or(0, |tell| c_int::from(tell(&verdict)))
+        functions.verdict.as_ref().map_or(0, |tell| c_int::from(tell(&verdict)))
     })
 }
 
 unsafe extern "C" fn on_abort(cause: *const sys::cohort_cause, user: *mut c_void) {
     // SAFETY: see above; the cause is borrowed for the call.
     let (callbacks, cause) = unsafe { (&*user.cast::<Callbacks>(), &*cause) };
-    callbacks.call((), |callbacks| {
-        if let (Some(tell), Some(cause)) = (&callbacks.cause, Cause::from_c(cause)) {
+    callbacks.call((), |functions| {
+        if let (Some(tell), Some(cause)) = (&functions.cause, Cause::from_c(cause)) {
             tell(&cause);
         }
     })
@@ -174,8 +184,8 @@ unsafe extern "C" fn on_abort(cause: *const sys::cohort_cause, user: *mut c_void
 unsafe extern "C" fn on_slow(verdict: *const sys::cohort_verdict, user: *mut c_void) -> c_int {
     // SAFETY: see above; the verdict is borrowed for the call.
     let (callbacks, verdict) = unsafe { (&*user.cast::<Callbacks>(), &*verdict) };
-    callbacks.call(0, |callbacks| {
-        if let Some(tell) = &callbacks.slow {
+    callbacks.call(0, |functions| {
+        if let Some(tell) = &functions.slow {
             // SAFETY: this is the callback.
             tell(&unsafe { Verdict::from_c(verdict) });
         }
@@ -202,7 +212,7 @@ pub struct Options {
     launch: Launch,
     connect: Connect,
     several_processes: bool,
-    callbacks: Callbacks,
+    functions: Functions,
 }
 
 impl Options {
@@ -297,13 +307,13 @@ impl Options {
         mut self,
         tell: impl Fn(&Verdict) -> bool + Send + Sync + 'static,
     ) -> Options {
-        self.callbacks.verdict = Some(Box::new(tell));
+        self.functions.verdict = Some(Box::new(tell));
         self
     }
 
     /// Told of each generation's cause, on the same thread, before [`Options::on_verdict`].
     pub fn on_abort(mut self, tell: impl Fn(&Cause) + Send + Sync + 'static) -> Options {
-        self.callbacks.cause = Some(Box::new(tell));
+        self.functions.cause = Some(Box::new(tell));
         self
     }
 
@@ -315,7 +325,7 @@ impl Options {
         tell: impl Fn(&Verdict) + Send + Sync + 'static,
     ) -> Options {
         self.slow = Some(limit);
-        self.callbacks.slow = Some(Box::new(tell));
+        self.functions.slow = Some(Box::new(tell));
         self
     }
 
@@ -378,11 +388,11 @@ impl Options {
             options.bootstrap = &bootstrap;
         }
         let mut user: *mut Callbacks = ptr::null_mut();
-        if !self.callbacks.is_empty() {
-            options.on_verdict = self.callbacks.verdict.as_ref().map(|_| on_verdict as _);
-            options.on_abort = self.callbacks.cause.as_ref().map(|_| on_abort as _);
-            options.on_slow = self.callbacks.slow.as_ref().map(|_| on_slow as _);
-            user = Box::into_raw(Box::new(self.callbacks));
+        if !self.functions.is_empty() {
+            options.on_verdict = self.functions.verdict.as_ref().map(|_| on_verdict as _);
+            options.on_abort = self.functions.cause.as_ref().map(|_| on_abort as _);
+            options.on_slow = self.functions.slow.as_ref().map(|_| on_slow as _);
+            user = Box::into_raw(Box::new(Callbacks(Mutex::new(Some(Arc::new(self.functions))))));
             options.user = user.cast();
         }
         let opened = open(&options);

@@ -272,7 +272,7 @@ pub(crate) struct Shared {
     cores: Mutex<Vec<Arc<Core>>>,
     children: Mutex<Vec<Weak<Shared>>>,
     callbacks: AtomicPtr<Callbacks>,
-    /// A thread may still be in a callback of a former generation.
+    /// The close of a split has left a thread behind, which may still come to the callbacks.
     keeps_callbacks: AtomicBool,
     is_closed: AtomicBool,
 }
@@ -366,15 +366,9 @@ impl Shared {
         lock(&self.cores).iter().any(|core| core.is_out.load(Ordering::SeqCst))
     }
 
-    /// After a respawn: what is out is of the former generation, and a callback that is running
-    /// may be one of it.
+    /// After a respawn: what is out is of the former generation.
     pub(crate) fn respawned(&self) {
         lock(&self.cores).iter().for_each(|core| core.is_out.store(false, Ordering::SeqCst));
-        let callbacks = self.callbacks.load(Ordering::SeqCst);
-        // SAFETY: they live as long as the group.
-        if !callbacks.is_null() && unsafe { (*callbacks).is_running() } {
-            self.keeps_callbacks.store(true, Ordering::SeqCst);
-        }
     }
 
     fn keep_callbacks(&self) {
@@ -390,20 +384,16 @@ impl Shared {
             parent.shared.keep_callbacks();
         }
         let callbacks = self.callbacks.swap(ptr::null_mut(), Ordering::SeqCst);
-        let may_run = |callbacks: *mut Callbacks| {
-            // SAFETY: not freed yet.
-            unsafe { (*callbacks).is_running() }
-        };
-        if callbacks.is_null()
-            || !(status == sys::COHORT_OK || status == sys::COHORT_ABORTED)
-            || self.keeps_callbacks.load(Ordering::SeqCst)
-            || may_run(callbacks)
-        {
+        // SAFETY: not freed yet, as it was swapped out only now.
+        if callbacks.is_null() || !unsafe { (*callbacks).release() } {
             return;
         }
-        // SAFETY: from Box::into_raw(), and swapped out once. The group is closed, and no
-        // thread was left behind in a callback: nothing calls any more.
-        drop(unsafe { Box::from_raw(callbacks) });
+        let is_closed = status == sys::COHORT_OK || status == sys::COHORT_ABORTED;
+        if is_closed && !self.keeps_callbacks.load(Ordering::SeqCst) {
+            // SAFETY: from Box::into_raw(). The group is closed, and has left no thread behind,
+            // of any generation, which would be WEDGED: nothing has the pointer any more.
+            drop(unsafe { Box::from_raw(callbacks) });
+        }
     }
 
     /// Shut all gates, those of what was split from here, too; false: a thread is still inside

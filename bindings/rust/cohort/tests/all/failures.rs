@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -290,6 +290,36 @@ fn callbacks_are_told_and_may_panic() {
     assert_eq!(told.iter().filter(|told| told.0 == Stage::Expired).count(), 2);
     assert_eq!(told.last(), Some(&(Stage::Ended, Some(1))));
     assert_eq!(causes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_callback_left_behind_is_the_last_one() {
+    let _turn = turn();
+    let abort = Some(Duration::from_millis(200));
+    let (release, released) = channel::<()>();
+    let (entered, inside) = channel();
+    let (verdicts, told) = channel();
+    let (released, entered, verdicts) =
+        (Mutex::new(released), Shared::new(entered), Shared::new(verdicts));
+    let options = options()
+        .deadlines(Deadlines { abort, ..Deadlines::default() })
+        .on_abort(move |_| {
+            entered.send(());
+            released.lock().unwrap().recv().unwrap_err();
+        })
+        .on_verdict(move |_| {
+            verdicts.send(());
+            false
+        });
+    let mut group = Group::open_first(2, options).unwrap();
+    group.abort("to leave its callback behind");
+    inside.recv().unwrap();
+    group.respawn(&[]).unwrap();
+    assert_eq!(group.close().unwrap_err().status(), Status::WEDGED);
+    // Its thread comes out of on_abort, and then would call on_verdict.
+    drop(release);
+    let none = told.recv_timeout(Duration::from_secs(60));
+    assert_eq!(none, Err(RecvTimeoutError::Disconnected));
 }
 
 /// Panics once more when it is dropped, which it is where a panic is caught.
