@@ -71,7 +71,9 @@ pub(crate) fn told(error: &Error) {
     let tell = shared::lock(&ON_DROP_ERROR).clone();
     match tell {
         // A panic here might be the second one of its thread, which would end the process.
-        Some(tell) => drop(contained(|| tell(error))),
+        Some(tell) => {
+            contained(|| tell(error));
+        }
         None => drop(writeln!(std::io::stderr(), "cohort: while something was dropped: {}", error)),
     }
 }
