@@ -53,7 +53,9 @@ fn a_panic_is_the_rank_s_error_and_unblocks_the_others() {
     assert_eq!(error.verdict(), Some(VerdictKind::WORKER));
     assert!(error.text().contains("panicked: shard 12 is unreadable"), "{}", error);
     assert!(error.source().unwrap().downcast_ref::<Panic>().is_some());
-    for other in errors.try_iter().collect::<Vec<_>>() {
+    let others: Vec<_> = errors.try_iter().collect();
+    assert_eq!(others.len(), 2);
+    for other in others {
         assert_eq!((other.status(), other.rank()), (Status::WORKER, Some(1)));
         assert!(other.text().contains("shard 12 is unreadable"), "{}", other);
     }
