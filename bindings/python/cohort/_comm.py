@@ -585,8 +585,8 @@ class Comm(Rank):
         number = _abi.NO_COLOR if color is None else integer(color, "color")
         place = integer(key, "key")
         child = ctypes.c_void_p()
-        self._interruptible(lambda: lib.cohort_comm_split(
-            handle, number, place, _byref(child)), None)
+        self._interruptible(partial(lib.cohort_comm_split, handle, number, place,
+                                    _byref(child)), None)
         if not child.value:
             return None
         made = Comm(child.value, self.platform, self)
