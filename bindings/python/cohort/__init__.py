@@ -9,7 +9,7 @@ reason, and the process lives on::
     def worker(comm):
         x = numpy.full(1000, comm.rank, numpy.float32)
         comm.all_reduce(x, op="avg").wait()
-        return x[0]
+        return float(x[0])
 
     with cohort.Group(4) as group:
         print(group.run(worker))         # [1.5, 1.5, 1.5, 1.5]

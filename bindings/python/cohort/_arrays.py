@@ -3,8 +3,8 @@
 
 An array is taken by the buffer protocol (NumPy, bytearray, array.array, ctypes), else by
 DLPack (PyTorch, CuPy, JAX), else by __cuda_array_interface__.  What is kept while a call
-is in flight is the memoryview, or DLPack's capsule: either keeps the memory as it is,
-whatever becomes of the array.
+is in flight is the memoryview, or DLPack's capsule.  A memoryview has the array refuse to
+be resized; a capsule does not: PyTorch's resize_() moves a tensor that is in use.
 """
 
 import ctypes
