@@ -290,11 +290,8 @@ class Rank(Handle):
     def deregister(self, registration: int) -> None:
         """The end of that (cohort_deregister())."""
         self._check(lib.cohort_deregister(self._live, registration))
-    # ---- waiting --------------------------------------------------------------------
 
-    def wait(self, ticket: Ticket, timeout: Optional[float] = None) -> None:
-        """As Ticket.wait()."""
-        ticket.wait(timeout)
+    # ---- waiting --------------------------------------------------------------------
 
     def synchronize(self, timeout: Optional[float] = None) -> None:
         """Wait for everything submitted so far (cohort_synchronize()).
