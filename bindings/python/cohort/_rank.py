@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
 from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
-from ._errors import Cause, Handle, RankReport, known, report_of
+from ._errors import Cause, Handle, RankReport, known, report_of, text_of
 from ._library import check, failure, integer, lib, nanoseconds
 
 #: What stands for an array: see cohort.Comm.
@@ -355,23 +355,30 @@ class Rank(Handle):
         """
         if not self._handle:
             return
-        status = self._close(_library.EXIT_S)
-        if status not in (Status.OK, Status.FORKED):
-            raise self._fail(status) if self._handle else failure(status)
+        handle: Optional[int] = self._handle
+        answer = self._close(_library.EXIT_S)
+        if answer.status not in (Status.OK, Status.FORKED):
+            # One of a group's, or that is open, can still be asked.
+            if not self._handle and (self._joined or isinstance(self._owner, Rank)):
+                handle = None
+            raise failure(answer.status, _library.cause_of_comm, handle, answer.text or None)
 
-    def _close(self, patience_s: float) -> int:
+    def _close(self, patience_s: float) -> _library.Answer:
         handle = self._live
 
         def give_up(answer: _library.Answer) -> None:
             lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
             answer.done.wait(patience_s)
         self._free_memory()
-        answer = _library.aside(lambda: lib.cohort_comm_close(handle), give_up) \
-            if not self._bound else None
-        status = int(answer.status if answer else lib.cohort_comm_close(handle))
-        if status not in _STILL_OPEN:
-            self._gone(status)
-        return status
+        if self._bound:  # only this thread may
+            answer = _library.Answer()
+            answer.status = lib.cohort_comm_close(handle)
+            answer.text = text_of(lib.cohort_last_error()) if answer.status < 0 else ""
+        else:
+            answer = _library.aside(lambda: lib.cohort_comm_close(handle), give_up)
+        if answer.status not in _STILL_OPEN:
+            self._gone(answer.status)
+        return answer
 
     def _free_memory(self) -> None:
         """Give back what nothing uses: close does not."""

@@ -159,6 +159,15 @@ class Ranks(Case):
             self.assertFalse(handle.fire())
             self.assertRaisesRegex(cohort.Aborted, "enough", comm.barrier)
 
+    def test_a_close_says_what_has_ended_its_tickets(self):
+        with opened(2, deadlines=SHORT) as group:
+            first = group.split()[0]
+            first.barrier()
+            with self.assertRaisesRegex(cohort.Stalled, "never called") as caught:
+                first.close()
+            self.assertEqual(caught.exception.rank, 1)
+            group.abort()
+
     def test_a_worker_that_is_left_behind(self):
         """It goes on, its calls raise Stale, and nothing of it is freed before."""
         release, said = threading.Event(), []
