@@ -15,6 +15,7 @@ Needs PyTorch and the package in bindings/python.
 import argparse
 import copy
 import os
+import re
 import sys
 import threading
 
@@ -119,6 +120,10 @@ def main():
     parser.add_argument("--data", default=DATA)
     parser.add_argument("--join-deadline", type=float, default=2.0, metavar="SECONDS")
     arguments = parser.parse_args()
+    if arguments.ranks < 1:
+        parser.error(f"--ranks is {arguments.ranks}, not 1 or more")
+    if arguments.hang and not re.fullmatch(r"\d+@\d+", arguments.hang):
+        parser.error(f"--hang is {arguments.hang}, not RANK@STEP")
     torch.set_num_threads(1)
     torch.manual_seed(1)
     digits = Digits(arguments.data)

@@ -67,6 +67,10 @@ if torch=$(having torch); then
 		>"$scratch/out"
 	grep -q "^rank 2: outside: .* rank 2 (.*) is alive, outside the library" "$scratch/out"
 	grep -q "^3 ranks, 46 steps" "$scratch/out"
+	in_tree "$torch" examples/train.py --ranks 0 2>"$scratch/out" && exit 1
+	grep -q "error: --ranks is 0, not 1 or more" "$scratch/out"
+	in_tree "$torch" examples/train.py --hang 2 2>"$scratch/out" && exit 1
+	grep -q "error: --hang is 2, not RANK@STEP" "$scratch/out"
 else
 	echo "[SKIP] examples/train.py: PyTorch is not installed"
 fi
