@@ -382,6 +382,19 @@ def check_merged_head(trace):
     assert any("1 line cannot be read" in p for p in found["problems"])
 
 
+def check_hostile_names(trace):
+    """What a file is called must not reach the terminal as what a terminal obeys."""
+    path = trace.folder + "/\x1b]0;owned\x07\x9b2J\x7f.json"
+    made = trace.run(path, status=1)
+    assert "?]0;owned???2J?.json: No such file" in made.stderr, made
+    write(path, "")
+    for made in (trace.run(path, status=1), trace.run(path, trace.path("merged"))):
+        told = made.stdout + made.stderr
+        assert "?]0;owned???2J?.json: is empty" in told, told
+        assert all(c == "\n" or " " <= c < "\x7f" for c in told), ascii(told)
+    assert f"{path}: is empty" in trace.json(path, trace.path("merged"))["problems"]
+
+
 def check_no_files(trace):
     """Files that do not exist, are empty, or are no regular files."""
     path = trace.folder + "/fifo"
@@ -479,6 +492,7 @@ def main():
         check_huge(trace)
         check_once(trace)
         check_merged_head(trace)
+        check_hostile_names(trace)
         check_no_files(trace)
         check_truncated(trace, "rank_0")
         check_truncated(trace, "merged")

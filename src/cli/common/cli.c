@@ -13,18 +13,34 @@
 
 #include <cohort/cohort.h>
 
+#include "base/text.h"
+
+void cli_plain(char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t n;
+
+	for (; *s; s += n, text += n) {
+		n = (size_t)text_character(text);
+		if (!n || *s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+			memset(text, '?', n = n ? n : 1);
+	}
+}
+
 void cli_complain(const char *command, const char *format, ...)
 {
 	va_list args;
+	char *text;
 
-	flockfile(stderr);
-	fprintf(stderr, "cohort%s%s: ", command ? " " : "",
-	        command ? command : "");
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
 	va_end(args);
-	fputc('\n', stderr);
-	funlockfile(stderr);
+	if (text)
+		cli_plain(text);
+	fprintf(stderr, "cohort%s%s: %s\n", command ? " " : "",
+	        command ? command : "", text ? text : "out of memory");
+	free(text);
 }
 
 void cli_bad_option(const char *command, char **argv, int answer)

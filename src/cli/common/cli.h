@@ -19,7 +19,11 @@ enum cli_exit {
 /* The signal that asks a thread for its stack, for verdicts. */
 #define CLI_STACK_SIGNAL (SIGRTMIN + 7)
 
-/* Complain.  @command may be NULL. */
+/* Replace each control character in @text, and each byte that is part of no UTF-8
+ * character, by '?': a terminal would obey them. */
+void cli_plain(char *text);
+
+/* Complain, in a plain text.  @command may be NULL. */
 void cli_complain(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

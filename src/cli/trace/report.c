@@ -8,10 +8,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/json.h"
+#include "cli/common/cli.h"
 #include "core/cause.h"
 
 enum {
@@ -113,6 +115,17 @@ static void print_verdict(const struct flight *f)
 	}
 }
 
+/* A problem has the name of a file in it. */
+static void print_problem(const char *label, const char *problem)
+{
+	char *plain = strdup(problem);
+
+	if (plain)
+		cli_plain(plain);
+	print_line(label, plain ? plain : "out of memory");
+	free(plain);
+}
+
 static void print_problems(const struct trace *t)
 {
 	char line[512] = "no dump of rank ";
@@ -124,7 +137,7 @@ static void print_problems(const struct trace *t)
 		print_line("missing", line);
 	}
 	for (i = 0; i < t->n_problems; i++)
-		print_line(i ? "" : "problems", t->problems[i]);
+		print_problem(i ? "" : "problems", t->problems[i]);
 	for (i = 0; i < t->flight.size; i++) {
 		if (!t->flight.ranks[i].lost)
 			continue;

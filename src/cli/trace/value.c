@@ -12,6 +12,7 @@
 #include <cohort/cohort.h>
 
 #include "base/text.h"
+#include "cli/common/cli.h"
 
 typedef struct json_object object;
 
@@ -46,15 +47,8 @@ static void wrong(struct values *v, const char *key, const char *format, ...)
 
 static void copy_plain(char *to, size_t size, const char *from)
 {
-	const unsigned char *s = (const unsigned char *)to;
-	size_t n;
-
 	text_copy(to, size, from);
-	for (; *s; s += n, to += n) {
-		n = (size_t)text_character(to);
-		if (!n || *s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
-			memset(to, '?', n = n ? n : 1);
-	}
+	cli_plain(to);
 }
 
 static struct found found(object *o)
