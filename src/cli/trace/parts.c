@@ -93,7 +93,9 @@ void reader_begin_rank(struct reader *r, object *o)
 		.rank = {
 			.rank = rank,
 			.device = value_int(v, o, "device", -1, INT32_MAX, -1),
+			.inside = value_bool(v, o, "inside"),
 			.tid = value_int(v, o, "tid", 0, INT32_MAX, 0),
+			.alive = value_int(v, o, "alive", -1, 1, -1),
 			.lost = value_count(v, o, "lost"),
 			.last_enqueued = value_uint(v, o, "last_enqueued", 0,
 			                            VALUE_MOST, VALUE_MOST),

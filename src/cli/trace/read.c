@@ -22,6 +22,9 @@
 
 typedef struct json_object object;
 
+/* How the line of an entry begins. */
+#define ENTRY "{\"record_id\":"
+
 /* Read the ranks of a merged file. */
 static void read_ranks(struct reader *r, object *o)
 {
@@ -83,7 +86,7 @@ static void read_line(struct reader *r, const char *line)
 		r->damaged += !o;
 	}
 	/* A line that cannot be read may have begun another rank. */
-	if (is_rank || is_end || (!o && !begins_with(line, "{\"record_id\":")))
+	if (is_rank || is_end || (!o && !begins_with(line, ENTRY)))
 		if (!r->is_whole)
 			reader_end_rank(r);
 	if (o && is_rank)
@@ -109,11 +112,43 @@ static void salvage(struct reader *r, char *text)
 		reader_problem(r, "is damaged, or ends in the middle");
 }
 
+/* Take out the entries of each rank before its last @most.  Returns how long the text is
+ * then.  A text without the lines of a merged file stays as it is. */
+static size_t keep_last(char *text, size_t n, size_t most)
+{
+	char *from = text, *to = text, *end = text + n, *next, *line;
+	size_t entries, size;
+
+	while (from < end) {
+		/* A run of entries, or else one line. */
+		entries = 0;
+		for (line = from; begins_with(line, ENTRY); line = next) {
+			next = strchr(line, '\n');
+			next = next ? next + 1 : end;
+			entries++;
+		}
+		for (; entries > most; entries--)
+			from = strchr(from, '\n') + 1;
+		if (line == from) {
+			line = strchr(from, '\n');
+			line = line ? line + 1 : end;
+		}
+		size = (size_t)(line - from);
+		memmove(to, from, size);
+		from = line;
+		to += size;
+	}
+	*to = '\0';
+	return (size_t)(to - text);
+}
+
 static void read_text(struct reader *r, char *text, size_t n)
 {
 	const char *rest;
 	object *o;
 
+	if (r->most)
+		n = keep_last(text, n, r->most);
 	o = trace_parse(text, n, &rest);
 	if (json_object_is_type(o, json_type_object)) {
 		read_head(r, o);
@@ -149,10 +184,17 @@ static void read_file(struct reader *r, const char *file)
 	free(text);
 }
 
-int trace_read(struct trace *trace, char *const *files, int n)
+bool trace_is_able(const char *command)
+{
+	(void)command;
+	return true;
+}
+
+bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 {
 	struct reader r = {
 		.trace = trace,
+		.most = most,
 		.parts = trace_need(calloc(COHORT_MAX_RANKS, sizeof(*r.parts))),
 	};
 	int i;
@@ -166,32 +208,47 @@ int trace_read(struct trace *trace, char *const *files, int n)
 	for (i = 0; i < r.n; i++)
 		free(r.parts[i].rank.ops);
 	free(r.parts);
-	for (i = 0; !trace->is_found && i < trace->n_problems; i++)
-		cli_complain("trace", "%s", trace->problems[i]);
+	r.file = r.chrome;
 	if (!trace->is_found && r.chrome)
-		cli_complain("trace",
-		             "%s: has trace events for viewers: give the "
-		             "fr_*_merged.json of the same dump",
-		             r.chrome);
-	if (!trace->is_found)
-		cli_complain("trace", "no file has operations of any rank");
-	return trace->is_found ? CLI_OK : CLI_FAILED;
+		reader_problem(&r, "has trace events for viewers: give the "
+		                   "fr_*_merged.json of the same dump");
+	return trace->is_found;
 }
 
 #else
 
-int trace_read(struct trace *trace, char *const *files, int n)
+bool trace_is_able(const char *command)
+{
+	cli_complain(command, "built without json-c: install libjson-c-dev "
+	                      "(Debian, Ubuntu) and pkg-config, then make "
+	                      "again");
+	return false;
+}
+
+bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 {
 	(void)trace;
 	(void)files;
 	(void)n;
-	cli_complain("trace", "built without json-c: install libjson-c-dev "
-	                      "(Debian, Ubuntu) and pkg-config, then make "
-	                      "again");
-	return CLI_FAILED;
+	(void)most;
+	return false;
 }
 
 #endif
+
+int trace_read(struct trace *trace, char *const *files, int n)
+{
+	int i;
+
+	if (!trace_is_able("trace"))
+		return CLI_FAILED;
+	if (trace_gather(trace, files, n, 0))
+		return CLI_OK;
+	for (i = 0; i < trace->n_problems; i++)
+		cli_complain("trace", "%s", trace->problems[i]);
+	cli_complain("trace", "no file has operations of any rank");
+	return CLI_FAILED;
+}
 
 void trace_free(struct trace *trace)
 {

@@ -39,6 +39,8 @@ struct reader {
 
 	const char *chrome; /* a file of trace events, NULL: there was none */
 
+	size_t most; /* operations of a rank in a merged file, 0: any number */
+
 	/* For the file that is being read. */
 	const char *file;
 	struct values values;

@@ -24,8 +24,18 @@ struct trace {
 	int n_problems;
 };
 
-/* Read the files.  CLI_OK, even if some files are damaged; or CLI_FAILED after a
- * complaint. */
+/* True if dumps can be read; else @command complains of how this was built. */
+bool trace_is_able(const char *command);
+
+/*
+ * Read the files, also if some are damaged.  False if none has a rank.  What is wrong with
+ * them is among the trace's problems, with the files' names as they are.
+ * @most: of the operations of a rank in a merged file only this many last ones are read;
+ *        0: all
+ */
+bool trace_gather(struct trace *trace, char *const *files, int n, size_t most);
+
+/* The same for all operations: CLI_OK, or CLI_FAILED after a complaint. */
 int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
 

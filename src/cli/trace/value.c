@@ -71,10 +71,11 @@ static struct found found(object *o)
 
 static const char *wanted(enum json_type type)
 {
-	return type == json_type_array    ? "an array"
-	       : type == json_type_object ? "an object"
-	       : type == json_type_string ? "a string"
-	                                  : "a whole number";
+	return type == json_type_array     ? "an array"
+	       : type == json_type_object  ? "an object"
+	       : type == json_type_string  ? "a string"
+	       : type == json_type_boolean ? "true or false"
+	                                   : "a whole number";
 }
 
 /* ---- types ------------------------------------------------------------ */
@@ -145,6 +146,13 @@ int value_int(struct values *v, object *o, const char *key, int min, int max,
 	return value && in_range(v, key, value, min, max)
 	               ? json_object_get_int(value)
 	               : otherwise;
+}
+
+bool value_bool(struct values *v, object *o, const char *key)
+{
+	object *value = typed(v, o, key, json_type_boolean);
+
+	return value && json_object_get_boolean(value);
 }
 
 uint64_t value_count(struct values *v, object *o, const char *key)

@@ -51,6 +51,9 @@ uint64_t value_uint(struct values *v, struct json_object *o, const char *key,
 int value_int(struct values *v, struct json_object *o, const char *key, int min,
               int max, int otherwise);
 
+/* Read a truth value; false if it is wrong. */
+bool value_bool(struct values *v, struct json_object *o, const char *key);
+
 /* Read a count or a time; 0 if it is wrong. */
 uint64_t value_count(struct values *v, struct json_object *o, const char *key);
 
