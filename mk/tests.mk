@@ -106,6 +106,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/drill.sh $(out)/cohort' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/hang.sh $(out)/cohort' \
+                'python3 tests/foreign/top.py $(out)/cohort' \
                 'python3 tests/foreign/trace.py $(out)/cohort' \
                 'python3 tests/foreign/trace_html.py $(out)/cohort' \
                 'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
@@ -236,15 +237,15 @@ $(tests)/%.o: extra = -Itests
 $(suite_objects): extra = -Itests $(criterion_cflags) -O0
 $(suite_objects): | criterion
 
-# The unit suite also tests the sources of the benchmark and of cohort check, and NCCL's
-# kernels on CPUs.
+# The unit suite also tests the sources of the benchmark, of cohort check and of cohort
+# top, and NCCL's kernels on CPUs.
 $(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
          $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
          $(filter-out %/check.o,\
            $(filter $(dir)/src/cli/check/%,$(command_objects))) \
          $(call objects,src/cli/common/cli.c src/cli/drill/table.c \
-           src/cli/common/progress.c)
+           src/cli/common/progress.c src/cli/top/page.c src/cli/top/sample.c)
 $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 # Stacks must show the functions of these programs by name, and the suites' replacement for

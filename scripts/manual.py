@@ -342,13 +342,13 @@ def help_events(text):
     for chunk in text.strip("\n").split("\n\n"):
         joined = False
         for line in chunk.splitlines():
-            option = re.match(r"  (-.*?|[a-z]\w*)  +(\S.*)", line) or \
+            option = re.match(r"  (-.*?|[a-z]\w*|[A-Z][A-Z/ ]+)  +(\S.*)", line) or \
                 re.fullmatch(r"  (-\S+ \S+, -\S+ \S+)()", line) or \
                 re.match(r"  (--\S+ \S+) (\S.*)", line)
             if option:
                 if not found or found[-1][0] != "items" or not joined:
                     found.append(("items", []))
-                found[-1][1].append([option[1], option[2]])
+                found[-1][1].append([option[1].rstrip(), option[2]])
             elif line.startswith("      ") and joined and found[-1][0] == "items":
                 found[-1][1][-1][1] += "\n" + line.strip()
             elif line.startswith("  "):

@@ -3,8 +3,8 @@
 #define CLI_COMMANDS_H
 
 /*
- * The commands that have no header of their own; bench/, demo/, drill/, launch/ and
- * trace/ declare theirs
+ * The commands that have no header of their own; bench/, demo/, drill/, launch/, top/
+ * and trace/ declare theirs
  */
 
 /* @argv[0] is the command's name.  Returns the exit status: an enum cli_exit, or for

@@ -20,6 +20,7 @@
 #include "cli/demo/demo.h"
 #include "cli/drill/drill.h"
 #include "cli/launch/launch.h"
+#include "cli/top/top.h"
 #include "cli/trace/trace.h"
 
 static const struct command {
@@ -36,6 +37,7 @@ static const struct command {
 	{ "launch", launch_main,
 	  "start a program in several processes, and tell which have ended" },
 	{ "run", run_main, "run an NCCL program without a GPU" },
+	{ "top", top_main, "show what the ranks of a running group do" },
 	{ "trace", trace_main,
 	  "print what the dumps of a flight recorder show" },
 };

@@ -87,7 +87,7 @@ has_keys()
 helps --version
 helps --help
 narrow 'cohort --help'
-for command in info check demo bench drill launch run trace; do
+for command in info check demo bench drill launch run top trace; do
 	helps $command -h
 	helps $command --help
 	narrow "cohort $command --help"
@@ -131,7 +131,7 @@ refuses command
 refuses nonsense nonsense
 refuses --bogus --bogus
 refuses --version --version=1
-for command in info check demo bench drill trace; do
+for command in info check demo bench drill top trace; do
 	refuses --bogus $command --bogus
 	refuses -x $command -x
 	refuses --json $command --json=1

@@ -100,6 +100,7 @@ static int take(const char *command, const struct cli_option *o)
 		return o->read(o, optarg);
 	case CLI_END:
 	case CLI_FILES:
+	case CLI_REST:
 		break;
 	}
 	return CLI_OK;

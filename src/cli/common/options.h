@@ -13,6 +13,7 @@
 enum cli_value {
 	CLI_END,   /* of the table, for a command without operands */
 	CLI_FILES, /* of the table, for a command that needs one file or more */
+	CLI_REST,  /* of the table, for a command that may have operands */
 	CLI_TRUE,  /* takes no value: sets a bool */
 	CLI_FALSE, /* takes no value: clears a bool */
 	CLI_BIT,   /* 0 or 1, for a bool */

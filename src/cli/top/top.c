@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cohort top: what a running group does, again and again
+ */
+
+#include "cli/top/top.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/common/cli.h"
+#include "cli/common/options.h"
+
+static void print_help(void)
+{
+	/* clang-format off */
+	puts("usage: cohort top [OPTION]... [FIFO] [DIRECTORY]\n"
+	     "\n"
+	     "Shows what each rank of a running group does.  The program needs to have a\n"
+	     "FIFO for dumps: COHORT_DUMP_FIFO and COHORT_DUMP_DIR in its environment, or\n"
+	     "options.dump_fifo and options.dump_directory.  At each refresh the group writes\n"
+	     "a dump, which takes a thread of the program some 12 ms a rank.\n"
+	     "\n"
+	     "FIFO is the program's; without it, the one in DIRECTORY, or the one that\n"
+	     "COHORT_DUMP_FIFO names.  DIRECTORY is where dumps are written: without it, what\n"
+	     "COHORT_DUMP_DIR names, or else the directory of the FIFO.\n"
+	     "\n"
+	     "A line for each rank has\n"
+	     "  STATE      \"in call\"; \"between\" two calls; \"outside\" the library for a\n"
+	     "             second or more; \"gone\", its thread has ended; \"none\", it has\n"
+	     "             not called; \"silent\", its process has not answered this time\n"
+	     "  BEHIND     collectives that the foremost rank has called, and it has not\n"
+	     "  AGO        how long ago the last call began\n"
+	     "  COLL/S     collectives that it called a second, since the refresh before\n"
+	     "  BYTES/S    bytes of its calls but copies, a second\n"
+	     "  FLIGHT     operations that are not done\n"
+	     "  LAST       to how many of the last collectives it came last\n"
+	     "  DEV        the device\n"
+	     "  LAST CALL  with its bytes, tag and label\n"
+	     "\n"
+	     "Keys: q quits, space pauses (nothing is asked then), r, l and c sort by rank,\n"
+	     "longest since the last call, and lowest rate; j, k, arrows and pages scroll.\n"
+	     "When standard output is no terminal, each refresh is a block of text.\n"
+	     "\n"
+	     "  --interval S  seconds between refreshes, 0.1 to 3600 (default 2)\n"
+	     "  --count N     end after N refreshes; implies --plain\n"
+	     "  --json        one JSON object for each refresh, on a line\n"
+	     "  --plain       blocks of text, also on a terminal\n"
+	     "  --sort BY     rank (default), last, or rate\n"
+	     "  --group NAME  the group, if several answer\n"
+	     "  --pid PID     the group with this process\n"
+	     "  --help        this text\n"
+	     "\n"
+	     "Exit status: 0 also if the group has ended while it was watched, whose cause is\n"
+	     "printed; 1 if there is no group, or it has never answered; 2 wrong usage.");
+	/* clang-format on */
+}
+
+/* ---- options ----------------------------------------------------------- */
+
+static int read_interval(const struct cli_option *option, const char *text)
+{
+	char *end;
+	double seconds;
+
+	errno = 0;
+	seconds = strtod(text, &end);
+	if (*text < '0' || *text > '9' || *end || errno || !isfinite(seconds) ||
+	    seconds < 0.1 || seconds > 3600) {
+		cli_complain("top",
+		             "--interval: '%s' is not a number of seconds from "
+		             "0.1 to 3600",
+		             text);
+		return CLI_USAGE;
+	}
+	*(uint64_t *)option->value = (uint64_t)(seconds * 1e9);
+	return CLI_OK;
+}
+
+static int read_sort(const struct cli_option *option, const char *text)
+{
+	int sort;
+
+	for (sort = 0; top_sort_name(sort); sort++) {
+		if (strcmp(text, top_sort_name(sort)) != 0)
+			continue;
+		*(enum top_sort *)option->value = (enum top_sort)sort;
+		return CLI_OK;
+	}
+	cli_complain("top", "--sort: '%s' is neither rank, last nor rate",
+	             text);
+	return CLI_USAGE;
+}
+
+/* ---- without a terminal ------------------------------------------------ */
+
+static void print_page(const struct page *p)
+{
+	int i;
+
+	for (i = 0; i < p->n; i++)
+		puts(p->lines[i].text);
+}
+
+static void print_sample(struct watch *w, bool has_ended)
+{
+	struct page_form form = { .sort = w->options->sort,
+		                  .has_ended = has_ended };
+	struct page page = { 0 };
+
+	sample_sort(&w->sample, form.sort);
+	if (w->options->is_json) {
+		top_json(stdout, &w->sample, 0, has_ended);
+	} else {
+		page_make(&page, &w->sample, &form);
+		print_page(&page);
+		putchar('\n');
+		page_free(&page);
+	}
+	fflush(stdout);
+}
+
+static void complain_of_silence(const struct watch *w, enum watch_state state)
+{
+	cli_complain(
+		"top",
+		"no answer for %s from FIFO '%s'%s, for dumps in '%s'%s%s: "
+		"trying on",
+		page_time(watch_silence(w, state)).at, w->feed.fifo,
+		w->nobody_ns ? " (no process has it open)" : "",
+		w->feed.directory, *w->feed.problem ? "; " : "",
+		w->feed.problem);
+}
+
+static void sleep_until(uint64_t time_ns)
+{
+	const struct timespec until = clock_timespec(time_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) ==
+	       EINTR)
+		;
+}
+
+/* One refresh. */
+static enum watch_state refresh(struct watch *w)
+{
+	enum watch_state state;
+
+	watch_ask(w);
+	while ((state = watch_look(w)) == WATCH_WAITS)
+		sleep_until(clock_now() + WATCH_LOOK_NS);
+	if (state == WATCH_ANSWERED)
+		print_sample(w, false);
+	else if (state == WATCH_SILENT)
+		complain_of_silence(w, state);
+	return state;
+}
+
+/* Returns the state in which it ends; -1: all refreshes are made. */
+static int watch_plainly(struct watch *w)
+{
+	enum watch_state state;
+	uint64_t made = 0;
+
+	do {
+		if (made)
+			sleep_until(w->asked_ns + w->options->interval_ns);
+		state = refresh(w);
+		if (state != WATCH_ANSWERED && state != WATCH_SILENT)
+			return (int)state;
+		if (ferror(stdout))
+			return -1;
+	} while (++made != w->options->count);
+	return -1;
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+static void complain_of_lines(const char *lines)
+{
+	char text[sizeof(((struct watch *)NULL)->problem)], *rest = text, *line;
+
+	snprintf(text, sizeof(text), "%s", lines);
+	while ((line = strsep(&rest, "\n")))
+		cli_complain("top", "%s", line);
+}
+
+/* Say why the watch is over; returns the exit status. */
+static int tell_end(struct watch *w, int state)
+{
+	switch (state) {
+	case WATCH_MANY:
+		complain_of_lines(w->problem);
+		return CLI_USAGE;
+	case WATCH_FAILED:
+		complain_of_lines(w->problem);
+		return CLI_FAILED;
+	case WATCH_ENDED:
+		if (w->sample.n) {
+			feed_find_cause(&w->feed, &w->sample);
+			print_sample(w, true);
+			return CLI_OK;
+		}
+		cli_complain("top", "the group has ended before it answered");
+		return CLI_FAILED;
+	}
+	if (w->sample.n || w->options->count == 0)
+		return CLI_OK;
+	cli_complain("top", "the group has not answered");
+	return CLI_FAILED;
+}
+
+static bool is_terminal(void)
+{
+	const char *name = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && name && *name &&
+	       strcmp(name, "dumb") != 0;
+}
+
+static int run(const struct top_options *o, char *const *operands, int n)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+	int status;
+
+	if (!w) {
+		cli_complain("top", "out of memory");
+		return CLI_FAILED;
+	}
+	w->options = o;
+	status = feed_open(&w->feed, operands, n);
+	if (status == CLI_OK) {
+		status = tell_end(w, !o->is_plain && is_terminal()
+		                             ? terminal_watch(w)
+		                             : watch_plainly(w));
+		feed_close(&w->feed);
+	}
+	sample_free(&w->sample);
+	free(w);
+	return status;
+}
+
+int top_main(int argc, char **argv)
+{
+	struct top_options o = { .interval_ns = 2 * NS_PER_S };
+	const struct cli_option options[] = {
+		{ "interval", 0, CLI_READ, .value = &o.interval_ns,
+		  .read = read_interval },
+		{ "count", 0, CLI_UINT, .value = &o.count, .least = 1,
+		  .most = UINT32_MAX },
+		{ "json", 0, CLI_TRUE, .value = &o.is_json },
+		{ "plain", 0, CLI_TRUE, .value = &o.is_plain },
+		{ "sort", 0, CLI_READ, .value = &o.sort, .read = read_sort },
+		{ "group", 0, CLI_TEXT, .value = &o.group },
+		{ "pid", 0, CLI_INT, .value = &o.pid, .least = 1,
+		  .most = INT_MAX },
+		{ .kind = CLI_REST },
+	};
+	bool help;
+	int status =
+		cli_options(argv[0], argc, argv, options, print_help, &help);
+
+	if (status != CLI_OK || help)
+		return status;
+	if (!trace_is_able("top"))
+		return CLI_FAILED;
+	o.is_plain = o.is_plain || o.is_json || o.count;
+	return run(&o, argv + optind, argc - optind);
+}
