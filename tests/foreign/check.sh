@@ -264,6 +264,10 @@ has error nccl-variables NCCL_LAUNCH_MODE "(from $scratch/nccl.conf, line 2)"
 has warning nccl-files "$scratch/nccl.conf:3" 'a space around the name'
 NCCL_CONF_FILE=/nowhere/nccl.conf one
 has warning nccl-files NCCL_CONF_FILE '/nowhere/nccl.conf: No such file or directory'
+# Nobody writes there.
+mkfifo "$scratch/fifo"
+NCCL_CONF_FILE=$scratch/fifo one
+has warning nccl-files NCCL_CONF_FILE "$scratch/fifo: not a regular file"
 
 # ---- the machine -----------------------------------------------------------------------
 

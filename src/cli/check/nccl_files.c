@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/check/check.h"
@@ -96,6 +97,19 @@ static const char *home(int nccl_version)
 	return user ? user->pw_dir : NULL;
 }
 
+/* NCCL would wait for what a FIFO or a device says.  NULL, with errno, if there is none. */
+static FILE *open_regular(const char *name)
+{
+	struct stat is;
+
+	if (stat(name, &is) != 0)
+		return NULL;
+	if (S_ISREG(is.st_mode))
+		return fopen(name, "r");
+	errno = S_ISDIR(is.st_mode) ? EISDIR : EINVAL;
+	return NULL;
+}
+
 bool nccl_files_read(struct check *c, struct nccl_files *files,
                      int nccl_version)
 {
@@ -111,7 +125,7 @@ bool nccl_files_read(struct check *c, struct nccl_files *files,
 		snprintf(files->names[0], PATH_MAX, "%s/.nccl.conf", in);
 	snprintf(files->names[1], PATH_MAX, "%s/etc/nccl.conf", c->root);
 	for (i = 0; rc && i < 2; i++) {
-		file = files->names[i][0] ? fopen(files->names[i], "r") : NULL;
+		file = open_regular(files->names[i]);
 		if (file)
 			rc = read_file(files, file, files->names[i],
 			               nccl_version);
@@ -169,7 +183,7 @@ static const char *value_fault(const char *value)
 /* A line that NCCL skips although it is no comment. */
 static void tell_skipped(struct check *c, const char *name)
 {
-	FILE *in = name[0] ? fopen(name, "r") : NULL;
+	FILE *in = open_regular(name);
 	char *line = NULL, subject[PATH_MAX + 32];
 	size_t size = 0;
 	int number = 0;
@@ -218,7 +232,10 @@ static void tell_setting(struct check *c, const struct nccl_setting *s)
 static void tell_unread(struct check *c, int nccl_version)
 {
 	const char *own = getenv("NCCL_CONF_FILE");
+	FILE *file = own && *own ? open_regular(own) : NULL;
 
+	if (file)
+		fclose(file);
 	if (!own || !*own)
 		return;
 	if (nccl_version < HAS_CONF_FILE)
@@ -226,13 +243,15 @@ static void tell_unread(struct check *c, int nccl_version)
 		           "Use ~/.nccl.conf or /etc/nccl.conf.",
 		           "This NCCL does not know the variable, which 2.23 "
 		           "has introduced.");
-	else if (access(own, R_OK) != 0)
+	else if (!file)
 		check_tell(
 			c, check_grave(c), CHECK, "NCCL_CONF_FILE",
 			"Correct the path, or unset the variable.",
 			"%s: %s; NCCL reads neither it nor ~/.nccl.conf, and "
 			"says nothing",
-			own, strerror(errno));
+			own,
+			errno == EINVAL ? "not a regular file"
+					: strerror(errno));
 }
 
 void nccl_files_tell(struct check *c, const struct nccl_files *files,

@@ -84,8 +84,9 @@ static void check_cuda_version(struct check *c)
 	if (versions_tell(c, KNOWN_CUDA, info->runtime_version, "cuda-version",
 	                  runtime))
 		return;
+	/* Within a major version an older driver runs what is built for a newer one. */
 	if (info->driver_version &&
-	    info->runtime_version > info->driver_version)
+	    info->runtime_version / 1000 > info->driver_version / 1000)
 		check_tell(c, CHECK_WARNING, "cuda-version", NULL,
 		           "Install a newer driver, or an older runtime.",
 		           "The runtime is CUDA %s, and the driver is for CUDA "
