@@ -31,7 +31,7 @@ struct page_number page_count(double value)
 		value /= 1000;
 	if (!u)
 		snprintf(n.at, sizeof(n.at),
-		         value && value < 9.95 ? "%.1f" : "%.0f", value);
+		         value > 0 && value < 9.95 ? "%.1f" : "%.0f", value);
 	else
 		snprintf(n.at, sizeof(n.at), "%.1f%c", value, units[u]);
 	return n;
@@ -149,7 +149,8 @@ static void add_wrapped(struct page *p, const struct page_form *form,
 
 /* ---- the head ---------------------------------------------------------- */
 
-static void add_pids(struct text *t, const struct top_sample *s)
+/* Returns how many there are. */
+static int add_pids(struct text *t, const struct top_sample *s)
 {
 	int i, j, n = 0;
 
@@ -164,6 +165,7 @@ static void add_pids(struct text *t, const struct top_sample *s)
 			text_add(t, "%s%d", n ? ", " : "", s->ranks[i].pid);
 		n++;
 	}
+	return n;
 }
 
 static void add_head(struct page *p, const struct top_sample *s,
@@ -172,16 +174,17 @@ static void add_head(struct page *p, const struct top_sample *s,
 	char pids[80] = "", mark[64] = "";
 	struct text t = { pids, sizeof(pids) };
 
-	add_pids(&t, s);
+	const int n = add_pids(&t, s);
+
 	if (form->silent_ns)
 		snprintf(mark, sizeof(mark), "NO ANSWER FOR %s  ",
 		         page_time(form->silent_ns).at);
 	else if (form->is_paused)
 		snprintf(mark, sizeof(mark), "PAUSED  ");
 	add_line(p, form, form->silent_ns ? PAGE_WARN : PAGE_BOLD,
-	         "%s\"%s\" generation %d, %d rank%s; host %s, process %s", mark,
-	         s->group, s->generation, s->world, s->world == 1 ? "" : "s",
-	         s->host, pids);
+	         "%s\"%s\" generation %d, %d rank%s; host %s, process%s %s",
+	         mark, s->group, s->generation, s->world,
+	         s->world == 1 ? "" : "s", s->host, n == 1 ? "" : "es", pids);
 }
 
 /* What the ranks do, in a line. */
@@ -393,7 +396,8 @@ static void add_keys(struct page *p, const struct page_form *form, int first,
 	add_line(p, form, PAGE_BOLD,
 	         "%sq quit  space %s  sort: r rank, l last, c rate (%s)%s",
 	         place, form->is_paused ? "go on" : "pause",
-	         top_sort_name(form->sort), shown < of ? "  j k scroll" : "");
+	         top_sort_name((int)form->sort),
+	         shown < of ? "  j k scroll" : "");
 }
 
 int page_make(struct page *p, const struct top_sample *s,

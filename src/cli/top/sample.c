@@ -83,7 +83,8 @@ static void describe_last(struct top_rank *out, const struct flight_rank *r,
 static double bytes_behind(const struct flight_rank *r, uint64_t ticket)
 {
 	const struct flight_op *op, *end = r->ops + r->n;
-	double bytes = 0, seen = 0, all;
+	double bytes = 0, all;
+	size_t seen = 0;
 
 	for (op = r->ops; op < end; op++) {
 		if (op->r.ticket <= ticket)
@@ -95,7 +96,7 @@ static double bytes_behind(const struct flight_rank *r, uint64_t ticket)
 	if (!seen)
 		return 0;
 	all = (double)(r->ops[r->n - 1].r.ticket - ticket);
-	return bytes * (all / seen);
+	return bytes * (all / (double)seen);
 }
 
 static void set_rates(struct top_rank *out, const struct flight_rank *r,
