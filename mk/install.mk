@@ -48,7 +48,7 @@ manual: $(made_by_scripts)
 
 # What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
 commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-check cohort-demo \
-            cohort-drill cohort-info cohort-launch cohort-run cohort-trace
+            cohort-drill cohort-info cohort-launch cohort-run cohort-top cohort-trace
 pages    := $(commands:%=man1/%.1) \
             $(patsubst %,man3/%.3,$(shell sed -n 's/^\t\(cohort_[a-z_0-9]*\);$$/\1/p' src/cohort.map)) \
             man7/cohort.7 $(patsubst %.h,man7/cohort-%.7,$(filter-out cohort.h,$(public_headers)))
