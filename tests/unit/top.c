@@ -6,7 +6,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/top/top.h"
@@ -24,13 +23,16 @@ struct made {
 	struct top_dump dump;
 };
 
+/* Each test has a process of its own. */
+static struct made pool[2];
+static int made_count;
+
 static struct made *make(int first, int size, int pid, uint64_t now_ns)
 {
-	struct made *m = calloc(1, sizeof(*m));
+	struct made *m = &pool[made_count++];
 	struct flight *f = &m->trace.flight;
 	int r;
 
-	cr_assert_not_null(m);
 	strcpy(f->group, "made");
 	strcpy(f->host, "there");
 	f->generation = 1;
@@ -68,14 +70,14 @@ static struct flight_op *call(struct made *m, int r, uint64_t time_ns,
 	return op;
 }
 
-static struct top_sample sample;
+static struct top_sample sample, before;
 
 static const struct top_sample *take(struct made *a, struct made *b,
-                                     const struct top_sample *before)
+                                     const struct top_sample *earlier)
 {
 	struct top_dump *dumps[] = { &a->dump, b ? &b->dump : NULL };
 
-	cr_assert(sample_take(&sample, dumps, b ? 2 : 1, 1, before));
+	cr_assert(sample_take(&sample, dumps, b ? 2 : 1, 1, earlier));
 	return &sample;
 }
 
@@ -125,7 +127,6 @@ Test(top, takes_no_rank_for_late_whose_process_dumped_first)
 Test(top, has_rates_of_the_time_since_the_sample_before)
 {
 	struct made *m = make(0, 3, 7, 10 * S), *n = make(0, 3, 7, 12 * S);
-	struct top_sample before;
 
 	call(m, 0, 9 * S, 100);
 	before = *take(m, NULL, NULL);
@@ -146,7 +147,6 @@ Test(top, has_rates_of_the_time_since_the_sample_before)
 Test(top, estimates_the_bytes_of_calls_that_are_not_on_record)
 {
 	struct made *m = make(0, 1, 7, 10 * S), *n = make(0, 1, 7, 11 * S);
-	struct top_sample before;
 
 	call(m, 0, 9 * S, 100);
 	before = *take(m, NULL, NULL);
@@ -172,7 +172,6 @@ Test(top, has_the_rates_of_what_is_on_record_in_the_first_sample)
 Test(top, has_no_rates_across_generations)
 {
 	struct made *m = make(0, 1, 7, 10 * S), *n = make(0, 1, 7, 11 * S);
-	struct top_sample before;
 
 	m->ranks[0].last_enqueued = 1000;
 	before = *take(m, NULL, NULL);
