@@ -57,7 +57,7 @@
 #   bashdir  zshdir  fishdir          where shells look for completions
 #
 # Nothing but a C compiler is needed to build: CUDA and NCCL are opened at run
-# time, and only the tests use Criterion.  With json-c, cohort trace reads dumps.
+# time, and only the tests use Criterion.  With json-c, cohort trace and top read dumps.
 
 all:
 
@@ -122,7 +122,7 @@ CUDA_HOME ?= $(firstword $(foreach p,/usr/local/cuda \
 cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
 # Libraries that the command uses if they are installed: libdw, for files and lines of
-# stacks; json-c, for cohort trace.  Files that use one are compiled again when it is
+# stacks; json-c, for cohort trace and top.  Files that use one are compiled again when it is
 # installed or removed.
 optional := $(strip $(foreach p,json-c libdw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
