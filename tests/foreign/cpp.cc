@@ -12,6 +12,9 @@
 #include <optional>
 #include <thread>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace std::chrono_literals;
 
 namespace
@@ -519,6 +522,47 @@ void check_unbind()
 	group.close();
 }
 
+void check_dead_thread()
+{
+	cohort::group group(2, on_host());
+	auto comms = group.split();
+
+	std::thread([&] {
+		cohort::check(::cohort_comm_bind(comms[1].get()));
+	}).join();
+	const auto failed = error_of([&] {
+		auto data = comms[0].alloc<float>(1);
+
+		comms[0].all_reduce(data, COHORT_SUM).wait();
+	});
+	check(failed && failed->status() == COHORT_THREAD_EXITED &&
+	              failed->rank() == 1,
+	      "a rank whose thread has ended is named");
+}
+
+/* The child of a fork is told, and its destructors end. */
+void check_fork()
+{
+	cohort::group group(2, on_host());
+	auto comms = group.split();
+	const pid_t child = fork();
+
+	if (child == 0) {
+		alarm(60);
+		const auto refused =
+			error_of([&] { (void)comms[0].alloc<float>(1); });
+		comms.clear();
+		{
+			auto gone = std::move(group);
+		}
+		_exit(refused && refused->status() == COHORT_FORKED ? 0 : 1);
+	}
+	int status = -1;
+	check(waitpid(child, &status, 0) == child && status == 0,
+	      "the child of a fork is refused, and ends");
+	group.close();
+}
+
 void check_abort()
 {
 	cohort::group group(2, on_host());
@@ -655,6 +699,8 @@ int main()
 	check_moves();
 	check_empty();
 	check_unbind();
+	check_dead_thread();
+	check_fork();
 	check_abort();
 	check_reducer();
 	check_reducer_in_flight();

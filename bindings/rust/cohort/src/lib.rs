@@ -66,8 +66,11 @@ pub fn on_drop_error(tell: impl Fn(&Error) + Send + Sync + 'static) {
     drop(former); // not under the lock: what it owns may tell in turn
 }
 
-/// Tell of an error of a destructor.
+/// Tell of an error of a destructor. That the child of a fork can close nothing is none.
 pub(crate) fn told(error: &Error) {
+    if error.status() == Status::FORKED {
+        return;
+    }
     let tell = shared::lock(&ON_DROP_ERROR).clone();
     match tell {
         // A panic here might be the second one of its thread, which would end the process.

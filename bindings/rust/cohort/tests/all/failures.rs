@@ -143,6 +143,37 @@ fn the_end_of_a_bound_thread_ends_the_group() {
     assert_eq!(dead.cause().unwrap().status, Status::THREAD_EXITED);
 }
 
+extern "C" {
+    fn fork() -> i32;
+    fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
+    fn alarm(seconds: u32) -> u32;
+    fn _exit(status: i32) -> !;
+}
+
+#[test]
+fn the_child_of_a_fork_is_refused_and_ends() {
+    let _turn = turn();
+    let mut group = Group::open_first(2, options()).unwrap();
+    let comms = group.split().unwrap();
+    // SAFETY: the child makes no call that another thread's locks could hold up: what it
+    // allocates comes from an allocator that glibc makes fit for it.
+    let child = unsafe { fork() };
+    if child == 0 {
+        // SAFETY: none of these has a condition.
+        unsafe { alarm(60) };
+        cohort::on_drop_error(|_| unsafe { _exit(2) });
+        let refused = comms[0].buffer_of(&[1.0_f32]).map(drop).unwrap_err();
+        drop((comms, group));
+        unsafe { _exit(i32::from(refused.status() != Status::FORKED)) };
+    }
+    let mut status = -1;
+    // SAFETY: the status outlives the call.
+    assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    drop(comms);
+    group.close().unwrap();
+}
+
 #[test]
 fn an_abort_handle_ends_what_waits() {
     let _turn = turn();
