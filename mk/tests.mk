@@ -63,14 +63,13 @@ api_most      = '$1$(api) --jobs=1 --verbose --filter !($(waits)$2)/*'
 api_waits     = '$1$(api) --jobs=1 --verbose --filter @($(waits))/*'
 api_in        = $(api_most) $(api_waits)
 run.unit     := '$(unit) --jobs=1 --verbose'
-# As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  What
-# waits for deadlines goes on to make device, as make test is long.
+# As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  The api
+# suite runs so in make device, as make test is long.
 on_shared    := $(if $(filter asan tsan,$(VARIANT)),,env COHORT_HOST_SHARED=1 )
 # AddressSanitizer sees those on the host platform alone.
 run.api      := $(call api_in,$(strict)) \
                 $(call $(if $(filter asan,$(VARIANT)),api_most,api_in),$\
-                  $(on_device) $(strict)$(on_gpu) ) \
-                $(if $(on_shared),$(call api_most,$(on_shared)$(strict)))
+                  $(on_device) $(strict)$(on_gpu) )
 run.platform := '$(platform) --jobs=1 --verbose' \
                 '$(on_gpu) $(platform) --jobs=1 --verbose' \
                 $(if $(on_shared),'$(on_shared)$(platform) --jobs=1 --verbose')
@@ -190,7 +189,7 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	$(Q)CC='$(CC)' scripts/deps.sh --check || \
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
 	    $(call api_in,$(on_device) $(strict),$(same_sums)) \
-	    $(call api_waits,$(on_shared)$(strict)) \
+	    $(call api_in,$(on_shared)$(strict),$(same_sums)) \
 	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
 	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums)) \
 	    'env TEST_PROCESSES=2 $(strict)$(api) --jobs=1 --verbose \
