@@ -105,6 +105,19 @@ Test(top, says_how_far_a_rank_is_behind)
 	cr_assert_eq(sample.ranks[0].last + sample.ranks[1].last, 1);
 }
 
+Test(top, tells_a_rank_that_waits_from_one_that_does_not_call)
+{
+	struct made *m = make(0, 3, 7, 10 * S);
+
+	call(m, 0, 9 * S, 4)->state = FLIGHT_STARTED;
+	call(m, 1, 9 * S, 4);
+	call(m, 2, 9 * S + 1, 4)->state = FLIGHT_STARTED;
+	take(m, NULL, NULL);
+	cr_assert_eq(sample.ranks[0].state, TOP_WAITING);
+	cr_assert_eq(sample.ranks[1].state, TOP_OUTSIDE);
+	cr_assert_eq(sample.ranks[2].state, TOP_BETWEEN);
+}
+
 Test(top, takes_no_rank_for_late_whose_process_dumped_first)
 {
 	struct made *a = make(0, 1, 7, 10 * S), *b = make(1, 2, 8, 11 * S);

@@ -22,7 +22,8 @@ const char *top_state_name(enum top_state state)
 	static const char *const names[] = {
 		[TOP_NEVER] = "none",      [TOP_IN_CALL] = "in call",
 		[TOP_BETWEEN] = "between", [TOP_OUTSIDE] = "outside",
-		[TOP_GONE] = "gone",       [TOP_SILENT] = "silent",
+		[TOP_WAITING] = "waiting", [TOP_GONE] = "gone",
+		[TOP_SILENT] = "silent",
 	};
 
 	return names[state];
@@ -42,15 +43,6 @@ static uint64_t since(uint64_t time_ns, uint64_t then_ns)
 	return time_ns > then_ns ? time_ns - then_ns : 0;
 }
 
-static enum top_state state_of(const struct flight_rank *r, uint64_t ago_ns)
-{
-	return !r->tid                    ? TOP_NEVER
-	       : r->alive == 0            ? TOP_GONE
-	       : r->inside                ? TOP_IN_CALL
-	       : ago_ns >= TOP_OUTSIDE_NS ? TOP_OUTSIDE
-	                                  : TOP_BETWEEN;
-}
-
 static bool is_open(const struct flight_op *op)
 {
 	return op->state != FLIGHT_COMPLETED &&
@@ -65,6 +57,17 @@ static void count_open(struct top_rank *out, const struct flight_rank *r)
 	for (i = 0; i < r->n; i++)
 		out->in_flight += is_open(&r->ops[i]);
 	out->is_more = r->lost && r->n && out->in_flight == r->n;
+}
+
+static enum top_state state_of(const struct flight_rank *r, uint64_t ago_ns,
+                               size_t in_flight)
+{
+	return !r->tid                   ? TOP_NEVER
+	       : r->alive == 0           ? TOP_GONE
+	       : r->inside               ? TOP_IN_CALL
+	       : ago_ns < TOP_OUTSIDE_NS ? TOP_BETWEEN
+	       : in_flight               ? TOP_WAITING
+	                                 : TOP_OUTSIDE;
 }
 
 static void describe_last(struct top_rank *out, const struct flight_rank *r,
@@ -167,10 +170,11 @@ static void take_rank(struct top_rank *out, const struct flight *f,
 	};
 	if (r->n)
 		describe_last(out, r, &r->ops[r->n - 1]);
-	out->state = state_of(r, r->n ? out->ago_ns : UINT64_MAX);
 	/* What was in flight at the end of the group is not any more. */
 	if (f->cause.status == COHORT_OK)
 		count_open(out, r);
+	out->state =
+		state_of(r, r->n ? out->ago_ns : UINT64_MAX, out->in_flight);
 }
 
 /* ---- all ranks --------------------------------------------------------- */

@@ -30,6 +30,7 @@ enum top_state {
 	TOP_IN_CALL, /* a thread is inside a call */
 	TOP_BETWEEN, /* it is outside, since less than TOP_OUTSIDE_NS */
 	TOP_OUTSIDE, /* and for longer */
+	TOP_WAITING, /* the same, and some of its operations are not done */
 	TOP_GONE,    /* the thread that called last does not live any more */
 	TOP_SILENT,  /* its process did not answer this time: all is older */
 };
