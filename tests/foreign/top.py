@@ -348,8 +348,9 @@ def watch_rates(cohort, folder):
             blocks = text.split("\n\n")
             assert len(blocks) == 3 and not blocks[2], text
             assert re.match(r'"bench" generation 1, 2 ranks; host .*, process \d+\n', text)
-            row = re.search(r"^ +1 \w+ .* (\S+)  +(\S+) +\d+ +\d+% +1 all_reduce 64", blocks[1],
-                            re.M)  # fmt: skip
+            # "-": the ranks' records have no collective in common.
+            row = re.search(r"^ +1 \w+ .* (\S+)  +(\S+) +\d+ +(?:\d+%|-) +1 all_reduce 64",
+                            blocks[1], re.M)  # fmt: skip
             assert row and row[1] != "0" and row[2] != "0", text
             terminal = Terminal(cohort, "--interval", "0.1", folder)
             terminal.see("all_reduce 64")
