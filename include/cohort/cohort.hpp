@@ -879,6 +879,12 @@ public:
 		return cohort_comm_device(comm_);
 	}
 
+	/* cohort_comm_platform() */
+	int platform() const noexcept
+	{
+		return cohort_comm_platform(comm_);
+	}
+
 	/* cohort_comm_launch() */
 	int launch() const noexcept
 	{

@@ -79,6 +79,8 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  * cohort_comm_rank       - this rank, 0 to size - 1
  * cohort_comm_size       - number of ranks
  * cohort_comm_device     - its device
+ * cohort_comm_platform   - COHORT_PLATFORM_GPU or _HOST; a rank that joins has that
+ *                          of the id's process
  * cohort_comm_launch     - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in
  *                          force
  * cohort_comm_generation - the group's generation that it belongs to, from 1
@@ -93,6 +95,7 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
 COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_size(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_device(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_platform(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_launch(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_generation(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_origin(const struct cohort_comm *comm);

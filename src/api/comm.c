@@ -47,6 +47,11 @@ int cohort_comm_device(const struct cohort_comm *comm)
 	return comm_is_open(comm) ? comm->device : -1;
 }
 
+int cohort_comm_platform(const struct cohort_comm *comm)
+{
+	return comm_is_open(comm) ? comm->clique->platform->kind : -1;
+}
+
 int cohort_comm_generation(const struct cohort_comm *comm)
 {
 	return comm_is_open(comm) ? comm->clique->generation : -1;

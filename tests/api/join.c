@@ -236,6 +236,8 @@ Test(join, on_verdict_may_not_close_its_own_group)
 	o.on_verdict = close_it;
 	sem_init(&answered, 0, 0);
 	ranks_must(cohort_comm_join(&id, 1, 0, 0, &o, &joined), "join");
+	cr_assert_eq(cohort_comm_platform(joined), place_platform());
+	cr_assert_eq(cohort_comm_platform(NULL), -1);
 	handle = cohort_comm_abort_handle(joined);
 	cohort_abort_fire(handle, NULL);
 	while (sem_wait(&answered))

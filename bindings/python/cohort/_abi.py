@@ -586,6 +586,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p]),
     "cohort_comm_device": (ctypes.c_int, [
         ctypes.c_void_p]),
+    "cohort_comm_platform": (ctypes.c_int, [
+        ctypes.c_void_p]),
     "cohort_comm_launch": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_comm_generation": (ctypes.c_int, [

@@ -566,7 +566,7 @@ def join(identity: bytes, size: int, rank: int, device: int,
         _byref(this), *numbers, _byref(raw), _byref(made)), give_up)
     if answer.status < 0:
         raise failure(answer.status, text=answer.text or None)
-    platform = known(Platform, raw.platform) or probe().platform
+    platform = Platform(lib.cohort_comm_platform(made))
     comm = Comm(made.value or 0, platform, keep)
     comm._joined = True
     _library.opened(comm)

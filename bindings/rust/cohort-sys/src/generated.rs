@@ -784,6 +784,8 @@ extern "C" {
     /// `comm.h`
     pub fn cohort_comm_device(comm: *const cohort_comm) -> c_int;
     /// `comm.h`
+    pub fn cohort_comm_platform(comm: *const cohort_comm) -> c_int;
+    /// `comm.h`
     pub fn cohort_comm_launch(comm: *const cohort_comm) -> c_int;
     /// `comm.h`
     pub fn cohort_comm_generation(comm: *const cohort_comm) -> c_int;

@@ -16,7 +16,7 @@ use crate::abort::AbortHandle;
 use crate::buffer::{is_wedged, want, Buffer, Source, Target};
 use crate::element::Element;
 use crate::error::{Error, Failed, Result, Status};
-use crate::options::{nanoseconds, Options};
+use crate::options::{nanoseconds, Options, Platform};
 use crate::shared::{c_text, Inside, Link};
 use crate::ticket::Ticket;
 use crate::watch::{Cause, RankReport};
@@ -196,7 +196,6 @@ impl Comm {
         let call = "cohort_comm_join";
         let id = sys::cohort_unique_id { bytes: id.0 };
         let (ranks, rank) = (number(call, "ranks", ranks)?, number(call, "rank", rank)?);
-        let platform = options.chosen_platform();
         let (comm, _) = options.open(call, |options| {
             let mut comm = ptr::null_mut();
             // SAFETY: the arguments are borrowed for the call.
@@ -206,6 +205,8 @@ impl Comm {
             }
             Ok(comm)
         })?;
+        // SAFETY: the communicator has just been made.
+        let platform = Platform::of(unsafe { sys::cohort_comm_platform(comm) });
         Ok(Comm::new(Link::joined(comm, platform)))
     }
 

@@ -329,19 +329,6 @@ impl Options {
         self
     }
 
-    /// The platform that what is opened now gets.
-    pub(crate) fn chosen_platform(&self) -> Platform {
-        if self.platform != Platform::Auto {
-            return self.platform;
-        }
-        // SAFETY: plain data, of which zeros are values.
-        let mut info: sys::cohort_platform_info = unsafe { MaybeUninit::zeroed().assume_init() };
-        info.size = size_of::<sys::cohort_platform_info>();
-        // SAFETY: the size is set.
-        unsafe { sys::cohort_platform_probe(sys::COHORT_PLATFORM_AUTO, &mut info) };
-        Platform::of(info.platform)
-    }
-
     /// Call `open` with these options as C has them; its second argument is what the callbacks
     /// are called with, or NULL.
     pub(crate) fn open<R>(
