@@ -152,14 +152,14 @@ typedef int (*cohort_worker_fn)(struct cohort_comm *comm, void *user);
  * can tell you.  Their communicators live as long; calls on those that queue
  * something answer COHORT_STALE.
  *
- * COHORT_OK if every worker returned 0; COHORT_WORKER if one returned anything
- * else (@cause->worker, @cause->rank); the cause's status if something else
- * ended the group, also if another process did so before the call (no worker
- * has run); COHORT_INVALID; COHORT_STATE if a group of one process has a cause
- * already, a run or a respawn is under way, or a communicator was closed, is
- * bound, was entered for native calls, or has an open batch; COHORT_SYSTEM or
- * COHORT_NO_MEMORY if the threads could not be started (no worker has run, the
- * group is as before).
+ * COHORT_OK if every worker of this process returned 0 before the group ended;
+ * COHORT_WORKER if one returned anything else (@cause->worker, @cause->rank);
+ * the cause's status if something else ended the group, also if another process
+ * did so before the call (no worker has run); COHORT_INVALID; COHORT_STATE if a
+ * group of one process has a cause already, a run or a respawn is under way, or
+ * a communicator was closed, is bound, was entered for native calls, or has an
+ * open batch; COHORT_SYSTEM or COHORT_NO_MEMORY if the threads could not be
+ * started (no worker has run, the group is as before).
  */
 COHORT_API int cohort_group_run(struct cohort_group *group,
                                 cohort_worker_fn worker, void *user,
