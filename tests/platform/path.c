@@ -250,6 +250,8 @@ Test(path, comes_from_the_environment, .timeout = 10)
 	cr_assert_eq(cross(&b, 2, 0, NULL), cudaSuccess);
 	cr_assert_eq(b.p->cudaStreamQuery(NULL), cudaErrorNotReady);
 	cohort_sim_faults_clear();
+	/* Only this device's free would wait for the copy. */
+	cr_assert_eq(b.p->cudaStreamSynchronize(NULL), cudaSuccess);
 	end(&b);
 }
 
