@@ -154,11 +154,10 @@ static int open_about(int tid, const char *what)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Read the start of a file about a thread; "" if it cannot be read. */
-static void read_about(int tid, const char *what, char *text, size_t room)
+/* Read the start of a file, and close it; "" if it cannot be read. */
+static void read_start(int fd, char *text, size_t room)
 {
 	ssize_t n = -1;
-	int fd = open_about(tid, what);
 
 	if (fd >= 0) {
 		n = read(fd, text, room - 1);
@@ -167,15 +166,34 @@ static void read_about(int tid, const char *what, char *text, size_t room)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-/* The letter of a thread's state, 0: not known. */
-static char state_of(int tid)
+static void read_about(int tid, const char *what, char *text, size_t room)
+{
+	read_start(open_about(tid, what), text, room);
+}
+
+/* The letter of the state in a file "stat", 0: not known.  A name, which may have anything
+ * in it, stands before the state. */
+static char state_in(int fd)
 {
 	char stat[128];
 	const char *name_end;
 
-	read_about(tid, "stat", stat, sizeof(stat));
+	read_start(fd, stat, sizeof(stat));
 	name_end = strrchr(stat, ')');
 	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+}
+
+static char state_of(int tid)
+{
+	return state_in(open_about(tid, "stat"));
+}
+
+char thread_process_state(int64_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
+	return state_in(open(path, O_RDONLY | O_CLOEXEC));
 }
 
 /* Asks the system itself, as files may have run out.  A process's first thread

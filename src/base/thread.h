@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Start @fn(@arg) on a thread named by @format (cut to 15 bytes).  Returns 0 or
@@ -36,6 +37,10 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 /* What a thread of this process is doing, as far as the system tells: "asleep
  * in futex", "running", or "". */
 void thread_state(int tid, char state[THREAD_STATE_SIZE]);
+
+/* The letter of a process's state in the system: 'T' and 't', stopped; 'Z' and 'X', ended;
+ * 0: not known. */
+char thread_process_state(int64_t pid);
 
 /* True if thread @tid has signal @signo blocked. */
 bool thread_blocks(int tid, int signo);

@@ -5,12 +5,11 @@
  * process asks, and the threads of the others look at their ranks and answer
  */
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "core/agree_words.h"
 #include "watch/cycle.h"
 #include "watch/describe.h"
@@ -241,23 +240,9 @@ static uint64_t put_question(struct peers *p, int k,
 /* True if process @x is stopped, by a signal or a debugger: it answers nothing. */
 static bool is_stopped(const struct peer *x)
 {
-	char path[48], text[256] = "";
-	const char *state;
-	int fd;
+	const char state = x->is_far ? '\0' : thread_process_state(x->pid);
 
-	if (x->is_far)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)x->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = '\0';
-	close(fd);
-	/* "pid (name) state", and a name may have anything in it. */
-	state = strrchr(text, ')');
-	return state &&
-	       (!strncmp(state, ") T", 3) || !strncmp(state, ") t", 3));
+	return state == 'T' || state == 't';
 }
 
 /* Name the processes that are here and not in @has. */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -55,22 +56,12 @@ static const struct flight *flight_of(const struct top_dump *d)
 /* True if the process does not exist, or its parent has yet to hear of its end. */
 static bool has_ended(int pid)
 {
-	char path[32], line[512] = "";
-	const char *state;
-	FILE *file;
+	char state;
 
 	if (kill(pid, 0) && errno == ESRCH)
 		return true;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (file && !fgets(line, sizeof(line), file))
-		line[0] = '\0';
-	if (file)
-		fclose(file);
-	/* The name before the state may have any characters. */
-	state = strrchr(line, ')');
-	return state &&
-	       (strncmp(state, ") Z", 3) == 0 || strncmp(state, ") X", 3) == 0);
+	state = thread_process_state(pid);
+	return state == 'Z' || state == 'X';
 }
 
 static bool is_dead(const struct flight *f)
