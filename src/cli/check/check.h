@@ -51,12 +51,14 @@ struct nccl_setting {
 	int line;
 	const char *file;
 	bool is_used; /* else the environment, or a line before, has the variable */
+	bool is_skipped; /* no setting, nor a comment: NCCL skips the line */
 };
 
 struct nccl_files {
 	struct nccl_setting *settings;
 	size_t count;
 	char names[2][PATH_MAX]; /* of the files that were looked for, or "" */
+	int error;               /* why the first of them was not read, or 0 */
 };
 
 struct check {

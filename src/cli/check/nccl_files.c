@@ -59,6 +59,10 @@ static bool add(struct nccl_files *files, const struct nccl_setting *s)
 		return false;
 	files->settings = more;
 	more[files->count] = *s;
+	if (s->is_skipped) {
+		files->count++;
+		return true;
+	}
 	/* NCCL sets others, too, but in its first call, when their readers have looked. */
 	more[files->count].is_used =
 		strncmp(s->name, PREFIX, strlen(PREFIX)) == 0 &&
@@ -79,7 +83,11 @@ static bool read_file(struct nccl_files *files, FILE *in, const char *name,
 
 	while (rc && getline(&line, &size, in) >= 0) {
 		s.line++;
-		if (nccl_files_parse(line, nccl_version, &s))
+		s.is_skipped = line[0] != '#' && !strchr(line, '=') &&
+		               line[strspn(line, " \t\r\n")];
+		if (s.is_skipped)
+			s.name[0] = s.value[0] = '\0';
+		if (s.is_skipped || nccl_files_parse(line, nccl_version, &s))
 			rc = add(files, &s);
 	}
 	free(line);
@@ -129,6 +137,8 @@ bool nccl_files_read(struct check *c, struct nccl_files *files,
 		if (file)
 			rc = read_file(files, file, files->names[i],
 			               nccl_version);
+		else if (i == 0)
+			files->error = errno;
 	}
 	return rc;
 }
@@ -180,29 +190,6 @@ static const char *value_fault(const char *value)
 	return NULL;
 }
 
-/* A line that NCCL skips although it is no comment. */
-static void tell_skipped(struct check *c, const char *name)
-{
-	FILE *in = open_regular(name);
-	char *line = NULL, subject[PATH_MAX + 32];
-	size_t size = 0;
-	int number = 0;
-
-	while (in && getline(&line, &size, in) >= 0) {
-		number++;
-		if (line[0] == '#' || strchr(line, '=') ||
-		    !line[strspn(line, " \t\r\n")])
-			continue;
-		snprintf(subject, sizeof(subject), "%s:%d", name, number);
-		check_tell(c, CHECK_WARNING, CHECK, subject,
-		           "Write NAME=VALUE.",
-		           "The line has no \"=\", and NCCL skips it.");
-	}
-	free(line);
-	if (in)
-		fclose(in);
-}
-
 static void tell_setting(struct check *c, const struct nccl_setting *s)
 {
 	const char *fault = name_fault(s->name);
@@ -229,13 +216,10 @@ static void tell_setting(struct check *c, const struct nccl_setting *s)
 }
 
 /* NCCL says nothing of a file that it cannot read. */
-static void tell_unread(struct check *c, int nccl_version)
+static void tell_unread(struct check *c, int error, int nccl_version)
 {
 	const char *own = getenv("NCCL_CONF_FILE");
-	FILE *file = own && *own ? open_regular(own) : NULL;
 
-	if (file)
-		fclose(file);
 	if (!own || !*own)
 		return;
 	if (nccl_version < HAS_CONF_FILE)
@@ -243,15 +227,32 @@ static void tell_unread(struct check *c, int nccl_version)
 		           "Use ~/.nccl.conf or /etc/nccl.conf.",
 		           "This NCCL does not know the variable, which 2.23 "
 		           "has introduced.");
-	else if (!file)
+	else if (error)
 		check_tell(
 			c, check_grave(c), CHECK, "NCCL_CONF_FILE",
 			"Correct the path, or unset the variable.",
 			"%s: %s; NCCL reads neither it nor ~/.nccl.conf, and "
 			"says nothing",
 			own,
-			errno == EINVAL ? "not a regular file"
-					: strerror(errno));
+			error == EINVAL ? "not a regular file"
+					: strerror(error));
+}
+
+/* Lines that NCCL skips although they are no comments. */
+static void tell_skipped(struct check *c, const struct nccl_files *files)
+{
+	char subject[PATH_MAX + 32];
+	size_t i;
+
+	for (i = 0; i < files->count; i++) {
+		if (!files->settings[i].is_skipped)
+			continue;
+		snprintf(subject, sizeof(subject), "%s:%d",
+		         files->settings[i].file, files->settings[i].line);
+		check_tell(c, CHECK_WARNING, CHECK, subject,
+		           "Write NAME=VALUE.",
+		           "The line has no \"=\", and NCCL skips it.");
+	}
 }
 
 void nccl_files_tell(struct check *c, const struct nccl_files *files,
@@ -260,10 +261,11 @@ void nccl_files_tell(struct check *c, const struct nccl_files *files,
 	const unsigned before = check_troubles(c);
 	size_t i, used = 0;
 
-	tell_unread(c, nccl_version);
-	for (i = 0; i < 2; i++)
-		tell_skipped(c, files->names[i]);
+	tell_unread(c, files->error, nccl_version);
+	tell_skipped(c, files);
 	for (i = 0; i < files->count; i++) {
+		if (files->settings[i].is_skipped)
+			continue;
 		tell_setting(c, &files->settings[i]);
 		used += files->settings[i].is_used;
 	}
