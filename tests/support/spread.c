@@ -184,26 +184,13 @@ static _Noreturn void end_this(int status)
 
 typedef void (*fixture_fn)(void);
 
-static fixture_fn set_up(void)
+/* A test's own fixture, or else its suite's. */
+static void run_fixture(fixture_fn of_test, fixture_fn of_suite)
 {
-	const struct criterion_test_extra_data *suite =
-		criterion_current_suite->data;
-
-	return criterion_current_test->data->init
-	               ? criterion_current_test->data->init
-	       : suite ? suite->init
-	               : NULL;
-}
-
-static fixture_fn tear_down(void)
-{
-	const struct criterion_test_extra_data *suite =
-		criterion_current_suite->data;
-
-	return criterion_current_test->data->fini
-	               ? criterion_current_test->data->fini
-	       : suite ? suite->fini
-	               : NULL;
+	if (of_test)
+		of_test();
+	else if (of_suite)
+		of_suite();
 }
 
 static void (*own_body)(void);
@@ -216,11 +203,15 @@ static void body_and_others(void)
 
 void criterion_internal_test_setup(void)
 {
+	const struct criterion_test_extra_data *suite =
+		criterion_current_suite->data;
+
 	start_others();
 	if (process == 0)
 		CRITERIONS(criterion_internal_test_setup)();
-	else if (set_up())
-		set_up()();
+	else
+		run_fixture(criterion_current_test->data->init,
+		            suite ? suite->init : NULL);
 }
 
 void criterion_internal_test_main(void (*body)(void))
@@ -235,9 +226,12 @@ void criterion_internal_test_main(void (*body)(void))
 
 void criterion_internal_test_teardown(void)
 {
+	const struct criterion_test_extra_data *suite =
+		criterion_current_suite->data;
+
 	if (process > 0) {
-		if (tear_down())
-			tear_down()();
+		run_fixture(criterion_current_test->data->fini,
+		            suite ? suite->fini : NULL);
 		end_this(0);
 	}
 	CRITERIONS(criterion_internal_test_teardown)();
