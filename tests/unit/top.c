@@ -156,7 +156,7 @@ Test(top, has_rates_of_the_time_since_the_sample_before)
 	cr_assert_float_eq(sample.ranks[1].collectives_rate, 0, 1e-9);
 }
 
-/* Of 20 calls a dump has 2. */
+/* A dump has 2 of 20 calls. */
 Test(top, estimates_the_bytes_of_calls_that_are_not_on_record)
 {
 	struct made *m = make(0, 1, 7, 10 * S), *n = make(0, 1, 7, 11 * S);

@@ -35,7 +35,7 @@ bool trace_is_able(const char *command);
  */
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most);
 
-/* The same for all operations: CLI_OK, or CLI_FAILED after a complaint. */
+/* As trace_gather(), with all operations: CLI_OK, or CLI_FAILED after a complaint. */
 int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
 

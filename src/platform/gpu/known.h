@@ -35,8 +35,8 @@ struct known_version {
 	bool is_unusable; /* else it may be slow, or not end in time */
 	bool is_noted;    /* also in the platform's notes */
 	const char *what; /* a sentence */
-	const char *
-		advice; /* a sentence, or NULL: a newer version is all there is */
+	/* A sentence, or NULL: a newer version is all there is. */
+	const char *advice;
 	const char *source; /* where that is known from */
 };
 
