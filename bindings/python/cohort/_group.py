@@ -193,9 +193,7 @@ class Group(Handle):
         return failure(status, _library.cause_of_group, self._handle)
 
     def _check(self, status: int) -> int:
-        if status < 0:
-            raise self._fail(status)
-        return status
+        return check(status, _library.cause_of_group, self._handle)
 
     # ---- life ---------------------------------------------------------------------------
 

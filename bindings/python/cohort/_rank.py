@@ -174,9 +174,7 @@ class Rank(Handle):
         return failure(status, _library.cause_of_comm, self._handle)
 
     def _check(self, status: int) -> int:
-        if status < 0:
-            raise self._fail(status)
-        return status
+        return check(status, _library.cause_of_comm, self._handle)
 
     def _refused(self, status: int, refs: object) -> Exception:
         """The error of a call that may have been launched."""
