@@ -90,6 +90,7 @@ enum cohort_bootstrap_kind {
 	 *   RANK, WORLD_SIZE                     and MASTER_PORT       torchrun
 	 *   SLURM_PROCID, SLURM_STEP_NUM_TASKS   and SLURM_JOB_ID      srun
 	 *   PMI_RANK, PMI_SIZE                   and the parent        mpiexec
+	 *   JAX_PROCESS_ID, JAX_NUM_PROCESSES    and JAX_COORDINATOR_ADDRESS
 	 *
 	 * The variable on the right tells two jobs apart; "the parent" is the
 	 * number of the parent process.  Where the launcher says that some

@@ -92,6 +92,8 @@ static const struct launcher {
 	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
 	  "SLURM_STEP_NUM_NODES", true },
 	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, false },
+	{ "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS",
+	  NULL, NULL, false },
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))

@@ -119,8 +119,8 @@ static bool is_there(void)
 static void set_up(void)
 {
 	static const char *const others[] = {
-		"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "RANK",
-		"COHORT_PROCESS",
+		"OMPI_COMM_WORLD_RANK", "SLURM_PROCID",   "PMI_RANK", "RANK",
+		"JAX_PROCESS_ID",       "COHORT_PROCESS",
 	};
 	size_t i;
 
@@ -363,6 +363,17 @@ Test(environment_bootstrap, refuses_what_launchers_do_not_say)
 	setenv("WORLD_SIZE", "two", 1);
 	refused(COHORT_INVALID,
 	        "WORLD_SIZE is \"two\" in the environment, not 1 to 1024");
+}
+
+Test(environment_bootstrap, takes_the_variables_of_jax)
+{
+	unsetenv("COHORT_PROCESS");
+	setenv("JAX_PROCESS_ID", "2", 1);
+	setenv("JAX_NUM_PROCESSES", "2", 1);
+	refused(COHORT_INVALID, "no launcher has set");
+	setenv("JAX_COORDINATOR_ADDRESS", "127.0.0.1:1234", 1);
+	refused(COHORT_INVALID,
+	        "JAX_PROCESS_ID is \"2\" in the environment, not 0 to 1");
 }
 
 /* torchrun passes on the PMIx variables of an srun that has started it. */

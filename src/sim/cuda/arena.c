@@ -20,8 +20,8 @@ static atomic_bool is_shared, is_initialized;
 
 /* How many processes a launcher has started, by its environment. */
 static const char *const sizes[] = { "COHORT_PROCESSES", "OMPI_COMM_WORLD_SIZE",
-	                             "WORLD_SIZE", "SLURM_STEP_NUM_TASKS",
-	                             "PMI_SIZE" };
+	                             "WORLD_SIZE",       "SLURM_STEP_NUM_TASKS",
+	                             "PMI_SIZE",         "JAX_NUM_PROCESSES" };
 
 static bool are_several(void)
 {
