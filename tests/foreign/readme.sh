@@ -172,6 +172,13 @@ for block in "$scratch"/block.*.sh; do
 			command="export PKG_CONFIG_PATH=$scratch
 				${command//program/"$scratch/program"}"
 			;;
+		*' build/threads')
+			if [ ! -e build/threads ]; then
+				skip "build/threads has not been compiled"
+				unset "seen[$said]" # a later page may compile it
+				continue
+			fi
+			;;
 		'make install'* | 'make uninstall'*)
 			command="$command DESTDIR=$scratch/installed"
 			;;
