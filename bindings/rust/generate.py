@@ -74,7 +74,7 @@ def callback(c):
     return f"Option<unsafe extern \"C\" fn({arguments(c['arguments'])}){result(c['result'])}>"
 
 
-def structs(abi, out, checks):
+def structs(abi, out, sizes, offsets):
     within = {c["name"]: c for c in abi["callbacks"] if "." in c["name"]}
     for s in abi["structs"]:
         about = f"/// `struct {s['name']}`, `{s['header']}`\n#[repr(C)]\n"
@@ -88,9 +88,10 @@ def structs(abi, out, checks):
             inner = within.get(f"{s['name']}.{f['name']}")
             rust = callback(inner) if inner else type_of(f["type"])
             fields.append(f"    pub {name(f['name'])}: {rust},")
-            checks.append(f"        offset!({s['name']}, {name(f['name'])}, {f['offset']});")
+            offsets.append(f"        offset!({s['name']}, {name(f['name'])}, {f['offset']});")
         out.append(about + f"#[derive(Clone, Copy, Debug)]\npub struct {s['name']} {{\n"
                    + "\n".join(fields) + "\n}")
+        sizes.append(f"        size!({s['name']});")
         out.append(f"const _: () = assert!(size_of::<{s['name']}>() == {s['size']});\n"
                    f"const _: () = assert!(align_of::<{s['name']}>() == {s['align']});")
 
@@ -119,6 +120,20 @@ mod tests {
         }};
     }
 
+    macro_rules! size {
+        ($type:ident) => {
+            let name = concat!(stringify!($type), "\\0");
+            // SAFETY: `name` is a string of C.
+            let size = unsafe { cohort_struct_size(name.as_ptr().cast()) };
+            assert_eq!(size, size_of::<$type>(), "{name}");
+        };
+    }
+
+    #[test]
+    fn the_library_has_these_sizes() {
+%s
+    }
+
     #[test]
     fn fields_are_where_c_has_them() {
 %s
@@ -129,7 +144,7 @@ mod tests {
 def made():
     with open(os.path.join(ROOT, ABI), encoding="utf-8") as file:
         abi = json.load(file)
-    checks = []
+    sizes, offsets = [], []
     out = ["// SPDX-License-Identifier: Apache-2.0\n"
            "// Made by bindings/rust/generate.py from bindings/cohort_abi.json.  Do not edit.",
            "use std::marker::PhantomData;\nuse std::mem::{align_of, size_of};\n"
@@ -140,9 +155,9 @@ def made():
     for c in abi["callbacks"]:
         if "." not in c["name"]:
             out.append(f"/// `{c['header']}`\npub type {c['name']} = {callback(c)};")
-    structs(abi, out, checks)
+    structs(abi, out, sizes, offsets)
     functions(abi, out)
-    out.append(TEST % "\n".join(checks))
+    out.append(TEST % ("\n".join(sizes), "\n".join(offsets)))
     return "\n\n".join(out) + "\n"
 
 

@@ -134,7 +134,7 @@ enum cohort_bootstrap_kind {
  * have the same version of the library.
  */
 struct cohort_bootstrap {
-	size_t size; /* sizeof(struct cohort_bootstrap) */
+	size_t size; /* set by the caller: sizeof */
 	int kind;    /* enum cohort_bootstrap_kind; the rest is for _TABLE */
 
 	int process;   /* the number of this process, 0 to processes - 1 */
@@ -158,6 +158,7 @@ struct cohort_bootstrap {
 	 * allocated. */
 	int (*req_free)(void *request);
 	void *info; /* passed to allgather; valid until the group is closed */
+	uint64_t reserved[9]; /* 0; room for what later versions add */
 };
 
 /* A process of a group. */
@@ -168,7 +169,7 @@ struct cohort_process {
 	int64_t pid;
 	char host[64]; /* the machine's name */
 
-	uint64_t reserved[5]; /* 0 */
+	uint64_t reserved[5]; /* room for what later versions add */
 };
 
 /*

@@ -83,6 +83,22 @@
  * meaning, NULL included: the legacy default stream), so that every language
  * can bind.  Times are nanoseconds.
  *
+ * Structs
+ *
+ * No struct changes its size, so a program and a library of different versions
+ * understand each other.  A later version takes reserved words for what it
+ * adds, and 0 in a new field means what was so before.
+ *
+ *  - Options have init functions, which set their size, too.  In any other
+ *    struct that you hand over, set the size, if there is one, to sizeof, and to
+ *    0 what you do not use.  COHORT_INVALID if a size was not set.
+ *  - Reserved words must be 0 in what you hand over: another value asks for what
+ *    this version does not have (COHORT_INVALID).  They are 0 in what the library
+ *    fills.
+ *  - Elements of lists (struct cohort_tensor, struct cohort_parameter) have no
+ *    reserved words.  If a later version needs more of them, it will have other
+ *    calls.
+ *
  * Blocking
  *
  * A function blocks only where its comment says so, and on what.

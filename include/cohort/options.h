@@ -67,7 +67,7 @@ enum cohort_connect {
  * NULL has its default.
  */
 struct cohort_group_options {
-	size_t size; /* set by init; says which version this is */
+	size_t size; /* set by init */
 
 	/* The group's name in texts; its first 8 bytes or so are in thread
 	 * names.  Copied, up to 63 bytes, whole characters of UTF-8; default
@@ -195,6 +195,7 @@ struct cohort_group_options {
 	/* The other processes of a group of several, see cohort/bootstrap.h;
 	 * default: there are none.  cohort_comm_join() takes none.  Copied. */
 	const struct cohort_bootstrap *bootstrap;
+	uint64_t reserved[32]; /* 0; room for what later versions add */
 };
 
 /*

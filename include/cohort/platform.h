@@ -62,7 +62,7 @@ struct cohort_platform_info {
 	 * platform is not usable, or COHORT_LAUNCH in the environment is
 	 * neither. */
 	int launch;
-	uint64_t reserved[4];
+	uint64_t reserved[4]; /* room for what later versions add */
 };
 
 /*

@@ -145,7 +145,7 @@ struct cohort_parameter {
  * Start from cohort_reducer_options_init() and set fields.
  */
 struct cohort_reducer_options {
-	size_t size;         /* set by init; says which version this is */
+	size_t size;         /* set by init */
 	size_t first_bytes;  /* of the first bucket of each type; 0: 1 MiB */
 	size_t bucket_bytes; /* of the other buckets; 0: 25 MiB */
 

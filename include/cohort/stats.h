@@ -45,7 +45,7 @@ struct cohort_stats {
 
 	/* How often the watchdog has noticed that the process did not run. */
 	uint64_t stops;
-	uint64_t reserved[7];
+	uint64_t reserved[7]; /* room for what later versions add */
 };
 
 /*

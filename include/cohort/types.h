@@ -107,6 +107,16 @@ COHORT_API const char *cohort_op_name(int op);
  */
 COHORT_API const char *cohort_enum_name(const char *of, int value);
 
+/*
+ * cohort_struct_size - sizeof of a struct, as the library was compiled
+ * @name: the tag of a struct of these headers: "cohort_cause"
+ *
+ * For bindings, which check it against their own declaration when they load the
+ * library.  0 if there is no such struct, or its fields are not in the headers.
+ * Any thread; does not block.
+ */
+COHORT_API size_t cohort_struct_size(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

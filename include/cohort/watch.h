@@ -181,7 +181,7 @@ struct cohort_rank_report {
 	/* What the rank is doing, for people: "rank 2 (thread 4711 "dp/2",
 	 * device 2) is alive, outside the library; its last call, ..." */
 	char text[512];
-	uint64_t reserved[3];
+	uint64_t reserved[3]; /* room for what later versions add */
 };
 
 /* How far a verdict has come. */
@@ -218,10 +218,9 @@ struct cohort_verdict {
 	const struct cohort_rank_report *ranks;
 	const char *text; /* all of this, for people */
 
-	/* Bytes of each of @ranks: later versions add fields to the report's
-	 * end. */
+	/* sizeof(struct cohort_rank_report) */
 	uint64_t rank_size;
-	uint64_t reserved[7];
+	uint64_t reserved[7]; /* room for what later versions add */
 };
 
 /*

@@ -34,8 +34,9 @@ static int pushed_check(const struct cohort_deadlines *d)
 				"group's options can set it",
 				of_the_group[i].name,
 				(unsigned long long)of_the_group[i].ns);
-	return reserved_check("deadlines->", d->reserved,
-	                      RESERVED_WORDS(d->reserved));
+	return reserved_check("deadlines->", d,
+	                      offsetof(struct cohort_deadlines, reserved),
+	                      sizeof(*d));
 }
 
 /* The shorter of two deadlines; 0: there is none. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The constants of all enums by name, for bindings
+ * The constants of all enums and the sizes of all structs by name, for bindings
  */
 
 #include <string.h>
 
 #include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
+#include <cohort/reducer.h>
 #include <cohort/sim.h>
 
 /* clang-format off */
@@ -80,4 +81,28 @@ const char *cohort_enum_name(const char *of, int value)
 		    strcmp(constants[i].of, of) == 0)
 			return constants[i].name;
 	return NULL;
+}
+
+size_t cohort_struct_size(const char *name)
+{
+#define SIZE(name)                                                             \
+	{                                                                      \
+		"cohort_" #name, sizeof(struct cohort_##name)                  \
+	}
+	static const struct {
+		const char *name;
+		size_t size;
+	} structs[] = {
+		SIZE(bootstrap),       SIZE(cause),         SIZE(deadlines),
+		SIZE(fault),           SIZE(group_options), SIZE(parameter),
+		SIZE(platform_info),   SIZE(process),       SIZE(rank_report),
+		SIZE(reducer_options), SIZE(stats),         SIZE(tensor),
+		SIZE(unique_id),       SIZE(verdict),
+	};
+	size_t i;
+
+	for (i = 0; name && i < sizeof(structs) / sizeof(structs[0]); i++)
+		if (strcmp(structs[i].name, name) == 0)
+			return structs[i].size;
+	return 0;
 }

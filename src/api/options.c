@@ -49,20 +49,7 @@ void cohort_group_options_init(struct cohort_group_options *options)
 	};
 }
 
-/* Check the reserved words, as far as an older caller's structure has them. */
-static int options_check_reserved(const struct cohort_group_options *given)
-{
-	return given->size < offsetof(struct cohort_group_options, policy)
-	               ? COHORT_OK
-	               : reserved_check(
-				 "options->deadlines.",
-				 given->deadlines.reserved,
-				 RESERVED_WORDS(given->deadlines.reserved));
-}
-
-/* Put the caller's options over the defaults.  An older caller's structure is
- * shorter; a newer caller's may be longer if the rest of it asks for
- * nothing. */
+/* Put the caller's options over the defaults. */
 static int options_merge(const struct cohort_group_options *given,
                          struct cohort_group_options *o)
 {
@@ -75,10 +62,15 @@ static int options_merge(const struct cohort_group_options *given,
 	                 offsetof(struct cohort_group_options, platform),
 	                 "was cohort_group_options_init() called?");
 	if (rc == COHORT_OK)
-		rc = sized_check_rest("options", given, sizeof(*o),
-		                      given->size);
-	if (rc == COHORT_OK)
-		rc = options_check_reserved(given);
+		rc = reserved_check("options->", given,
+		                    offsetof(struct cohort_group_options,
+		                             reserved),
+		                    given->size);
+	if (rc == COHORT_OK &&
+	    given->size >= offsetof(struct cohort_group_options, policy))
+		rc = reserved_check("options->deadlines.", &given->deadlines,
+		                    offsetof(struct cohort_deadlines, reserved),
+		                    sizeof(given->deadlines));
 	if (rc != COHORT_OK)
 		return rc;
 #define READ(field)                                                            \

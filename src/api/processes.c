@@ -122,8 +122,9 @@ static int read_table(struct processes *p, const struct cohort_bootstrap *given,
 	                     "set it to sizeof(struct cohort_bootstrap)");
 
 	if (rc == COHORT_OK)
-		rc = sized_check_rest("bootstrap", given, sizeof(p->table),
-		                      given->size);
+		rc = reserved_check("bootstrap->", given,
+		                    offsetof(struct cohort_bootstrap, reserved),
+		                    given->size);
 	if (rc != COHORT_OK)
 		return rc;
 	memcpy(&p->table, given,

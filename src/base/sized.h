@@ -3,19 +3,19 @@
 #define BASE_SIZED_H
 
 /*
- * Structures of the caller's that begin with their size, or have reserved
- * words: an older version's have less than this one's, a newer version's have
- * more
+ * Structs of the caller's that begin with their size, or have reserved words
+ *
+ * A struct shorter than ours, as before it had reserved words, lacks what its caller
+ * does not know.  A longer one, or one with reserved words that are not 0, asks for what
+ * we do not know.
  */
 
 #include <string.h>
 
 #include "base/status.h"
 
-#define RESERVED_WORDS(array) (sizeof(array) / sizeof((array)[0]))
-
-/* No version's structure is larger, so that a size that was never set is most
- * often found. */
+/* No version's struct is larger, so that a size that was never set is most often
+ * found. */
 #define SIZED_MOST 4096
 
 /* COHORT_INVALID unless argument @name has a size that a version may have,
@@ -39,38 +39,28 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, size < known ? size : known);
 }
 
-/* COHORT_INVALID if a byte of argument @name from @known on is not 0: it
- * belongs to a later version, and asks for what this one does not have. */
-static inline int sized_check_rest(const char *name, const void *given,
-                                   size_t known, size_t size)
-{
-	const unsigned char *bytes = given;
-	size_t i;
-
-	for (i = known; i < size; i++)
-		if (bytes[i])
-			return error_set(COHORT_INVALID,
-			                 "%s asks for something that version "
-			                 "%s does not know (byte %zu)",
-			                 name, cohort_version(), i);
-	return COHORT_OK;
-}
-
-/* COHORT_INVALID unless the @n reserved words of @name, "options->", are 0:
- * what they ask for belongs to a later version. */
-static inline int reserved_check(const char *name, const uint64_t *words,
-                                 size_t n)
+/* COHORT_INVALID unless the reserved words of @name, "options->", are 0: they are at the end
+ * of its @size bytes, from byte @from on. */
+static inline int reserved_check(const char *name, const void *given,
+                                 size_t from, size_t size)
 {
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		if (words[i])
+	for (i = from; i < size; i += sizeof(uint64_t)) {
+		const size_t left = size - i;
+		uint64_t word = 0;
+
+		memcpy(&word, (const char *)given + i,
+		       left < sizeof(word) ? left : sizeof(word));
+		if (word)
 			return error_set(COHORT_INVALID,
 			                 "%sreserved[%zu] is %llu, not 0: "
 			                 "version %s does not know what that "
 			                 "asks for",
-			                 name, i, (unsigned long long)words[i],
+			                 name, (i - from) / sizeof(word),
+			                 (unsigned long long)word,
 			                 cohort_version());
+	}
 	return COHORT_OK;
 }
 

@@ -48,8 +48,7 @@ static int options_check(const struct cohort_reducer_options *o)
 	return COHORT_OK;
 }
 
-/* Read the caller's options over the defaults.  An older caller's structure is shorter;
- * a newer caller's may be longer if all bytes beyond ours are zero. */
+/* Put the caller's options over the defaults. */
 static int options_merge(const struct cohort_reducer_options *given,
                          struct cohort_reducer_options *o)
 {
@@ -62,10 +61,10 @@ static int options_merge(const struct cohort_reducer_options *given,
 	                 offsetof(struct cohort_reducer_options, bucket_bytes),
 	                 "was cohort_reducer_options_init() called?");
 	if (rc == COHORT_OK)
-		rc = sized_check_rest("options", given,
-		                      offsetof(struct cohort_reducer_options,
-		                               reserved),
-		                      given->size);
+		rc = reserved_check("options->", given,
+		                    offsetof(struct cohort_reducer_options,
+		                             reserved),
+		                    given->size);
 	if (rc != COHORT_OK)
 		return rc;
 #define READ(field)                                                            \

@@ -829,6 +829,10 @@ Test(bootstrap, bad_tables_are_refused)
 	t.size = 3;
 	expect(refused(&t), COHORT_INVALID, "bootstrap->size is 3");
 	t = good;
+	t.reserved[8] = 1;
+	expect(refused(&t), COHORT_INVALID,
+	       "bootstrap->reserved[8] is 1, not 0");
+	t = good;
 	t.kind = 9;
 	expect(refused(&t), COHORT_INVALID, "bootstrap->kind is 9");
 	t = good;

@@ -413,6 +413,7 @@ class cohort_bootstrap(ctypes.Structure):
         ("req_test", cohort_bootstrap_req_test),
         ("req_free", cohort_bootstrap_req_free),
         ("info", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 9),
     ]
 
 
@@ -478,6 +479,7 @@ class cohort_group_options(ctypes.Structure):
         ("launch", ctypes.c_int),
         ("connect", ctypes.c_int),
         ("bootstrap", ctypes.POINTER(cohort_bootstrap)),
+        ("reserved", ctypes.c_uint64 * 32),
     ]
 
 
@@ -508,6 +510,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_int]),
     "cohort_enum_name": (ctypes.c_char_p, [
         ctypes.c_char_p, ctypes.c_int]),
+    "cohort_struct_size": (ctypes.c_size_t, [
+        ctypes.c_char_p]),
     "cohort_group_process": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_group_processes": (ctypes.c_int, [

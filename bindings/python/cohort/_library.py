@@ -48,6 +48,11 @@ def _load() -> ctypes.CDLL:
     if major != _abi.VERSION_MAJOR or minor < _abi.VERSION_MINOR:
         raise ImportError(f"cohort {_abi.VERSION} does not work with {path}, which is "
                           f"version {version}")
+    for struct in ctypes.Structure.__subclasses__():
+        size = loaded.cohort_struct_size(struct.__name__.encode())
+        if struct.__module__ == _abi.__name__ and size != ctypes.sizeof(struct):
+            raise ImportError(f"struct {struct.__name__} has {ctypes.sizeof(struct)} bytes "
+                              f"in cohort {_abi.VERSION}, and {size} in {path}")
     return loaded
 
 

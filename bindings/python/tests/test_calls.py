@@ -30,7 +30,8 @@ class Abi(Case):
     def test_options_have_each_field(self):
         fields = {field.name for field in dataclasses.fields(cohort.Options)}
         wanted = {_options.TIMES.get(name, name)
-                  for name, *_ in _abi.cohort_group_options._fields_} - {"size", "user"}
+                  for name, *_ in _abi.cohort_group_options._fields_}
+        wanted -= {"size", "user", "reserved"}
         self.assertEqual(fields, wanted)
         fields = {field.name for field in dataclasses.fields(cohort.ReducerOptions)}
         wanted = {name for name, *_ in _abi.cohort_reducer_options._fields_}
@@ -565,12 +566,35 @@ class Reducers(Case):
             self.assertEqual(group.run(worker), [[1, 2, 3, 4]] * 2)
 
 
-class Names(Case):
-    def test_of_all_constants(self):
-        abi = os.path.join(os.path.dirname(__file__), "..", "..", "cohort_abi.json")
-        with open(abi, encoding="utf-8") as file:
-            enums = json.load(file)["enums"]
-        for enum in enums:
+class Declarations(Case):
+    def setUp(self):
+        path = os.path.join(os.path.dirname(__file__), "..", "..", "cohort_abi.json")
+        with open(path, encoding="utf-8") as file:
+            self.abi = json.load(file)
+
+    def test_sizes_of_all_structs(self):
+        size_of = _library.lib.cohort_struct_size
+        for struct in self.abi["structs"]:
+            name = struct["name"]
+            self.assertEqual(size_of(name.encode()), struct.get("size", 0), name)
+        self.assertEqual(size_of(b"cohort_none"), 0)
+        self.assertEqual(size_of(None), 0)
+
+    def test_another_size_is_refused(self):
+        out = self.program('''
+import ctypes
+real = ctypes.sizeof
+ctypes.sizeof = lambda kind: real(kind) + 8 * (kind.__name__ == "cohort_tensor")
+try:
+    import cohort
+except ImportError as error:
+    print(error)
+''')
+        self.assertIn("struct cohort_tensor has 40 bytes in cohort ", out)
+        self.assertIn(", and 32 in ", out)
+
+    def test_names_of_all_constants(self):
+        for enum in self.abi["enums"]:
             for value in enum["values"]:
                 self.assertEqual(_library.lib.cohort_enum_name(enum["name"].encode(), value["value"]),
                                  value["name"].encode())

@@ -389,9 +389,10 @@ pub struct cohort_bootstrap {
     pub req_test: Option<unsafe extern "C" fn(request: *mut c_void) -> c_int>,
     pub req_free: Option<unsafe extern "C" fn(request: *mut c_void) -> c_int>,
     pub info: *mut c_void,
+    pub reserved: [u64; 9],
 }
 
-const _: () = assert!(size_of::<cohort_bootstrap>() == 56);
+const _: () = assert!(size_of::<cohort_bootstrap>() == 128);
 const _: () = assert!(align_of::<cohort_bootstrap>() == 8);
 
 /// `struct cohort_process`, `bootstrap.h`
@@ -573,9 +574,10 @@ pub struct cohort_group_options {
     pub launch: c_int,
     pub connect: c_int,
     pub bootstrap: *const cohort_bootstrap,
+    pub reserved: [u64; 32],
 }
 
-const _: () = assert!(size_of::<cohort_group_options>() == 304);
+const _: () = assert!(size_of::<cohort_group_options>() == 560);
 const _: () = assert!(align_of::<cohort_group_options>() == 8);
 
 /// `struct cohort_unique_id`, `comm.h`
@@ -719,6 +721,8 @@ extern "C" {
     pub fn cohort_op_name(op: c_int) -> *const c_char;
     /// `types.h`
     pub fn cohort_enum_name(of: *const c_char, value: c_int) -> *const c_char;
+    /// `types.h`
+    pub fn cohort_struct_size(name: *const c_char) -> usize;
     /// `bootstrap.h`
     pub fn cohort_group_process(group: *const cohort_group) -> c_int;
     /// `bootstrap.h`
@@ -970,6 +974,33 @@ mod tests {
         }};
     }
 
+    macro_rules! size {
+        ($type:ident) => {
+            let name = concat!(stringify!($type), "\0");
+            // SAFETY: `name` is a string of C.
+            let size = unsafe { cohort_struct_size(name.as_ptr().cast()) };
+            assert_eq!(size, size_of::<$type>(), "{name}");
+        };
+    }
+
+    #[test]
+    fn the_library_has_these_sizes() {
+        size!(cohort_bootstrap);
+        size!(cohort_process);
+        size!(cohort_tensor);
+        size!(cohort_deadlines);
+        size!(cohort_platform_info);
+        size!(cohort_rank_report);
+        size!(cohort_verdict);
+        size!(cohort_cause);
+        size!(cohort_group_options);
+        size!(cohort_unique_id);
+        size!(cohort_stats);
+        size!(cohort_parameter);
+        size!(cohort_reducer_options);
+        size!(cohort_fault);
+    }
+
     #[test]
     fn fields_are_where_c_has_them() {
         offset!(cohort_bootstrap, size, 0);
@@ -980,6 +1011,7 @@ mod tests {
         offset!(cohort_bootstrap, req_test, 32);
         offset!(cohort_bootstrap, req_free, 40);
         offset!(cohort_bootstrap, info, 48);
+        offset!(cohort_bootstrap, reserved, 56);
         offset!(cohort_process, first_rank, 0);
         offset!(cohort_process, ranks, 4);
         offset!(cohort_process, watched, 8);
@@ -1092,6 +1124,7 @@ mod tests {
         offset!(cohort_group_options, launch, 288);
         offset!(cohort_group_options, connect, 292);
         offset!(cohort_group_options, bootstrap, 296);
+        offset!(cohort_group_options, reserved, 304);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);
