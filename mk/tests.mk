@@ -6,7 +6,7 @@
 # sanitized.
 rings.release := unit api platform fault stress device corpus abi foreign
 rings.debug   := unit api platform fault stress corpus abi
-rings.asan    := unit api platform fault stress together corpus
+rings.asan    := unit api platform fault stress together corpus bindings
 rings.tsan    := fault stress together corpus
 
 STRESS_SECONDS ?= 1
@@ -129,6 +129,11 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/bindings_python.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)' \
                 'python3 tests/foreign/bindings.py $(out)/cohort'
+# For the sanitized library that make asan has.
+asan_runtime  = $(shell $(CC) -print-file-name=libasan.so)
+run.bindings  = 'tests/foreign/rust.sh $(lib) $(asan_runtime)' \
+                'tests/foreign/bindings_python.sh $(lib) $(asan_runtime)'
+bindings     := $(library)
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 
 # The suites need Criterion, the rest nothing but a compiler.  Suites that cannot be built

@@ -5,10 +5,20 @@
 # bindings/cohort_abi.json, its tests pass, its wheel works by itself, and its README's
 # programs print what it says.  Arrays of NumPy and PyTorch are tested with the first
 # Python that has them.
+#
+# With a library that has AddressSanitizer, whose runtime is ASAN, only the tests: what C does
+# with memory of Python's is checked then.
+#
+# usage: bindings_python.sh LIB [ASAN]      exit status 0 passed, 1 failed, 77 skipped
 
 set -eu
 
-lib=$PWD/$1
+lib=$PWD/${1:?usage: bindings_python.sh LIB [ASAN]}
+asan=${2-}
+if [ -n "$asan" ] && [ ! -e "$asan" ]; then
+	echo "the compiler has no $asan"
+	exit 77
+fi
 binding=$PWD/bindings/python
 if ! command -v python3 >/dev/null; then
 	echo "there is no python3"
@@ -29,6 +39,11 @@ python3 "$binding/generate.py" --check
 in_tree() {
 	PYTHONPATH=$binding LD_LIBRARY_PATH=$lib timeout 300 "$@"
 }
+if [ -n "$asan" ]; then
+	# PyTorch loads the C++ library, and AddressSanitizer looks for it only at the start.
+	export LD_PRELOAD="$asan libstdc++.so.6" ASAN_OPTIONS=detect_leaks=0
+	export PYTHONMALLOC=malloc
+fi
 
 # quietly COMMAND... - show what it prints if it fails
 quietly() {
@@ -59,6 +74,9 @@ else
 fi
 if torch=$(having torch); then
 	quietly in_tree "$torch" "$binding/tests/test_arrays.py" PyTorch
+fi
+[ -z "$asan" ] || exit 0
+if [ -n "$torch" ]; then
 	in_tree "$torch" examples/train.py --epochs 4 >"$scratch/out"
 	grep -qx "those of one rank are equal to the bit" "$scratch/out"
 	# The demo's accuracy after 30 epochs is 0.969.
