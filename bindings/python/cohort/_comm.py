@@ -114,11 +114,14 @@ class Prepared:
     def __call__(self) -> Ticket:
         """Make the call, as the method does."""
         comm = self._comm
-        status = self._submit() if comm._handle else Status.STATE
-        if status:
-            raise comm._refused(status, self._refs)
-        number = self._number.value
-        comm._hold(number, self._refs)
+        try:
+            status = self._submit() if comm._handle else Status.STATE
+            if status:
+                raise comm._refused(status, self._refs)
+        finally:  # Ctrl-C may come after the call has queued its work
+            number = self._number.value
+            if number:
+                comm._hold(number, self._refs)
         return Ticket(comm, number)
 
     def run(self) -> None:
@@ -194,17 +197,19 @@ class Comm(Rank):
     def _submit(self, call: Callable[..., int], refs: object, *arguments: object) -> Ticket:
         """Make a call whose last argument is the ticket."""
         if self._batch is not None:
+            self._batch._refs.append(refs)
             status = call(self._live, *arguments, None)
             if status:
                 raise self._refused(status, refs)
-            self._batch._refs.append(refs)
             return self._batch.ticket
         number = ctypes.c_uint64()
-        status = call(self._live, *arguments, _byref(number))
-        if status:
-            raise self._refused(status, refs)
-        if number.value != _abi.CAPTURED:
-            self._hold(number.value, refs)
+        try:
+            status = call(self._live, *arguments, _byref(number))
+            if status:
+                raise self._refused(status, refs)
+        finally:  # Ctrl-C may come after the call has queued its work
+            if number.value not in (0, _abi.CAPTURED):
+                self._hold(number.value, refs)
         return Ticket(self, number.value)
 
     def _stream(self, stream: Stream) -> int:

@@ -482,8 +482,11 @@ class Group(Handle):
 
     def _queue(self, call: Callable[..., int], keep: object, *arguments: Any) -> int:
         ticket = ctypes.c_uint64()
-        self._check(call(self._live, *arguments, None, _byref(ticket)))
-        self._held[ticket.value] = keep
+        try:
+            self._check(call(self._live, *arguments, None, _byref(ticket)))
+        finally:  # Ctrl-C may come after the call has queued its work
+            if ticket.value:
+                self._held[ticket.value] = keep
         for number in list(self._held)[:-64]:
             if lib.cohort_group_wait(self._live, number, 0) not in (Status.TIMED_OUT,
                                                                     Status.WEDGED):

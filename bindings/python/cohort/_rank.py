@@ -35,6 +35,8 @@ def as_bytes(text: Optional[str], what: str = "text") -> Optional[bytes]:
         return None
     if not isinstance(text, str):
         raise TypeError(f"{what} is {text!r}, not a str")
+    if "\0" in text:
+        raise ValueError(f"{what} is {text!r}, which has a NUL in it")
     return text.encode("utf-8", "replace")
 
 
@@ -44,6 +46,7 @@ def describe(error: Optional[BaseException]) -> str:
         text = str(error)
     except Exception:  # pylint: disable=broad-except # a reason is given all the same
         text = "it has no text"
+    text = text.replace("\0", " ")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -141,6 +144,7 @@ class Rank(Handle):
         self._held: Dict[int, object] = {}
         self._copies: List[object] = []
         self._reduced: Dict[int, object] = {}  # the arrays of each reducer
+        self._registered: Dict[int, object] = {}
         self._most = 64
         self._bound = False
         self._joined = False
@@ -268,26 +272,31 @@ class Rank(Handle):
         queue = stream_of(stream, self.stream)
         target, source = look(recv, "recv", True, queue), look(send, "send", False, queue)
         self._want(target, "recv", source.type, source.count)
+        # The ticket of a copy is not handed out.
+        self._copies.append((target.keep, source.keep))
         self._check(lib.cohort_copy(self._live, target.address, source.address,
                                     source.count * lib.cohort_type_size(source.type),
                                     queue))
-        # The ticket of a copy is not handed out.
-        self._copies.append((target.keep, source.keep))
         if len(self._copies) % 64 == 0:
             self._drop_answered()
 
     def register(self, memory: Array) -> int:
-        """Register memory with NCCL (cohort_register()): the number for deregister()."""
+        """Register memory with NCCL (cohort_register()): the number for deregister().
+
+        The array stays alive until then, or until the communicator is closed."""
         found = self._array(memory, "memory", True, self.stream)
         handle = ctypes.c_void_p()
         self._check(lib.cohort_register(
             self._live, found.address, found.count * lib.cohort_type_size(found.type),
             _byref(handle)))
-        return handle.value or 0
+        number = handle.value or 0
+        self._registered[number] = found.keep
+        return number
 
     def deregister(self, registration: int) -> None:
         """The end of that (cohort_deregister())."""
         self._check(lib.cohort_deregister(self._live, registration))
+        self._registered.pop(registration, None)
 
     # ---- waiting --------------------------------------------------------------------
 
@@ -346,6 +355,7 @@ class Rank(Handle):
     def close(self) -> None:
         """This rank leaves (cohort_comm_close()).
 
+        Memory of alloc() that nothing uses is freed first, even if the close is refused.
         Waits for its tickets, up to the close deadline.  TimedOut: nothing has changed.
         Other errors than Busy, Owner, StateError and Invalid say what the tickets have
         answered, and it is closed.  Closing one that is closed does nothing.  The last
@@ -389,11 +399,12 @@ class Rank(Handle):
         """The handle may not be used any more."""
         if status == Status.WEDGED:
             _library.kept.extend([*self._held.values(), *self._copies,
-                                  *self._reduced.values()])
+                                  *self._reduced.values(), *self._registered.values()])
         self._handle = None
         self._held.clear()
         self._copies.clear()
         self._reduced.clear()
+        self._registered.clear()
         _library.closed(self)
         for child in list(self._children):
             child._gone(status)

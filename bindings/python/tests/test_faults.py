@@ -260,6 +260,67 @@ class Arrays(Case):
             memory.free()
             self.assertRaisesRegex(BufferError, "send was freed", first.all_reduce, memory)
 
+    def test_an_interrupt_between_a_call_and_its_ticket(self):
+        """What C has queued keeps its array, although the program gets no ticket."""
+        class Watched(array):
+            """An array that can be watched."""
+
+        def interrupted(call):
+            def after(*arguments):
+                call(*arguments)
+                raise KeyboardInterrupt
+            return after
+        with opened(2) as group:
+            first, second = group.split()
+            for prepared in (False, True):
+                mine = Watched("f", [3.0])
+                gone = weakref.ref(mine)
+                made = first.prepare_all_reduce(mine) if prepared else None
+                with self.assertRaises(KeyboardInterrupt):
+                    if made:
+                        made._submit = interrupted(made._submit)
+                        made()
+                    else:
+                        first._submit(interrupted(_library.lib.cohort_all_reduce), (mine,),
+                                      mine.buffer_info()[0], mine.buffer_info()[0], 1,
+                                      cohort.Type.F32, cohort.Op.SUM, 0)
+                del mine, made
+                gc.collect()
+                self.assertIsNotNone(gone())
+                second.all_reduce(floats(4)).wait()
+                first.synchronize()
+                gc.collect()
+                self.assertIsNone(gone())
+        with opened(1) as group:
+            mine = Watched("f", [3.0])
+            gone = weakref.ref(mine)
+            pointers, found, keep = group._pointers([mine], "send", True, None)
+            with self.assertRaises(KeyboardInterrupt):
+                group._queue(interrupted(_library.lib.cohort_group_all_reduce), keep, pointers,
+                             pointers, found.count, found.type, cohort.Op.SUM)
+            del mine, pointers, found, keep
+            gc.collect()
+            self.assertIsNotNone(gone())
+
+    def test_a_registered_array_stays(self):
+        class Watched(array):
+            """An array that can be watched."""
+        with opened(1) as group:
+            [comm] = group.split()
+            for end in ("deregister", "close"):
+                mine = Watched("f", [3.0])
+                gone = weakref.ref(mine)
+                number = comm.register(mine)
+                del mine
+                gc.collect()
+                self.assertIsNotNone(gone())
+                if end == "deregister":
+                    comm.deregister(number)
+                else:
+                    comm.close()
+                gc.collect()
+                self.assertIsNone(gone())
+
     def test_a_reducer_that_is_dropped_in_a_step(self):
         class Watched(array):
             """An array that can be watched."""
