@@ -370,23 +370,38 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 	return failed;
 }
 
+static int error_left(const struct processes *p, int i)
+{
+	const struct cohort_process *f = &p->next->of[i];
+
+	return error_set(COHORT_PROCESS_EXITED,
+	                 "process %d (host %s, pid %lld) has %s while the "
+	                 "generation was being opened",
+	                 i, f->host, (long long)f->pid,
+	                 peers_has_ended(p->peers, i) ? "exited"
+	                                              : "closed the group");
+}
+
 /* An error if a process of the next generation has not brought its record. */
 static int presence_check(const struct processes *p, const struct exchange *e)
 {
-	const struct cohort_process *f = p->next->of;
 	int i;
 
-	for (i = 0; i < p->table.processes; i++, f++)
-		if (f->ranks && !rank_set_has(e->came, i))
-			return error_set(
-				COHORT_PROCESS_EXITED,
-				"process %d (host %s, pid %lld) has %s "
-				"while the generation was being opened",
-				i, f->host, (long long)f->pid,
-				peers_has_ended(p->peers, i)
-					? "exited"
-					: "closed the group");
+	for (i = 0; i < p->table.processes; i++)
+		if (p->next->of[i].ranks && !rank_set_has(e->came, i))
+			return error_left(p, i);
 	return COHORT_OK;
+}
+
+/* The first process of the next generation that has ended; -1: none. */
+static int find_ended(const struct processes *p)
+{
+	int i = 0;
+
+	while (i < p->table.processes &&
+	       !(p->next->of[i].ranks && peers_has_ended(p->peers, i)))
+		i++;
+	return i < p->table.processes ? i : -1;
 }
 
 /* This process's own error, unless another's says more. */
@@ -735,6 +750,9 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	struct exchange *e;
 	int rc;
 
+	/* What waited for it in vain does not know which process that is. */
+	if (status == COHORT_PROCESS_EXITED && find_ended(p) >= 0)
+		status = error_left(p, find_ended(p));
 	record_status(&mine, status);
 	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
 	              &e);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -176,26 +177,46 @@ static bool is_pipe(int fd)
 	return fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode);
 }
 
+/* The page behind a descriptor of that process. */
+static struct page *page_of(const struct peers *p, const struct peer_address *a)
+{
+	const int fd = open_of(a->pid, a->page, O_RDONLY);
+	struct page *page = fd < 0 ? NULL : map_page(p, fd, a->token);
+	const int err = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = err;
+	return page;
+}
+
+/* How long a process that has no descriptors any more may take to end. */
+#define ENDING_MS 100
+
 /* Open what the address tells of.  The pidfd comes first: if the page is the right
- * one, that process had the pid before, too. */
+ * one, that process had the pid before, too.  A process may have ended since it sent the
+ * address: its number is then unknown, or its descriptors are gone. */
 static void connect_one(const struct peers *p, struct peer *x,
                         const struct peer_address *a)
 {
-	int fd;
+	struct pollfd end = { .events = POLLIN };
 
 	x->pid = a->pid;
-	x->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
-	if (x->pidfd < 0 && errno != ENOSYS && errno != EPERM)
+	end.fd = x->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
+	if (x->pidfd < 0 && errno != ENOSYS && errno != EPERM) {
+		if (errno == ESRCH)
+			atomic_store(&x->state, PEER_ENDED);
 		return;
-	fd = open_of(a->pid, a->page, O_RDONLY);
-	x->page = fd < 0 ? NULL : map_page(p, fd, a->token);
-	if (fd >= 0)
-		close(fd);
+	}
+	x->page = page_of(p, a);
 	x->bell = x->page ? open_of(a->pid, a->bell, O_WRONLY) : -1;
 	if (x->bell >= 0 && is_pipe(x->bell)) {
 		atomic_store(&x->state, PEER_HERE);
 		return;
 	}
+	if (x->bell < 0 && errno == ENOENT && x->pidfd >= 0 &&
+	    poll(&end, 1, ENDING_MS) > 0)
+		atomic_store(&x->state, PEER_ENDED);
 	if (x->bell >= 0)
 		close(x->bell);
 	if (x->page)

@@ -372,9 +372,8 @@ int peers_attach(struct peers *p, struct clique *q,
 	put_member(p, q->identity);
 	/* Another process may have told its cause before this one was ready. */
 	for (i = 0; i < p->processes; i++) {
-		if (!p->peers[i].page)
-			continue;
-		take_causes(p, i, 0, m);
+		if (p->peers[i].page)
+			take_causes(p, i, 0, m);
 		if (atomic_load(&p->peers[i].state) == PEER_ENDED)
 			take_end(p, i, m);
 	}

@@ -579,6 +579,45 @@ static bool is_watched_at(const struct peer_address *given)
 	return watched;
 }
 
+/* Kill process @i; it stays a zombie. */
+static void kill_child(int i)
+{
+	siginfo_t info;
+
+	kill(children[i], SIGKILL);
+	cr_assert_eq(waitid(P_PID, (id_t)children[i], &info, WEXITED | WNOWAIT),
+	             0);
+}
+
+/* A process is killed after it has sent its address, before the others look at it. */
+Test(peers, that_have_ended_before_they_were_watched_are_known)
+{
+	struct peer_address all[PROCESSES];
+	struct clique *other = make_clique(IDENTITY);
+	const struct cohort_cause *cause;
+	struct peers *p;
+
+	memcpy(all, shared->addresses, sizeof(all));
+	kill_child(1);
+	waitpid(children[1], NULL, 0);
+	kill_child(2);
+	cr_assert_eq(peers_create(0, PROCESSES, "h", &all[0], &p), COHORT_OK);
+	peers_connect(p, all, NULL);
+	peers_set_ranks(p, facts);
+	cr_assert(peers_has_ended(p, 1), "its number is unknown");
+	cr_assert(peers_has_ended(p, 2), "it is a zombie");
+	cr_assert(*peers_is_vain(p), "no need to wait for its ranks");
+	cr_assert_not(peers_watches(p, 1));
+	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
+	cause = cause_look(other->end);
+	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
+	cr_assert_str_eq(cause->text, "process 1 (host a, pid 4711) has exited "
+	                              "with ranks 2-3");
+	peers_detach(p, other);
+	peers_leave(p);
+	free_clique(other);
+}
+
 Test(peers, are_not_watched_where_something_else_is_found)
 {
 	const struct peer_address good = shared->addresses[1];
