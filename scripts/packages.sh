@@ -4,7 +4,9 @@
 # The Debian packages, as someone who installs them meets them: build them twice, in other
 # folders and conditions, and compare the builds; ask lintian; install them in a fresh root of
 # Debian SUITE, which has to be this machine's; build and run a program there, and remove all
-# again.
+# again.  Then install them once more beside Python, Rust, CMake and a C++ compiler, for each of
+# which there is a program, too: with the wheel in a virtual environment, with the crate, and
+# with find_package().
 #
 #	scripts/packages.sh SUITE
 #
@@ -153,4 +155,50 @@ nothing_left() {
 	diff "$root/before" "$root/after"
 }
 try "nothing is left of them" nothing_left
+
+# ---- other languages ----------------------------------------------------------
+
+# block LANGUAGE FILE - the first block of that language in FILE
+block() {
+	awk -v begin='```'"$1" '$0 == begin { inside = 1; next }
+		inside && /^```$/ { exit } inside' "$2"
+}
+mkdir "$root/root/try/crate" "$root/root/try/cmake"
+cp -r bindings/rust "$root/root/try/rust"
+cp examples/average.cc "$root/root/try"
+block python bindings/python/README.md >"$root/root/try/program.py"
+block rust bindings/rust/README.md >"$root/root/try/program.rs"
+block cmake docs/install.md >"$root/root/try/cmake/CMakeLists.txt"
+cp "$root/root/try/program.c" "$root/root/try/cmake"
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=bindings/python python3 -c '
+import sys, cohort_wheel
+cohort_wheel.build_wheel(sys.argv[1], {"library": sys.argv[2]})' \
+	"$root/root/try" "$(echo "$one"/cohort-*/build/lib)"
+prints() {
+	inside "$1" >"$root/out" && diff - "$root/out"
+}
+# shellcheck disable=SC2016 # for the shell inside
+{
+	try "apt installs them beside Python, Rust, CMake and g++" inside '
+		DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
+			./*.deb python3-venv cargo cmake g++ make'
+	try "pip installs the wheel, and the program in Python runs" prints '
+		python3 -m venv venv >&2
+		venv/bin/pip -q install --no-index ./*.whl >&2
+		venv/bin/python program.py' <<<'[2.5, 2.5, 2.5, 2.5]'
+	try "cargo adds the crate, and the program in Rust runs" program_runs '
+		cargo -q init --name program crate
+		cd crate
+		cargo -q add --path ../rust/cohort
+		cp ../program.rs src/main.rs
+		cargo -q build --offline
+		cp target/debug/program ..'
+	try "find_package() finds them, and the program runs" program_runs '
+		cmake -S cmake -B built
+		cmake --build built
+		cp built/program .'
+	try "a program in C++ can be built, and runs" prints '
+		g++ -std=c++17 -o program average.cc $(pkg-config --cflags --libs cohort)
+		./program | sort' < <(printf 'rank %d: 10.0\n' 0 1 2)
+}
 finish
