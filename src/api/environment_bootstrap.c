@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -25,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/launcher.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -66,104 +66,7 @@ struct environment_bootstrap {
 	bool is_complete; /* a round was done: all have the file open */
 };
 
-/* ---- the environment --------------------------------------------------- */
-
-static const struct launcher {
-	const char *rank, *size;
-
-	/* What tells jobs apart: a variable, NULL: the parent process. */
-	const char *job;
-
-	/* If it is set, another value than that of size, or than 1 for a number
-	 * of machines, tells of other machines. */
-	const char *local_size, *machines;
-
-	/* PMIX_NAMESPACE, if it is set, is of this launcher, and not of one that
-	 * has started it. */
-	bool has_pmix;
-} launchers[] = {
-	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB",
-	  "COHORT_LOCAL_PROCESSES", NULL, true },
-	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
-	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true },
-	/* Before srun's, whose variables torchrun inherits in a batch script. */
-	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL,
-	  false },
-	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
-	  "SLURM_STEP_NUM_NODES", true },
-	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, false },
-	{ "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS",
-	  NULL, NULL, false },
-};
-
-#define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
-
-static const struct launcher *find_launcher(void)
-{
-	const struct launcher *l = launchers;
-
-	for (; l < launchers + LAUNCHERS; l++)
-		if (getenv(l->rank) && getenv(l->size) &&
-		    (!l->job || getenv(l->job)))
-			return l;
-	return NULL;
-}
-
-static int read_number(const char *variable, int least, int most, int *out)
-{
-	const char *text = getenv(variable);
-	char *end;
-	long value = strtol(text, &end, 10);
-
-	if (end == text || *end || value < least || value > most)
-		return error_set(
-			COHORT_INVALID,
-			"%s is \"%s\" in the environment, not %d to %d",
-			variable, text, least, most);
-	*out = (int)value;
-	return COHORT_OK;
-}
-
-/* COHORT_UNSUPPORTED if @variable, which may not be set, is not @wanted. */
-static int machine_check(const char *variable, int wanted)
-{
-	int value = 0, rc;
-
-	if (!variable || !getenv(variable))
-		return COHORT_OK;
-	rc = read_number(variable, 1, INT_MAX, &value);
-	if (rc == COHORT_OK && value != wanted)
-		return error_set(
-			COHORT_UNSUPPORTED,
-			"%s is %d in the environment, not %d: some "
-			"processes are on other machines, where shared "
-			"memory does not reach",
-			variable, value, wanted);
-	return rc;
-}
-
-static int read_environment(struct environment_bootstrap *e,
-                            const struct launcher *l)
-{
-	int rc = read_number(l->size, 1, COHORT_MAX_RANKS, &e->processes);
-
-	if (rc == COHORT_OK)
-		rc = read_number(l->rank, 0, e->processes - 1, &e->process);
-	if (rc == COHORT_OK)
-		rc = machine_check(l->local_size, e->processes);
-	return rc == COHORT_OK ? machine_check(l->machines, 1) : rc;
-}
-
 /* ---- the name of the file ---------------------------------------------- */
-
-static uint64_t hash(uint64_t h, const char *text)
-{
-	/* FNV-1a; the zero at the end counts. */
-	do
-		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	while (*text++);
-	return h;
-}
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -203,19 +106,7 @@ static void unlist(struct environment_bootstrap *e)
 static int name_file(struct environment_bootstrap *e, const struct launcher *l,
                      const char *name)
 {
-	const char *step = getenv("SLURM_STEP_ID");
-	const char *run = getenv("TORCHELASTIC_RUN_ID");
-	const char *restart = getenv("TORCHELASTIC_RESTART_COUNT");
-	char parent[32];
-	uint64_t h = UINT64_C(14695981039346656037);
-
-	snprintf(parent, sizeof(parent), "%d", (int)getppid());
-	h = hash(h, l->rank);
-	h = hash(h, l->job ? getenv(l->job) : parent);
-	h = hash(h, step ? step : "");
-	h = hash(h, run ? run : "");
-	h = hash(h, restart ? restart : "");
-	e->name = hash(h, name);
+	e->name = launcher_hash(l, name);
 	snprintf(e->path, sizeof(e->path), "/cohort-%u-%016llx",
 	         (unsigned)geteuid(), (unsigned long long)e->name);
 	return enlist(e);
@@ -537,7 +428,7 @@ static int release(void *request)
 static int create(struct environment_bootstrap *e, const char *name,
                   size_t bytes)
 {
-	const struct launcher *l = find_launcher();
+	const struct launcher *l = launcher_find();
 	int rc;
 
 	if (!l)
@@ -545,7 +436,7 @@ static int create(struct environment_bootstrap *e, const char *name,
 		                 "bootstrap->kind is COHORT_BOOTSTRAP_ENV, but "
 		                 "no launcher has set its variables in the "
 		                 "environment");
-	rc = read_environment(e, l);
+	rc = launcher_read(l, &e->process, &e->processes);
 	if (rc != COHORT_OK)
 		return rc;
 	e->bytes = bytes;
@@ -611,15 +502,6 @@ static void end(void *info)
 	leave(e);
 	unlist(e);
 	free(e);
-}
-
-bool environment_bootstrap_yields(void)
-{
-	struct environment_bootstrap e;
-	const struct launcher *l = find_launcher();
-
-	return !l ||
-	       (l->has_pmix && read_environment(&e, l) == COHORT_UNSUPPORTED);
 }
 
 int environment_bootstrap_create(const char *name, size_t bytes,

@@ -49,10 +49,6 @@ int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
                           struct cohort_bootstrap *table,
                           const struct own_bootstrap **own);
 
-/* Whether the environment tells of no launcher, or of one with PMIx whose processes are
- * on several machines. */
-bool environment_bootstrap_yields(void);
-
 /* Whether this process has a PMIx server. */
 bool pmix_bootstrap_suits(void);
 

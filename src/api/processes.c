@@ -6,25 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <cohort/bootstrap.h>
-
-#include "api/own_bootstrap.h"
-#include "base/backoff.h"
+#include "api/oob.h"
 #include "base/clock.h"
-#include "base/process.h"
-#include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/native.h"
-
-/* What an exchange is for, which begins its records. */
-enum purpose {
-	MEETING = 0x63685072,
-	SHARING_ID,
-	AGREEING,
-};
 
 /* The processes of one generation. */
 struct facts {
@@ -33,112 +20,14 @@ struct facts {
 };
 
 struct processes {
-	struct cohort_bootstrap table;
-	const struct own_bootstrap *own; /* NULL: the program's table */
-
-	/* The others, as far as they are watched. */
-	struct peers *peers;
-	struct peer_address address;
-
+	struct oob oob;
 	bool has_connected;
-
-	/* All processes watch all, and meet by that from now on. */
-	bool by_peers;
-
-	/* A meeting has failed: the others may be at another one. */
-	bool is_broken;
 
 	/* Atomic; of the latest generation.  Former ones stay: a thread may read
 	 * them. */
 	struct facts *_Atomic facts;
 	struct facts *next; /* of a generation that is being opened, or NULL */
 };
-
-/* One exchange.  Until its request is done, the bootstrap may write to it. */
-struct exchange {
-	struct exchange *next_left;
-	uint64_t came
-		[COHORT_RANK_WORDS]; /* the set of processes with a record */
-	struct process_record mine;
-	struct process_record all[];
-};
-
-_Static_assert(sizeof(struct process_record) <= PEERS_RECORD &&
-                       sizeof(struct process_record) % sizeof(uint64_t) == 0,
-               "peers can gather it");
-
-/* ---- creating --------------------------------------------------------- */
-
-static int table_check(const struct cohort_bootstrap *t)
-{
-	if (t->processes < 1 || t->processes > COHORT_MAX_RANKS)
-		return error_set(COHORT_INVALID,
-		                 "bootstrap->processes is %d, not 1 to %d",
-		                 t->processes, COHORT_MAX_RANKS);
-	if (t->process < 0 || t->process >= t->processes)
-		return error_set(COHORT_INVALID,
-		                 "bootstrap->process is %d, not 0 to %d",
-		                 t->process, t->processes - 1);
-	if (!t->allgather || !t->req_test || !t->req_free)
-		return error_set(COHORT_INVALID, "bootstrap->%s is NULL",
-		                 !t->allgather  ? "allgather"
-		                 : !t->req_test ? "req_test"
-		                                : "req_free");
-	return COHORT_OK;
-}
-
-/* Have the library make the table, of the kind that the caller wants. */
-static int make_table(struct processes *p, const char *name,
-                      uint64_t timeout_ns)
-{
-	const size_t bytes = sizeof(struct process_record);
-	int kind = p->table.kind;
-
-	if (kind == COHORT_BOOTSTRAP_AUTO)
-		kind = environment_bootstrap_yields() && pmix_bootstrap_suits()
-		               ? COHORT_BOOTSTRAP_PMIX
-		               : COHORT_BOOTSTRAP_ENV;
-	switch (kind) {
-	case COHORT_BOOTSTRAP_ENV:
-		return environment_bootstrap_create(name, bytes, &p->table,
-		                                    &p->own);
-	case COHORT_BOOTSTRAP_PMIX:
-		return pmix_bootstrap_create(name, bytes, timeout_ns, &p->table,
-		                             &p->own);
-	default:
-		return error_set(COHORT_INVALID,
-		                 "bootstrap->kind is %d, not an enum "
-		                 "cohort_bootstrap_kind",
-		                 kind);
-	}
-}
-
-/* Read the caller's table, or have one made. */
-static int read_table(struct processes *p, const struct cohort_bootstrap *given,
-                      const char *name, uint64_t timeout_ns)
-{
-	const size_t least = offsetof(struct cohort_bootstrap, process);
-	int rc = sized_check("bootstrap", given->size, least,
-	                     "set it to sizeof(struct cohort_bootstrap)");
-
-	if (rc == COHORT_OK)
-		rc = reserved_check("bootstrap->", given,
-		                    offsetof(struct cohort_bootstrap, reserved),
-		                    given->size);
-	if (rc != COHORT_OK)
-		return rc;
-	memcpy(&p->table, given,
-	       given->size < sizeof(p->table) ? given->size : sizeof(p->table));
-	return p->table.kind == COHORT_BOOTSTRAP_TABLE
-	               ? table_check(&p->table)
-	               : make_table(p, name, timeout_ns);
-}
-
-static void leave_table(struct processes *p)
-{
-	if (p->own)
-		p->own->free(p->table.info);
-}
 
 int processes_create(const struct cohort_bootstrap *given, const char *name,
                      uint64_t timeout_ns, struct processes **out)
@@ -148,16 +37,11 @@ int processes_create(const struct cohort_bootstrap *given, const char *name,
 
 	if (!p)
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
-	rc = read_table(p, given, name, timeout_ns);
+	rc = oob_open(&p->oob, given, name, timeout_ns);
 	if (rc == COHORT_OK)
-		rc = peers_create(p->table.process, p->table.processes, name,
-		                  &p->address, &p->peers);
-	if (rc == COHORT_OK) {
 		*out = p;
-	} else {
-		leave_table(p);
+	else
 		free(p);
-	}
 	return rc;
 }
 
@@ -167,174 +51,14 @@ void processes_free(struct processes *p)
 
 	if (!p)
 		return;
-	peers_leave(p->peers);
+	/* Before the facts, which the peers read. */
+	oob_close(&p->oob);
 	for (f = atomic_load(&p->facts); f; f = former) {
 		former = f->former;
 		free(f);
 	}
 	free(p->next);
-	leave_table(p);
 	free(p);
-}
-
-/* ---- exchanging records ------------------------------------------------ */
-
-/* Ask the request until it is done: 0, 1 if the time is up, or its error. */
-static int await_request(const struct cohort_bootstrap *t, void *request,
-                         uint64_t deadline)
-{
-	struct backoff b = BACKOFF;
-	int answer;
-
-	while ((answer = t->req_test(request)) == 1) {
-		if (clock_now() >= deadline)
-			return 1;
-		backoff_wait(&b, deadline);
-	}
-	return answer;
-}
-
-/* Why the processes have not met: @what, and which have not come, by @came, or, if that is
- * NULL, as far as the library's own bootstrap knows. */
-static int explain(const struct processes *p, const uint64_t *came, int status,
-                   const char *what)
-{
-	char why[256] = "";
-	struct text t = { why, sizeof(why) };
-
-	if (came)
-		bootstrap_add_absent(came, p->table.processes, &t);
-	else if (p->own)
-		p->own->explain(p->table.info, &t);
-	return error_set(status, "process %d of %d %s%s", p->table.process,
-	                 p->table.processes, what, why);
-}
-
-static int explain_timeout(const struct processes *p, const uint64_t *came,
-                           uint64_t timeout_ns)
-{
-	char what[96];
-
-	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
-	         (unsigned long long)(timeout_ns / 1000000));
-	return explain(p, came, COHORT_INIT_TIMEOUT, what);
-}
-
-static int explain_failure(const struct processes *p, const char *function,
-                           int answer)
-{
-	char what[96] = "cannot meet the others";
-
-	if (!p->own)
-		snprintf(what, sizeof(what),
-		         "cannot meet the others: bootstrap->%s has answered "
-		         "%d",
-		         function, answer);
-	return explain(p, NULL, COHORT_SYSTEM, what);
-}
-
-/* Gather among the processes that have not ended. */
-static int gather_by_peers(struct processes *p, struct exchange *e,
-                           uint64_t timeout_ns)
-{
-	int rc = peers_gather(p->peers, &e->mine, sizeof(e->mine), e->all,
-	                      e->came, clock_deadline(timeout_ns));
-
-	return rc == COHORT_OK ? rc : explain_timeout(p, e->came, timeout_ns);
-}
-
-/* Gather all records of @e.  On an error the bootstrap cannot be used again; after
- * COHORT_INIT_TIMEOUT it may still write to @e. */
-static int gather_by_table(struct processes *p, struct exchange *e,
-                           uint64_t timeout_ns)
-{
-	const struct cohort_bootstrap *t = &p->table;
-	void *request = NULL;
-	int i, answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
-	                             &request);
-
-	if (answer)
-		return explain_failure(p, "allgather", answer);
-	answer = await_request(t, request, clock_deadline(timeout_ns));
-	if (answer == 1)
-		return explain_timeout(p, NULL, timeout_ns);
-	t->req_free(request);
-	for (i = 0; i < t->processes; i++)
-		rank_set_add(e->came, i);
-	return answer ? explain_failure(p, "req_test", answer) : COHORT_OK;
-}
-
-/* Make the texts of records end, and check that these are records. */
-static int records_check(enum purpose purpose, struct exchange *e, int n)
-{
-	struct process_record *all = e->all;
-	int i;
-
-	for (i = 0; i < n; i++) {
-		if (!rank_set_has(e->came, i))
-			continue;
-		all[i].error[sizeof(all[i].error) - 1] = '\0';
-		all[i].host[sizeof(all[i].host) - 1] = '\0';
-		if (all[i].purpose != (uint32_t)purpose)
-			return error_set(
-				COHORT_INVALID,
-				"process %d has another version of "
-				"the library, or is at another call, "
-				"or the bootstrap has not brought what "
-				"it sent",
-				i);
-	}
-	return COHORT_OK;
-}
-
-/* Keep an exchange that the bootstrap may still write to, for ever. */
-static void keep(struct exchange *e)
-{
-	/* Atomic; all that were left. */
-	static struct exchange *_Atomic left;
-
-	e->next_left = atomic_exchange(&left, e);
-}
-
-static int exchange(struct processes *p, enum purpose purpose,
-                    const struct process_record *mine, uint64_t timeout_ns,
-                    struct exchange **out)
-{
-	const size_t n = (size_t)p->table.processes;
-	struct exchange *e;
-	int rc;
-
-	if (p->is_broken)
-		return error_set(COHORT_STATE,
-		                 "the processes have not met before: close the "
-		                 "group, and open another");
-	e = calloc(1, sizeof(*e) + n * sizeof(e->all[0]));
-	if (!e) {
-		p->is_broken = true; /* the others may be ahead */
-		return error_set(COHORT_NO_MEMORY,
-		                 "no memory for %zu processes", n);
-	}
-	e->mine = *mine;
-	e->mine.purpose = purpose;
-	e->mine.pid = getpid();
-	e->mine.instance = process_number();
-	gethostname(e->mine.host, sizeof(e->mine.host) - 1);
-	e->mine.address = p->address;
-	rc = p->by_peers ? gather_by_peers(p, e, timeout_ns)
-	                 : gather_by_table(p, e, timeout_ns);
-	if (rc == COHORT_OK)
-		rc = records_check(purpose, e, p->table.processes);
-	p->is_broken = rc != COHORT_OK;
-	if (rc == COHORT_OK)
-		*out = e;
-	else if (rc == COHORT_INIT_TIMEOUT && !p->own && !p->by_peers)
-		keep(e);
-	else
-		free(e);
-	/* Why this process cannot go on says more than that it cannot tell. */
-	return rc != COHORT_OK && mine->status != COHORT_OK
-	               ? error_set(mine->status, "%s", mine->error)
-	               : rc;
 }
 
 /* ---- what the others say ----------------------------------------------- */
@@ -362,7 +86,7 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 {
 	int i, failed = -1;
 
-	for (i = 0; i < p->table.processes; i++)
+	for (i = 0; i < p->oob.table.processes; i++)
 		if (rank_set_has(e->came, i) &&
 		    weight(e->all[i].status) >
 		            (failed < 0 ? 0 : weight(e->all[failed].status)))
@@ -378,8 +102,8 @@ static int error_left(const struct processes *p, int i)
 	                 "process %d (host %s, pid %lld) has %s while the "
 	                 "generation was being opened",
 	                 i, f->host, (long long)f->pid,
-	                 peers_has_ended(p->peers, i) ? "exited"
-	                                              : "closed the group");
+	                 peers_has_ended(p->oob.peers, i) ? "exited"
+	                                                  : "closed the group");
 }
 
 /* An error if a process of the next generation has not brought its record. */
@@ -387,7 +111,7 @@ static int presence_check(const struct processes *p, const struct exchange *e)
 {
 	int i;
 
-	for (i = 0; i < p->table.processes; i++)
+	for (i = 0; i < p->oob.table.processes; i++)
 		if (p->next->of[i].ranks && !rank_set_has(e->came, i))
 			return error_left(p, i);
 	return COHORT_OK;
@@ -398,10 +122,10 @@ static int find_ended(const struct processes *p)
 {
 	int i = 0;
 
-	while (i < p->table.processes &&
-	       !(p->next->of[i].ranks && peers_has_ended(p->peers, i)))
+	while (i < p->oob.table.processes &&
+	       !(p->next->of[i].ranks && peers_has_ended(p->oob.peers, i)))
 		i++;
-	return i < p->table.processes ? i : -1;
+	return i < p->oob.table.processes ? i : -1;
 }
 
 /* This process's own error, unless another's says more. */
@@ -499,7 +223,8 @@ static int records_fit(const struct processes *p,
 	const int first = first_of(e);
 	int i, rc = COHORT_OK;
 
-	for (i = first + 1; i < p->table.processes && rc == COHORT_OK; i++) {
+	for (i = first + 1; i < p->oob.table.processes && rc == COHORT_OK;
+	     i++) {
 		if (!rank_set_has(e->came, i))
 			continue;
 		rc = settings_check(e->all, first, i);
@@ -557,12 +282,12 @@ static int parts_check(const struct exchange *e, int n)
 static void number_ranks(struct processes *p, const struct exchange *e,
                          struct process_part *part)
 {
-	const struct cohort_process *own = &p->next->of[p->table.process];
+	const struct cohort_process *own = &p->next->of[p->oob.table.process];
 	const struct facts *now = atomic_load(&p->facts);
 	struct cohort_process *f = p->next->of;
 	int i, r;
 
-	for (i = 0; i < p->table.processes; i++, f++) {
+	for (i = 0; i < p->oob.table.processes; i++, f++) {
 		if (now)
 			*f = now->of[i];
 		f->first_rank = part->size;
@@ -580,11 +305,11 @@ static void number_ranks(struct processes *p, const struct exchange *e,
 /* Make room for the facts of the next generation. */
 static int make_next(struct processes *p)
 {
-	const size_t n = (size_t)p->table.processes;
+	const size_t n = (size_t)p->oob.table.processes;
 	struct facts *now = atomic_load(&p->facts);
 
 	/* Those of a generation that did not come about. */
-	peers_set_ranks(p->peers, now ? now->of : NULL);
+	peers_set_ranks(p->oob.peers, now ? now->of : NULL);
 	free(p->next);
 	p->next = calloc(1, sizeof(*p->next) + n * sizeof(p->next->of[0]));
 	if (!p->next)
@@ -612,11 +337,12 @@ static void connect_peers(struct processes *p, const struct exchange *e)
 	struct peer_address all[COHORT_MAX_RANKS];
 	int i;
 
-	for (i = 0; i < p->table.processes; i++)
+	for (i = 0; i < p->oob.table.processes; i++)
 		all[i] = e->all[i].address;
-	peers_connect(p->peers, all,
-	              p->own && p->own->line ? p->own->line(p->table.info)
-	                                     : NULL);
+	peers_connect(p->oob.peers, all,
+	              p->oob.own && p->oob.own->line
+	                      ? p->oob.own->line(p->oob.table.info)
+	                      : NULL);
 	p->has_connected = true;
 }
 
@@ -636,7 +362,7 @@ static int meet(struct processes *p, int status,
 	if (status == COHORT_OK)
 		status = read_version(platform, &mine);
 	record_status(&mine, status);
-	rc = exchange(p, MEETING, &mine, timeout_ns, &e);
+	rc = oob_exchange(&p->oob, MEETING, &mine, timeout_ns, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	memset(part, 0, sizeof(*part));
@@ -644,14 +370,15 @@ static int meet(struct processes *p, int status,
 	if (rc == COHORT_OK)
 		rc = records_fit(p, platform, e);
 	if (rc == COHORT_OK) {
-		count_lost(e, p->table.processes, atomic_load(&p->facts), part);
-		rc = parts_check(e, p->table.processes);
+		count_lost(e, p->oob.table.processes, atomic_load(&p->facts),
+		           part);
+		rc = parts_check(e, p->oob.table.processes);
 	}
 	if (rc == COHORT_OK) {
 		number_ranks(p, e, part);
 		if (!p->has_connected)
 			connect_peers(p, e);
-		peers_set_ranks(p->peers, p->next->of);
+		peers_set_ranks(p->oob.peers, p->next->of);
 	}
 	free(e);
 	return rc;
@@ -683,11 +410,11 @@ static int first_next(const struct processes *p)
 /* Note which processes and this one watch each other. */
 static void note_watched(struct processes *p, const struct exchange *e)
 {
-	const int own = p->table.process;
+	const int own = p->oob.table.process;
 	int i;
 
-	for (i = 0; i < p->table.processes; i++)
-		p->next->of[i].watched = peers_watches(p->peers, i) &&
+	for (i = 0; i < p->oob.table.processes; i++)
+		p->next->of[i].watched = peers_watches(p->oob.peers, i) &&
 		                         rank_set_has(e->all[i].watches, own);
 }
 
@@ -695,8 +422,8 @@ static bool all_watch_all(const struct processes *p, const struct exchange *e)
 {
 	int i, k;
 
-	for (i = 0; i < p->table.processes; i++)
-		for (k = 0; k < p->table.processes; k++)
+	for (i = 0; i < p->oob.table.processes; i++)
+		for (k = 0; k < p->oob.table.processes; k++)
 			if (!rank_set_has(e->all[i].watches, k))
 				return false;
 	return true;
@@ -713,22 +440,23 @@ static int share_id(struct processes *p, const struct platform *platform,
 	struct exchange *e;
 	int i, rc = COHORT_OK;
 
-	for (i = 0; i < p->table.processes; i++)
-		if (peers_watches(p->peers, i))
+	for (i = 0; i < p->oob.table.processes; i++)
+		if (peers_watches(p->oob.peers, i))
 			rank_set_add(mine.watches, i);
 
-	if (p->table.process == first)
+	if (p->oob.table.process == first)
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
 		                 platform->ncclGetUniqueId(&mine.id));
 	record_status(&mine, rc);
-	rc = exchange(p, SHARING_ID, &mine, timeout_ns, &e);
+	rc = oob_exchange(&p->oob, SHARING_ID, &mine, timeout_ns, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
 	rc = outcome(p, e);
 	if (!atomic_load(&p->facts)) {
 		note_watched(p, e);
-		p->by_peers = p->table.processes > 1 && all_watch_all(p, e);
+		p->oob.by_peers =
+			p->oob.table.processes > 1 && all_watch_all(p, e);
 	}
 	free(e);
 	return rc;
@@ -754,8 +482,8 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	if (status == COHORT_PROCESS_EXITED && find_ended(p) >= 0)
 		status = error_left(p, find_ended(p));
 	record_status(&mine, status);
-	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
-	              &e);
+	rc = oob_exchange(&p->oob, AGREEING, &mine,
+	                  clock_after(timeout_ns, timeout_ns), &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);
@@ -771,12 +499,12 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 
 struct peers *processes_peers(const struct processes *p)
 {
-	return p->peers;
+	return p->oob.peers;
 }
 
 int processes_own(const struct processes *p)
 {
-	return p->table.process;
+	return p->oob.table.process;
 }
 
 int processes_facts(const struct processes *p, struct cohort_process *out,
@@ -785,7 +513,7 @@ int processes_facts(const struct processes *p, struct cohort_process *out,
 	const struct facts *now = atomic_load(&p->facts);
 	int i;
 
-	for (i = 0; i < p->table.processes && i < room; i++)
+	for (i = 0; i < p->oob.table.processes && i < room; i++)
 		out[i] = now->of[i];
-	return p->table.processes;
+	return p->oob.table.processes;
 }

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/launcher.h"
 #include "api/own_bootstrap.h"
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -381,29 +382,29 @@ Test(environment_bootstrap, leaves_machines_to_the_pmix_of_their_own_launcher)
 {
 	setenv("COHORT_PROCESSES", "2", 1);
 	setenv("COHORT_PROCESS", "0", 1);
-	cr_assert(!environment_bootstrap_yields());
+	cr_assert(!launcher_wants_pmix());
 	unsetenv("COHORT_PROCESS");
-	cr_assert(environment_bootstrap_yields());
+	cr_assert(launcher_wants_pmix());
 	setenv("PMIX_NAMESPACE", "1", 1);
 	setenv("SLURM_PROCID", "0", 1);
 	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
 	setenv("SLURM_JOB_ID", "1", 1);
 	setenv("SLURM_STEP_NUM_NODES", "1", 1);
-	cr_assert(!environment_bootstrap_yields());
+	cr_assert(!launcher_wants_pmix());
 	setenv("SLURM_STEP_NUM_NODES", "2", 1);
-	cr_assert(environment_bootstrap_yields());
+	cr_assert(launcher_wants_pmix());
 	setenv("RANK", "0", 1);
 	setenv("WORLD_SIZE", "2", 1);
 	setenv("MASTER_PORT", "1", 1);
 	setenv("LOCAL_WORLD_SIZE", "1", 1);
-	cr_assert(!environment_bootstrap_yields());
+	cr_assert(!launcher_wants_pmix());
 	unsetenv("MASTER_PORT");
 	setenv("OMPI_COMM_WORLD_RANK", "0", 1);
 	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
 	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
-	cr_assert(!environment_bootstrap_yields());
+	cr_assert(!launcher_wants_pmix());
 	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1", 1);
-	cr_assert(environment_bootstrap_yields());
+	cr_assert(launcher_wants_pmix());
 }
 
 Test(environment_bootstrap, refuses_a_file_that_others_may_write_to)

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "api/oob.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/launcher.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "base/text.h"
+
+_Static_assert(sizeof(struct process_record) <= PEERS_RECORD &&
+                       sizeof(struct process_record) % sizeof(uint64_t) == 0,
+               "peers can gather it");
+
+/* ---- opening ----------------------------------------------------------- */
+
+static int table_check(const struct cohort_bootstrap *t)
+{
+	if (t->processes < 1 || t->processes > COHORT_MAX_RANKS)
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->processes is %d, not 1 to %d",
+		                 t->processes, COHORT_MAX_RANKS);
+	if (t->process < 0 || t->process >= t->processes)
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->process is %d, not 0 to %d",
+		                 t->process, t->processes - 1);
+	if (!t->allgather || !t->req_test || !t->req_free)
+		return error_set(COHORT_INVALID, "bootstrap->%s is NULL",
+		                 !t->allgather  ? "allgather"
+		                 : !t->req_test ? "req_test"
+		                                : "req_free");
+	return COHORT_OK;
+}
+
+/* Have the library make the table, of the kind that the caller wants. */
+static int make_table(struct oob *o, const char *name, uint64_t timeout_ns)
+{
+	const size_t bytes = sizeof(struct process_record);
+	int kind = o->table.kind;
+
+	if (kind == COHORT_BOOTSTRAP_AUTO)
+		kind = launcher_wants_pmix() && pmix_bootstrap_suits()
+		               ? COHORT_BOOTSTRAP_PMIX
+		               : COHORT_BOOTSTRAP_ENV;
+	switch (kind) {
+	case COHORT_BOOTSTRAP_ENV:
+		return environment_bootstrap_create(name, bytes, &o->table,
+		                                    &o->own);
+	case COHORT_BOOTSTRAP_PMIX:
+		return pmix_bootstrap_create(name, bytes, timeout_ns, &o->table,
+		                             &o->own);
+	default:
+		return error_set(COHORT_INVALID,
+		                 "bootstrap->kind is %d, not an enum "
+		                 "cohort_bootstrap_kind",
+		                 kind);
+	}
+}
+
+/* Read the caller's table, or have one made. */
+static int read_table(struct oob *o, const struct cohort_bootstrap *given,
+                      const char *name, uint64_t timeout_ns)
+{
+	const size_t least = offsetof(struct cohort_bootstrap, process);
+	int rc = sized_check("bootstrap", given->size, least,
+	                     "set it to sizeof(struct cohort_bootstrap)");
+
+	if (rc == COHORT_OK)
+		rc = reserved_check("bootstrap->", given,
+		                    offsetof(struct cohort_bootstrap, reserved),
+		                    given->size);
+	if (rc != COHORT_OK)
+		return rc;
+	memcpy(&o->table, given,
+	       given->size < sizeof(o->table) ? given->size : sizeof(o->table));
+	return o->table.kind == COHORT_BOOTSTRAP_TABLE
+	               ? table_check(&o->table)
+	               : make_table(o, name, timeout_ns);
+}
+
+static void leave_table(struct oob *o)
+{
+	if (o->own)
+		o->own->free(o->table.info);
+}
+
+int oob_open(struct oob *o, const struct cohort_bootstrap *given,
+             const char *name, uint64_t timeout_ns)
+{
+	int rc = read_table(o, given, name, timeout_ns);
+
+	if (rc == COHORT_OK)
+		rc = peers_create(o->table.process, o->table.processes, name,
+		                  &o->address, &o->peers);
+	if (rc != COHORT_OK)
+		leave_table(o);
+	return rc;
+}
+
+void oob_close(struct oob *o)
+{
+	peers_leave(o->peers);
+	leave_table(o);
+}
+
+/* ---- exchanging records ------------------------------------------------ */
+
+/* Ask the request until it is done: 0, 1 if the time is up, or its error. */
+static int await_request(const struct cohort_bootstrap *t, void *request,
+                         uint64_t deadline)
+{
+	struct backoff b = BACKOFF;
+	int answer;
+
+	while ((answer = t->req_test(request)) == 1) {
+		if (clock_now() >= deadline)
+			return 1;
+		backoff_wait(&b, deadline);
+	}
+	return answer;
+}
+
+/* Why the processes have not met: @what, and which have not come, by @came, or, if that is
+ * NULL, as far as the library's own bootstrap knows. */
+static int explain(const struct oob *o, const uint64_t *came, int status,
+                   const char *what)
+{
+	char why[256] = "";
+	struct text t = { why, sizeof(why) };
+
+	if (came)
+		bootstrap_add_absent(came, o->table.processes, &t);
+	else if (o->own)
+		o->own->explain(o->table.info, &t);
+	return error_set(status, "process %d of %d %s%s", o->table.process,
+	                 o->table.processes, what, why);
+}
+
+static int explain_timeout(const struct oob *o, const uint64_t *came,
+                           uint64_t timeout_ns)
+{
+	char what[96];
+
+	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
+	         (unsigned long long)(timeout_ns / 1000000));
+	return explain(o, came, COHORT_INIT_TIMEOUT, what);
+}
+
+static int explain_failure(const struct oob *o, const char *function,
+                           int answer)
+{
+	char what[96] = "cannot meet the others";
+
+	if (!o->own)
+		snprintf(what, sizeof(what),
+		         "cannot meet the others: bootstrap->%s has answered "
+		         "%d",
+		         function, answer);
+	return explain(o, NULL, COHORT_SYSTEM, what);
+}
+
+/* Gather among the processes that have not ended. */
+static int gather_by_peers(struct oob *o, struct exchange *e,
+                           uint64_t timeout_ns)
+{
+	int rc = peers_gather(o->peers, &e->mine, sizeof(e->mine), e->all,
+	                      e->came, clock_deadline(timeout_ns));
+
+	return rc == COHORT_OK ? rc : explain_timeout(o, e->came, timeout_ns);
+}
+
+/* Gather all records of @e.  On an error the bootstrap cannot be used again; after
+ * COHORT_INIT_TIMEOUT it may still write to @e. */
+static int gather_by_table(struct oob *o, struct exchange *e,
+                           uint64_t timeout_ns)
+{
+	const struct cohort_bootstrap *t = &o->table;
+	void *request = NULL;
+	int i, answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
+	                             &request);
+
+	if (answer)
+		return explain_failure(o, "allgather", answer);
+	answer = await_request(t, request, clock_deadline(timeout_ns));
+	if (answer == 1)
+		return explain_timeout(o, NULL, timeout_ns);
+	t->req_free(request);
+	for (i = 0; i < t->processes; i++)
+		rank_set_add(e->came, i);
+	return answer ? explain_failure(o, "req_test", answer) : COHORT_OK;
+}
+
+/* Make the texts of records end, and check that these are records. */
+static int records_check(enum purpose purpose, struct exchange *e, int n)
+{
+	struct process_record *all = e->all;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (!rank_set_has(e->came, i))
+			continue;
+		all[i].error[sizeof(all[i].error) - 1] = '\0';
+		all[i].host[sizeof(all[i].host) - 1] = '\0';
+		if (all[i].purpose != (uint32_t)purpose)
+			return error_set(
+				COHORT_INVALID,
+				"process %d has another version of "
+				"the library, or is at another call, "
+				"or the bootstrap has not brought what "
+				"it sent",
+				i);
+	}
+	return COHORT_OK;
+}
+
+/* Keep an exchange that the bootstrap may still write to, for ever. */
+static void keep(struct exchange *e)
+{
+	/* Atomic; all that were left. */
+	static struct exchange *_Atomic left;
+
+	e->next_left = atomic_exchange(&left, e);
+}
+
+int oob_exchange(struct oob *o, enum purpose purpose,
+                 const struct process_record *mine, uint64_t timeout_ns,
+                 struct exchange **out)
+{
+	const size_t n = (size_t)o->table.processes;
+	struct exchange *e;
+	int rc;
+
+	if (o->is_broken)
+		return error_set(COHORT_STATE,
+		                 "the processes have not met before: close the "
+		                 "group, and open another");
+	e = calloc(1, sizeof(*e) + n * sizeof(e->all[0]));
+	if (!e) {
+		o->is_broken = true; /* the others may be ahead */
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for %zu processes", n);
+	}
+	e->mine = *mine;
+	e->mine.purpose = purpose;
+	e->mine.pid = getpid();
+	e->mine.instance = process_number();
+	gethostname(e->mine.host, sizeof(e->mine.host) - 1);
+	e->mine.address = o->address;
+	rc = o->by_peers ? gather_by_peers(o, e, timeout_ns)
+	                 : gather_by_table(o, e, timeout_ns);
+	if (rc == COHORT_OK)
+		rc = records_check(purpose, e, o->table.processes);
+	o->is_broken = rc != COHORT_OK;
+	if (rc == COHORT_OK)
+		*out = e;
+	else if (rc == COHORT_INIT_TIMEOUT && !o->own && !o->by_peers)
+		keep(e);
+	else
+		free(e);
+	/* Why this process cannot go on says more than that it cannot tell. */
+	return rc != COHORT_OK && mine->status != COHORT_OK
+	               ? error_set(mine->status, "%s", mine->error)
+	               : rc;
+}
