@@ -13,8 +13,7 @@
 
 /* ---- what all stalls have in common ----------------------------------- */
 
-/* What keeps a rank from calling. */
-static int kind_of_absence(const struct rank_snapshot *r)
+int stall_kind_of_absence(const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && !r->alive)
 		return COHORT_VERDICT_THREAD_EXITED;
@@ -25,10 +24,8 @@ static int kind_of_absence(const struct rank_snapshot *r)
 	return COHORT_VERDICT_OUTSIDE;
 }
 
-/* Ranks that wait for each other are at fault together: a cycle takes the place of what
- * was found before. */
-static void find_cycle(const struct snapshot *s, bool is_transfer,
-                       struct cycle *cycle, struct cohort_verdict *v)
+void stall_find_cycle(const struct snapshot *s, bool is_transfer,
+                      struct cycle *cycle, struct cohort_verdict *v)
 {
 	cycle_find(s, is_transfer, cycle);
 	if (!cycle->n)
@@ -37,10 +34,8 @@ static void find_cycle(const struct snapshot *s, bool is_transfer,
 	v->rank = -1;
 }
 
-/* ": never called; waited for 10.0 s, limit 10.0 s", and whether one rank is at
- * fault. */
-static void add_kind(struct text *t, const struct snapshot *s,
-                     const struct expiry *due, const struct cohort_verdict *v)
+void stall_add_kind(struct text *t, const struct snapshot *s,
+                    const struct expiry *due, const struct cohort_verdict *v)
 {
 	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
 	describe_age(t, s, due->since_ns);
@@ -73,7 +68,7 @@ static bool is_waited_for(const struct snapshot *s,
 int stall_kind(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	if (!r->joined)
-		return kind_of_absence(r);
+		return stall_kind_of_absence(r);
 	if (r->in_call || r->meets || (s->starts_are_marked && !r->started))
 		return COHORT_VERDICT_NOT_STARTED;
 	return COHORT_VERDICT_NOT_FINISHED;
@@ -118,8 +113,7 @@ static bool may_connect_all(const struct snapshot *s)
 	return s->front == 1;
 }
 
-/* What is known of a rank of another process, NULL: nothing. */
-static const struct remote_rank *find_remote(const struct snapshot *s, int rank)
+const struct remote_rank *stall_remote(const struct snapshot *s, int rank)
 {
 	int i = 0;
 
@@ -144,7 +138,7 @@ static int find_unknown(const struct snapshot *s, uint64_t *set)
 
 	memset(set, 0, COHORT_RANK_WORDS * sizeof(*set));
 	for (r = 0; r < s->world; r++)
-		if (!snapshot_rank(s, r) && !find_remote(s, r)) {
+		if (!snapshot_rank(s, r) && !stall_remote(s, r)) {
 			rank_set_add(set, r);
 			n++;
 		}
@@ -404,7 +398,7 @@ static void add_different(struct text *t, const struct snapshot *s)
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
 {
-	const struct remote_rank *x = find_remote(s, v->rank);
+	const struct remote_rank *x = stall_remote(s, v->rank);
 	uint64_t unknown[COHORT_RANK_WORDS];
 
 	if (v->kind == COHORT_VERDICT_REMOTE)
@@ -433,10 +427,10 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 
 	find_missing(s, v);
 	find_others(s, v);
-	find_cycle(s, false, &cycle, v);
+	stall_find_cycle(s, false, &cycle, v);
 	v->collective = s->front;
 	add_front(t, s);
-	add_kind(t, s, due, v);
+	stall_add_kind(t, s, due, v);
 	text_add(t, "; joined: ");
 	rank_set_spell(t, v->joined);
 	text_add(t, snapshot_has_all(s) ? "; it waits for: " : "; missing: ");
@@ -449,182 +443,4 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 		crossing_add(t, s);
 	else
 		add_ranks(t, s, v->missing);
-}
-
-/* ---- a transfer ------------------------------------------------------- */
-
-/* True if the rank is inside the first call of this kind to a rank of another process:
- * NCCL connects the two there, and so waits for the other one's call. */
-static bool may_connect(const struct transfer_snapshot *x)
-{
-	return !x->is_local && x->number == 1 && x->own.in_call;
-}
-
-int stall_half_kind(const struct snapshot *s, const struct half *h)
-{
-	return h->in_call || (s->starts_are_marked && !h->started)
-	               ? COHORT_VERDICT_NOT_STARTED
-	               : COHORT_VERDICT_NOT_FINISHED;
-}
-
-/* What is known of the peer's half. */
-struct peer_half {
-	bool is_known; /* false: the peer is of another process, which has not
-	                  answered; the rest says that it has called */
-	bool has_called;
-	bool done;
-	int kind; /* what the peer is at fault for, if it is */
-};
-
-static struct peer_half peer_half_of(const struct snapshot *s)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = find_remote(s, x->peer);
-
-	if (x->is_local)
-		return (struct peer_half){
-			.is_known = true,
-			.has_called = x->met,
-			.done = x->other.done,
-			.kind = x->met ? stall_half_kind(s, &x->other)
-			               : kind_of_absence(
-						 snapshot_rank(s, x->peer)),
-		};
-	return (struct peer_half){
-		.is_known = other,
-		.has_called = !other || other->joined,
-		.done = other && other->is_done,
-		.kind = other ? other->kind : COHORT_VERDICT_REMOTE,
-	};
-}
-
-/* Which ranks the transfer waits for, and why. */
-static void blame(const struct snapshot *s, struct cohort_verdict *v)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-	const struct peer_half peer = peer_half_of(s);
-
-	rank_set_add(v->joined, x->rank);
-	if (peer.is_known && peer.has_called)
-		rank_set_add(v->joined, x->peer);
-	v->kind = stall_half_kind(s, &x->own);
-	if (!peer.has_called ||
-	    (!peer.is_known &&
-	     (v->kind == COHORT_VERDICT_NOT_FINISHED || may_connect(x)))) {
-		v->kind = peer.kind;
-		v->rank = x->peer;
-		rank_set_add(v->missing, x->peer);
-		return;
-	}
-	rank_set_add(v->missing, x->rank);
-	if (v->kind == COHORT_VERDICT_NOT_STARTED)
-		v->rank = x->rank;
-	if (!peer.is_known || peer.done)
-		return;
-	rank_set_add(v->missing, x->peer);
-	/* A transfer that runs is nobody's fault; the other half may keep it from
-	 * running. */
-	if (v->kind == COHORT_VERDICT_NOT_FINISHED)
-		v->kind = peer.kind;
-	if (v->kind == COHORT_VERDICT_NOT_STARTED && v->rank < 0)
-		v->rank = x->peer;
-}
-
-/* True if the transfer's rank and its peer, of another process, wait for each other: the
- * rank has come to its half, and the peer is held before the other one by a transfer whose
- * other half the rank has not come to. */
-static bool is_mutual(const struct snapshot *s)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = find_remote(s, x->peer);
-
-	return !x->is_local && other && s->kept.exists &&
-	       (x->own.in_call ||
-	        stall_half_kind(s, &x->own) != COHORT_VERDICT_NOT_STARTED) &&
-	       (other->joined ? other->kind == COHORT_VERDICT_NOT_STARTED
-	                      : other->is_held);
-}
-
-void stall_add_half(struct text *t, const struct snapshot *s,
-                    const struct rank_snapshot *r, bool sends,
-                    const struct half *h)
-{
-	describe_name_of(t, s, r);
-	if (!h) {
-		text_add(t, " has not called its %s:", sends ? "send" : "recv");
-		describe_absence(t, s, r);
-	} else if (h->in_call) {
-		text_add(t, " is inside the native call");
-		describe_thread(t, r);
-	} else if (h->done)
-		text_add(t, " is done");
-	else if (!s->starts_are_marked)
-		text_add(t, " has queued it");
-	else if (h->started)
-		text_add(t, " has started, and not finished");
-	else
-		text_add(t, " has not started: its stream is still busy with "
-		            "what was queued before");
-}
-
-static void add_half(struct text *t, const struct snapshot *s, int rank,
-                     const struct half *h)
-{
-	text_add(t, "; ");
-	stall_add_half(t, s, snapshot_rank(s, rank),
-	               (rank == s->transfer.rank) == s->transfer.sends, h);
-}
-
-static void add_peer(struct text *t, const struct snapshot *s)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = find_remote(s, x->peer);
-
-	if (x->is_local) {
-		add_half(t, s, x->peer, x->met ? &x->other : NULL);
-		return;
-	}
-	if (other)
-		text_add(t, "; %s", other->text);
-	else
-		text_add(t, "; rank %d is of another process%s", x->peer,
-		         may_connect(x)
-		                 ? ", and the first call waits until it calls"
-		                 : "");
-	if (is_mutual(s))
-		text_add(t, "; rank %d waits for rank %d to %s (number %llu)",
-		         x->peer, x->rank, s->kept.sends ? "send" : "receive",
-		         (unsigned long long)s->kept.number);
-	if (!other && s->silent)
-		text_add(t, "; no answer from %s", s->silent);
-}
-
-void stall_transfer(const struct snapshot *s, const struct expiry *due,
-                    struct verdict *out, struct text *t)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-	struct cohort_verdict *v = &out->v;
-	struct cycle cycle;
-
-	blame(s, v);
-	find_cycle(s, true, &cycle, v);
-	if (is_mutual(s)) {
-		v->kind = COHORT_VERDICT_CYCLE;
-		v->rank = -1;
-		rank_set_add(v->missing, x->rank);
-	}
-	text_add(t,
-	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
-	         "\"%s\", generation %d)",
-	         x->sends ? "send" : "recv", x->count, type_name(x->type),
-	         x->rank, x->sends ? "to" : "from", x->peer,
-	         (unsigned long long)x->number, s->group, s->generation);
-	add_kind(t, s, due, v);
-	if (cycle.n) {
-		cycle_add(t, s, &cycle);
-		return;
-	}
-	if (x->met)
-		add_half(t, s, x->rank, &x->own);
-	add_peer(t, s);
 }

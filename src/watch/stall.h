@@ -7,6 +7,7 @@
  * Each stores in @out which ranks it waits for and writes that to @t.
  */
 
+#include "watch/cycle.h"
 #include "watch/verdict.h"
 
 void stall_front(const struct snapshot *s, const struct expiry *due,
@@ -29,5 +30,23 @@ void stall_add_half(struct text *t, const struct snapshot *s,
 /* True if no rank of this process is at fault, so that the others' may tell more: about
  * the front, or about the transfer. */
 bool stall_is_remote(const struct snapshot *s, bool is_transfer);
+
+/* ---- for both halves --------------------------------------------------- */
+
+/* What keeps a rank from calling. */
+int stall_kind_of_absence(const struct rank_snapshot *r);
+
+/* What is known of a rank of another process, NULL: nothing. */
+const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
+
+/* Ranks that wait for each other are at fault together: a cycle takes the place of what
+ * was found before. */
+void stall_find_cycle(const struct snapshot *s, bool is_transfer,
+                      struct cycle *cycle, struct cohort_verdict *v);
+
+/* ": never called; waited for 10.0 s, limit 10.0 s", and whether one rank is at
+ * fault. */
+void stall_add_kind(struct text *t, const struct snapshot *s,
+                    const struct expiry *due, const struct cohort_verdict *v);
 
 #endif
