@@ -3,7 +3,6 @@
 #include "api/processes.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -475,12 +474,19 @@ int processes_meet(struct processes *p, int status,
 int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 {
 	struct process_record mine = { .status = COHORT_OK };
+	const int ended = find_ended(p);
 	struct exchange *e;
 	int rc;
 
-	/* What waited for it in vain does not know which process that is. */
-	if (status == COHORT_PROCESS_EXITED && find_ended(p) >= 0)
-		status = error_left(p, find_ended(p));
+	if (status == COHORT_PROCESS_EXITED && ended >= 0) {
+		/* Whoever waited for its ranks did not know of which process. */
+		status = error_left(p, ended);
+		/* A table of the program's may wait for it. */
+		if (!p->oob.own && !p->oob.by_peers) {
+			p->oob.is_broken = true;
+			return status;
+		}
+	}
 	record_status(&mine, status);
 	rc = oob_exchange(&p->oob, AGREEING, &mine,
 	                  clock_after(timeout_ns, timeout_ns), &e);
@@ -489,6 +495,7 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	rc = outcome(p, e);
 	free(e);
 	if (rc == COHORT_OK) {
+		peers_settle(p->oob.peers);
 		atomic_store(&p->facts, p->next);
 		p->next = NULL;
 	}

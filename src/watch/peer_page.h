@@ -115,8 +115,9 @@ struct page {
 enum peer_state {
 	PEER_UNWATCHED, /* it cannot be, or this is the process itself */
 	PEER_HERE,
-	PEER_LEFT,  /* it has closed its group */
-	PEER_ENDED, /* without that */
+	PEER_LEFT,    /* it has closed its group */
+	PEER_ENDED,   /* without that, or before it was watched */
+	PEER_UNCLEAR, /* its page is out of reach, perhaps because it ends */
 };
 
 struct peer {
@@ -157,6 +158,9 @@ struct peers {
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stop, must_ring;
+
+	/* Atomic; all processes have made a generation: none was ending. */
+	atomic_bool is_settled;
 
 	pthread_mutex_t lock; /* short; guards: */
 	struct member *members;
@@ -256,6 +260,12 @@ static inline bool has_identity(const struct identities *all, uint64_t identity)
 static inline bool peer_is_here(const struct peer *x)
 {
 	return atomic_load(&x->state) == PEER_HERE;
+}
+
+/* True if its end is waited for. */
+static inline bool peer_may_end(const struct peer *x)
+{
+	return peer_is_here(x) || atomic_load(&x->state) == PEER_UNCLEAR;
 }
 
 /* If nobody reads it that is a SIGPIPE, so the others' bells are rung by threads of

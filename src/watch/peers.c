@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -119,6 +119,7 @@ int peers_create(int process, int processes, const char *group,
 {
 	const size_t n = (size_t)processes;
 	struct peers *p = calloc(1, sizeof(*p) + n * sizeof(p->peers[0]));
+	int i;
 
 	if (!p)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d processes",
@@ -127,6 +128,8 @@ int peers_create(int process, int processes, const char *group,
 	atomic_store(&p->references, 1);
 	p->process = process;
 	p->processes = processes;
+	for (i = 0; i < processes; i++)
+		p->peers[i].pidfd = p->peers[i].bell = -1;
 	text_copy(p->group, sizeof(p->group), group);
 	gethostname(p->host, sizeof(p->host) - 1);
 	lock_init(&p->lock);
@@ -177,67 +180,61 @@ static bool is_pipe(int fd)
 	return fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode);
 }
 
-/* The page behind a descriptor of that process. */
-static struct page *page_of(const struct peers *p, const struct peer_address *a)
+static bool is_unknown(int64_t pid)
 {
-	const int fd = open_of(a->pid, a->page, O_RDONLY);
-	struct page *page = fd < 0 ? NULL : map_page(p, fd, a->token);
-	const int err = errno;
-
-	if (fd >= 0)
-		close(fd);
-	errno = err;
-	return page;
+	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* How long a process that has no descriptors any more may take to end. */
-#define ENDING_MS 100
-
 /* Open what the address tells of.  The pidfd comes first: if the page is the right
- * one, that process had the pid before, too.  A process may have ended since it sent the
- * address: its number is then unknown, or its descriptors are gone. */
+ * one, that process had the pid before, too.
+ *
+ * A process may have ended since it sent the address, or be about to: then its number is
+ * unknown, or its descriptors are gone. */
 static void connect_one(const struct peers *p, struct peer *x,
                         const struct peer_address *a)
 {
-	struct pollfd end = { .events = POLLIN };
+	int fd;
 
 	x->pid = a->pid;
-	end.fd = x->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
+	x->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
 	if (x->pidfd < 0 && errno != ENOSYS && errno != EPERM) {
 		if (errno == ESRCH)
 			atomic_store(&x->state, PEER_ENDED);
 		return;
 	}
-	x->page = page_of(p, a);
+	fd = open_of(a->pid, a->page, O_RDONLY);
+	x->page = fd < 0 ? NULL : map_page(p, fd, a->token);
+	if (fd >= 0)
+		close(fd);
 	x->bell = x->page ? open_of(a->pid, a->bell, O_WRONLY) : -1;
 	if (x->bell >= 0 && is_pipe(x->bell)) {
 		atomic_store(&x->state, PEER_HERE);
 		return;
 	}
-	if (x->bell < 0 && errno == ENOENT && x->pidfd >= 0 &&
-	    poll(&end, 1, ENDING_MS) > 0)
-		atomic_store(&x->state, PEER_ENDED);
 	if (x->bell >= 0)
 		close(x->bell);
 	if (x->page)
 		munmap(x->page, page_bytes(p));
-	if (x->pidfd >= 0)
-		close(x->pidfd);
 	x->page = NULL;
+	x->bell = -1;
+	if (x->pidfd >= 0)
+		atomic_store(&x->state, PEER_UNCLEAR);
+	else if (is_unknown(a->pid))
+		atomic_store(&x->state, PEER_ENDED);
 }
 
 static void disconnect(const struct peers *p, struct peer *x)
 {
-	if (!x->page)
-		return;
-	if (x->is_far) {
+	if (x->page && x->is_far)
 		peer_free_far(x);
-		return;
-	}
-	munmap(x->page, page_bytes(p));
-	close(x->bell);
+	else if (x->page)
+		munmap(x->page, page_bytes(p));
+	if (x->bell >= 0)
+		close(x->bell);
 	if (x->pidfd >= 0)
 		close(x->pidfd);
+	x->page = NULL;
+	x->pidfd = x->bell = -1;
 }
 
 /* Two descriptors for each process must leave room for the program's. */
@@ -285,7 +282,7 @@ void peers_connect(struct peers *p, const struct peer_address *all,
 	if (p->page)
 		connect_all(p, all, line != NULL);
 	for (i = 0; i < p->processes; i++) {
-		has_any |= p->peers[i].page != NULL;
+		has_any |= peer_may_end(&p->peers[i]);
 		has_far |= p->peers[i].is_far;
 	}
 	p->has_thread = has_any && peers_start(p);
@@ -296,9 +293,15 @@ void peers_connect(struct peers *p, const struct peer_address *all,
 	if (p->has_thread)
 		return;
 	for (i = 0; i < p->processes; i++) {
+		if (peer_may_end(&p->peers[i]))
+			atomic_store(&p->peers[i].state, PEER_UNWATCHED);
 		disconnect(p, &p->peers[i]);
-		p->peers[i].page = NULL;
 	}
+}
+
+void peers_settle(struct peers *p)
+{
+	atomic_store(&p->is_settled, true);
 }
 
 /* A message to a process of another host passes the launcher's.  So a question and its

@@ -83,9 +83,16 @@ void peers_put(struct peers *peers);
 
 /* Open what @all, by process, tell of the others, and watch from now on.  Once.
  * @line: to those that share no memory; NULL: there is none.  It stays until
- *        peers_leave(). */
+ *        peers_leave().
+ *
+ * A process of this machine that has ended since it sent its address is known to have
+ * ended, at once or as soon as it has. */
 void peers_connect(struct peers *peers, const struct peer_address *all,
                    const struct peer_line *line);
+
+/* All processes have made a generation: one whose page could not be opened was not about
+ * to end, and is not watched. */
+void peers_settle(struct peers *peers);
 
 /* Called by a line, never two at once; neither waits.  peers_hear(): @process has sent
  * @message, which is not trusted.  peers_hear_end(): @process has ended, and what it sends
@@ -97,7 +104,7 @@ void peers_hear_end(struct peers *peers, int process);
 /* True if that process is watched: its end would be seen.  Itself is. */
 bool peers_watches(const struct peers *peers, int process);
 
-/* True if that process has ended without leaving. */
+/* True if that process has ended without leaving, or before it was watched. */
 bool peers_has_ended(const struct peers *peers, int process);
 
 /*

@@ -225,17 +225,27 @@ static void note_vain(struct peers *p)
 	atomic_store(&p->is_vain, is_vain);
 }
 
+/* True if process @i, which is watched, has closed its group.  Under lock. */
+static bool take_leave(struct peers *p, int i)
+{
+	const struct peer *x = &p->peers[i];
+
+	take_causes(p, i, x->seen, NULL);
+	return atomic_load_explicit(&x->page->has_left, memory_order_acquire);
+}
+
 /* Look at process @i, which has ended if @is_over.  Under lock. */
 static void look_at_peer(struct peers *p, int i, bool is_over)
 {
 	struct peer *x = &p->peers[i];
 	struct member *m;
 
-	if (!peer_is_here(x))
+	if (!peer_may_end(x))
 		return;
-	take_causes(p, i, x->seen, NULL);
-	if (atomic_load_explicit(&x->page->has_left, memory_order_acquire)) {
+	if (peer_is_here(x) && take_leave(p, i)) {
 		atomic_store(&x->state, PEER_LEFT);
+	} else if (!peer_is_here(x) && atomic_load(&p->is_settled)) {
+		atomic_store(&x->state, PEER_UNWATCHED);
 	} else if (is_over) {
 		atomic_store(&x->state, PEER_ENDED);
 		note_vain(p);
@@ -259,7 +269,7 @@ static void ask_each(const struct peers *p, bool *over)
 		x = &p->peers[i];
 		polled[0] = (struct pollfd){ .fd = x->bell };
 		polled[1] = (struct pollfd){ .fd = x->pidfd, .events = POLLIN };
-		over[i] = peer_is_here(x) && (atomic_load(&x->has_ended) ||
+		over[i] = peer_may_end(x) && (atomic_load(&x->has_ended) ||
 		                              (poll(polled, 2, 0) > 0 &&
 		                               (polled[0].revents & POLLERR ||
 		                                polled[1].revents & POLLIN)));
@@ -277,7 +287,7 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 	for (i = 0; i < p->processes; i++) {
 		x = &p->peers[i];
 		over[i] = false;
-		if (!peer_is_here(x))
+		if (!peer_may_end(x))
 			continue;
 		polled[n++] = (struct pollfd){ .fd = x->bell };
 		if (x->pidfd >= 0)
@@ -294,7 +304,7 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		;
 	for (i = 0, n = 1; i < p->processes; i++) {
 		x = &p->peers[i];
-		if (!peer_is_here(x))
+		if (!peer_may_end(x))
 			continue;
 		over[i] = polled[n++].revents & POLLERR ||
 		          atomic_load(&x->has_ended);

@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -99,7 +100,7 @@ static int gather(uint64_t *came, char *out)
 	                    clock_deadline(SOON));
 }
 
-static void tell(const struct clique *c, int kind)
+static void tell_from(struct peers *p, const struct clique *c, int kind)
 {
 	const struct cohort_cause cause = {
 		.status = COHORT_ABORTED,
@@ -108,7 +109,12 @@ static void tell(const struct clique *c, int kind)
 		.text = "the reason",
 	};
 
-	peers_tell(peers, c, &cause);
+	peers_tell(p, c, &cause);
+}
+
+static void tell(const struct clique *c, int kind)
+{
+	tell_from(peers, c, kind);
 }
 
 /* Attach one more clique, and see what causes were told for it. */
@@ -375,6 +381,34 @@ Test(peers, are_watched_where_poll_cannot_wait_for_all)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Without the thread that watches nobody is watched, nor told anything. */
+Test(peers, are_not_watched_if_no_thread_can_be_started)
+{
+	struct clique *other = make_clique(IDENTITY);
+	struct peer_address all[PROCESSES];
+	pthread_attr_t usual, huge;
+	struct peers *p;
+
+	memcpy(all, shared->addresses, sizeof(all));
+	pthread_getattr_default_np(&usual);
+	pthread_attr_init(&huge);
+	pthread_attr_setstacksize(&huge, (size_t)1 << 47);
+	cr_assert_eq(pthread_setattr_default_np(&huge), 0);
+	cr_assert_eq(peers_create(0, PROCESSES, "h", &all[0], &p), COHORT_OK);
+	peers_connect(p, all, NULL);
+	pthread_setattr_default_np(&usual);
+	cr_assert_not(peers_watches(p, 1));
+	peers_set_ranks(p, facts);
+	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
+	tell_from(p, other, COHORT_VERDICT_ABORTED);
+	peers_note(p, other, clock_deadline(SOON));
+	peers_detach(p, other);
+	peers_leave(p);
+	free_clique(other);
+	pthread_attr_destroy(&usual);
+	pthread_attr_destroy(&huge);
+}
+
 /* ---- questions -------------------------------------------------------- */
 
 static struct remote_rank answers[PROCESSES];
@@ -589,6 +623,12 @@ static void kill_child(int i)
 	             0);
 }
 
+static void await_end(const struct peers *p, int i)
+{
+	while (!peers_has_ended(p, i))
+		sched_yield();
+}
+
 /* A process is killed after it has sent its address, before the others look at it. */
 Test(peers, that_have_ended_before_they_were_watched_are_known)
 {
@@ -605,8 +645,8 @@ Test(peers, that_have_ended_before_they_were_watched_are_known)
 	peers_connect(p, all, NULL);
 	peers_set_ranks(p, facts);
 	cr_assert(peers_has_ended(p, 1), "its number is unknown");
-	cr_assert(peers_has_ended(p, 2), "it is a zombie");
 	cr_assert(*peers_is_vain(p), "no need to wait for its ranks");
+	await_end(p, 2); /* a zombie */
 	cr_assert_not(peers_watches(p, 1));
 	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
 	cause = cause_look(other->end);
@@ -616,6 +656,46 @@ Test(peers, that_have_ended_before_they_were_watched_are_known)
 	peers_detach(p, other);
 	peers_leave(p);
 	free_clique(other);
+}
+
+/* Watch the others; the page of process 2 cannot be opened, as if it were ending. */
+static struct peers *watch_but_2(void)
+{
+	struct peer_address all[PROCESSES];
+	struct peers *p;
+
+	memcpy(all, shared->addresses, sizeof(all));
+	all[2].page = -1;
+	cr_assert_eq(peers_create(0, PROCESSES, "h", &all[0], &p), COHORT_OK);
+	peers_connect(p, all, NULL);
+	peers_set_ranks(p, facts);
+	cr_assert(peers_watches(p, 1));
+	cr_assert_not(peers_watches(p, 2));
+	cr_assert_not(*peers_is_vain(p));
+	return p;
+}
+
+Test(peers, that_are_about_to_end_are_known_once_they_have)
+{
+	struct peers *p = watch_but_2();
+
+	kill_child(2);
+	await_end(p, 2);
+	cr_assert(*peers_is_vain(p));
+	peers_leave(p);
+}
+
+/* It may have closed its group before. */
+Test(peers, that_are_not_watched_may_end_once_there_is_a_generation)
+{
+	struct peers *p = watch_but_2();
+
+	peers_settle(p);
+	kill_child(2);
+	kill_child(1);
+	await_end(p, 1);
+	cr_assert_not(peers_has_ended(p, 2));
+	peers_leave(p);
 }
 
 Test(peers, are_not_watched_where_something_else_is_found)
