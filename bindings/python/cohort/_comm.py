@@ -114,6 +114,7 @@ class Prepared:
     def __call__(self) -> Ticket:
         """Make the call, as the method does."""
         comm = self._comm
+        self._number.value = 0
         try:
             status = self._submit() if comm._handle else Status.STATE
             if status:
@@ -121,20 +122,19 @@ class Prepared:
         finally:  # Ctrl-C may come after the call has queued its work
             number = self._number.value
             if number:
-                comm._hold(number, self._refs)
+                comm._held[number] = self._refs
+        comm._trim()
         return Ticket(comm, number)
 
     def run(self) -> None:
         """Make the call and wait for its end, without a timeout."""
         comm = self._comm
+        if get_ident() == _library._main:
+            self().wait()
+            return
         status = self._submit() if comm._handle else Status.STATE
         if status:
             raise comm._refused(status, self._refs)
-        if get_ident() == _library._main:
-            number = self._number.value
-            comm._hold(number, self._refs)
-            comm._wait(number, FOREVER)
-            return
         status = self._wait()
         if status:
             if status == Status.WEDGED:
@@ -209,7 +209,8 @@ class Comm(Rank):
                 raise self._refused(status, refs)
         finally:  # Ctrl-C may come after the call has queued its work
             if number.value not in (0, _abi.CAPTURED):
-                self._hold(number.value, refs)
+                self._held[number.value] = refs
+        self._trim()
         return Ticket(self, number.value)
 
     def _stream(self, stream: Stream) -> int:

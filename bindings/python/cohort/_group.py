@@ -445,7 +445,7 @@ class Group(Handle):
         """Write down what the ranks have done last, into files (cohort_dump()).
 
         None is options.dump_directory.  Any thread; blocks on the file system only."""
-        path = None if directory is None else os.fsencode(directory)
+        path = None if directory is None else as_bytes(os.fsdecode(directory), "directory")
         self._check(lib.cohort_dump(self._live, path))
 
     def stats(self, file: Any) -> None:

@@ -49,8 +49,10 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"cohort {_abi.VERSION} does not work with {path}, which is "
                           f"version {version}")
     for struct in ctypes.Structure.__subclasses__():
+        if struct.__module__ != _abi.__name__:
+            continue
         size = loaded.cohort_struct_size(struct.__name__.encode())
-        if struct.__module__ == _abi.__name__ and size != ctypes.sizeof(struct):
+        if size != ctypes.sizeof(struct):
             raise ImportError(f"struct {struct.__name__} has {ctypes.sizeof(struct)} bytes "
                               f"in cohort {_abi.VERSION}, and {size} in {path}")
     return loaded

@@ -188,9 +188,8 @@ class Rank(Handle):
             _library.kept.append(refs)
         return self._fail(status)
 
-    def _hold(self, number: int, refs: object) -> None:
-        """Keep arrays alive until their ticket is answered."""
-        self._held[number] = refs
+    def _trim(self) -> None:
+        """Let go of arrays whose tickets are answered, if there are many."""
         if len(self._held) > self._most:
             self._drop_answered()
             self._most = max(64, 2 * len(self._held))
@@ -272,13 +271,13 @@ class Rank(Handle):
         queue = stream_of(stream, self.stream)
         target, source = look(recv, "recv", True, queue), look(send, "send", False, queue)
         self._want(target, "recv", source.type, source.count)
+        if len(self._copies) % 64 == 63:
+            self._drop_answered()
         # The ticket of a copy is not handed out.
         self._copies.append((target.keep, source.keep))
         self._check(lib.cohort_copy(self._live, target.address, source.address,
                                     source.count * lib.cohort_type_size(source.type),
                                     queue))
-        if len(self._copies) % 64 == 0:
-            self._drop_answered()
 
     def register(self, memory: Array) -> int:
         """Register memory with NCCL (cohort_register()): the number for deregister().
@@ -286,12 +285,14 @@ class Rank(Handle):
         The array stays alive until then, or until the communicator is closed."""
         found = self._array(memory, "memory", True, self.stream)
         handle = ctypes.c_void_p()
-        self._check(lib.cohort_register(
-            self._live, found.address, found.count * lib.cohort_type_size(found.type),
-            _byref(handle)))
-        number = handle.value or 0
-        self._registered[number] = found.keep
-        return number
+        try:
+            self._check(lib.cohort_register(
+                self._live, found.address, found.count * lib.cohort_type_size(found.type),
+                _byref(handle)))
+        finally:  # Ctrl-C may come after the call
+            if handle.value:
+                self._registered[handle.value] = found.keep
+        return handle.value or 0
 
     def deregister(self, registration: int) -> None:
         """The end of that (cohort_deregister())."""

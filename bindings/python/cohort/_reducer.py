@@ -243,10 +243,13 @@ class Reducer(Handle):
             found.append(self._comm._array(array, f"parameters[{i}]", True, queue))
             Comm._want(found[i], f"parameters[{i}]", kind, count)
             pointers[i] = found[i].address
+        # Ctrl-C may come while it goes on.
+        keep = [one.keep for one in found]
+        self._keep.append(keep)
         status = _library.wait(lambda limit: int(lib.cohort_reducer_gather(
             self._live, pointers, queue, limit)), nanoseconds(timeout))
-        if status in (Status.TIMED_OUT, Status.BUSY, Status.WEDGED):
-            self._keep.append([one.keep for one in found])
+        if status not in (Status.TIMED_OUT, Status.BUSY, Status.WEDGED):
+            self._keep[:] = [one for one in self._keep if one is not keep]
         if status != Status.OK:
             raise self._comm._fail(status)
 

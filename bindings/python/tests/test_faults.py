@@ -12,6 +12,7 @@ import time
 import unittest
 import weakref
 from array import array
+from unittest import mock
 
 import support
 from support import Case, floats, opened
@@ -301,6 +302,42 @@ class Arrays(Case):
             del mine, pointers, found, keep
             gc.collect()
             self.assertIsNotNone(gone())
+
+    def test_an_interrupted_gather_keeps_its_arrays(self):
+        class Watched(array):
+            """An array that can be watched."""
+        with opened(1) as group:
+            [comm] = group.split()
+            with cohort.Reducer(comm, [floats(1)], cohort.ReducerOptions(sharded=True)) as reducer:
+                mine = Watched("f", [3.0])
+                gone = weakref.ref(mine)
+                with mock.patch.object(_library, "wait", side_effect=KeyboardInterrupt):
+                    self.assertRaises(KeyboardInterrupt, reducer.gather, [mine])
+                del mine
+                gc.collect()
+                self.assertIsNotNone(gone())
+            del reducer
+            gc.collect()
+            self.assertIsNone(gone())
+
+    def test_what_is_refused_keeps_nothing(self):
+        class Watched(array):
+            """An array that can be watched."""
+        with opened(1) as group:
+            [comm] = group.split()
+            mine = Watched("f", [3.0])
+            gone = weakref.ref(mine)
+            made = comm.prepare_all_reduce(mine)
+            made().wait()
+            comm.fail(7)
+            self.assertRaises(cohort.CohortError, made)
+            for _ in range(200):
+                self.assertRaises(cohort.CohortError, comm.copy, floats(1), floats(2))
+            self.assertLess(len(comm._copies), 70)
+            self.assertEqual(len(comm._held), 0)
+            del mine, made
+            gc.collect()
+            self.assertIsNone(gone())
 
     def test_a_registered_array_stays(self):
         class Watched(array):
