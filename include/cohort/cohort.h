@@ -85,19 +85,17 @@
  *
  * Structs
  *
- * No struct changes its size, so a program and a library of different versions
- * understand each other.  A later version takes reserved words for what it
- * adds, and 0 in a new field means what was so before.
+ * A program and a library of different versions understand each other: structs
+ * keep their size, a later version's fields take the place of reserved words,
+ * and a field that is 0 changes nothing.
  *
- *  - Options have init functions, which set their size, too.  In any other
- *    struct that you hand over, set the size, if there is one, to sizeof, and to
- *    0 what you do not use.  COHORT_INVALID if a size was not set.
- *  - Reserved words must be 0 in what you hand over: another value asks for what
- *    this version does not have (COHORT_INVALID).  They are 0 in what the library
- *    fills.
- *  - Elements of lists (struct cohort_tensor, struct cohort_parameter) have no
- *    reserved words.  If a later version needs more of them, it will have other
- *    calls.
+ *  - Options have init functions, which set their size, too.  Zero any other
+ *    struct, then set its size, if it has one, to sizeof.  COHORT_INVALID for a
+ *    size that no version has.
+ *  - In what the library reads, a reserved word that is not 0 asks for what this
+ *    version does not have: COHORT_INVALID.  In what it fills, they are 0.
+ *  - Elements of lists, faults and ids have no reserved words.  A later version
+ *    that needs more of them will have other calls.
  *
  * Blocking
  *

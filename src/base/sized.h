@@ -5,9 +5,8 @@
 /*
  * Structs of the caller's that begin with their size, or have reserved words
  *
- * A struct shorter than ours, as before it had reserved words, lacks what its caller
- * does not know.  A longer one, or one with reserved words that are not 0, asks for what
- * we do not know.
+ * What a shorter struct lacks has its default.  What is not 0 in reserved words, or behind
+ * the end of ours, asks for what this version does not have.
  */
 
 #include <string.h>
