@@ -5,7 +5,7 @@
 #   make              the command (build/cohort) and the libraries (build/lib)
 #   make demo         build the command, and train a small model with four ranks
 #   make test         unit, api, platform, fault, stress, abi and foreign tests
-#   make asan         the C tests with AddressSanitizer, leaks and UBSan
+#   make asan         the tests of C, Python and Rust with AddressSanitizer and UBSan
 #   make tsan         the fault and stress programs with ThreadSanitizer
 #   make stress       the stress programs alone, STRESS_SECONDS each; the races run
 #                     STRESS_ROUNDS rounds instead, if that is set

@@ -129,10 +129,9 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/bindings_python.sh $(lib)' \
                 'python3 tests/foreign/python.py $(shared)' \
                 'python3 tests/foreign/bindings.py $(out)/cohort'
-# For the sanitized library that make asan has.
-asan_runtime  = $(shell $(CC) -print-file-name=libasan.so)
-run.bindings  = 'tests/foreign/rust.sh $(lib) $(asan_runtime)' \
-                'tests/foreign/bindings_python.sh $(lib) $(asan_runtime)'
+# On the sanitized library of make asan.
+run.bindings := 'tests/foreign/rust.sh $(lib) asan' \
+                'tests/foreign/bindings_python.sh $(lib) asan'
 bindings     := $(library)
 run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 

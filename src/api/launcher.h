@@ -11,7 +11,7 @@
 
 struct launcher;
 
-/* The launcher whose variables are set, NULL: none's are. */
+/* The launcher whose variables are set; NULL if there is none. */
 const struct launcher *launcher_find(void);
 
 /* The number of this process, and how many there are.  COHORT_INVALID, with the variable;

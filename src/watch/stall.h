@@ -7,8 +7,9 @@
  * Each stores in @out which ranks it waits for and writes that to @t.
  */
 
-#include "watch/cycle.h"
 #include "watch/verdict.h"
+
+struct cycle;
 
 void stall_front(const struct snapshot *s, const struct expiry *due,
                  struct verdict *out, struct text *t);
@@ -31,7 +32,7 @@ void stall_add_half(struct text *t, const struct snapshot *s,
  * the front, or about the transfer. */
 bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 
-/* ---- for both halves --------------------------------------------------- */
+/* ---- for the front and transfers --------------------------------------- */
 
 /* What keeps a rank from calling. */
 int stall_kind_of_absence(const struct rank_snapshot *r);

@@ -6,18 +6,18 @@
 # programs print what it says.  Arrays of NumPy and PyTorch are tested with the first
 # Python that has them.
 #
-# With a library that has AddressSanitizer, whose runtime is ASAN, only the tests: what C does
-# with memory of Python's is checked then.
+# With a library that GCC has compiled with AddressSanitizer, only the tests: what C does with
+# memory of Python's is checked then.
 #
-# usage: bindings_python.sh LIB [ASAN]      exit status 0 passed, 1 failed, 77 skipped
+# usage: bindings_python.sh LIB [asan]      exit status 0 passed, 1 failed, 77 skipped
 
 set -eu
 
-lib=$PWD/${1:?usage: bindings_python.sh LIB [ASAN]}
-asan=${2-}
-if [ -n "$asan" ] && [ ! -e "$asan" ]; then
-	echo "the compiler has no $asan"
-	exit 77
+lib=$PWD/${1:?usage: bindings_python.sh LIB [asan]}
+asan=
+if [ "${2-}" = asan ]; then
+	asan=$(ldd "$lib/libcohort.so" | awk '/libasan/ { print $3 }')
+	[ -n "$asan" ] || { echo "the library has no libasan.so, which is GCC's"; exit 77; }
 fi
 binding=$PWD/bindings/python
 if ! command -v python3 >/dev/null; then
@@ -41,8 +41,8 @@ in_tree() {
 }
 if [ -n "$asan" ]; then
 	# PyTorch loads the C++ library, and AddressSanitizer looks for it only at the start.
-	export LD_PRELOAD="$asan libstdc++.so.6" ASAN_OPTIONS=detect_leaks=0
-	export PYTHONMALLOC=malloc
+	export LD_PRELOAD="$asan libstdc++.so.6" PYTHONMALLOC=malloc
+	export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
 fi
 
 # quietly COMMAND... - show what it prints if it fails

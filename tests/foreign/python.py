@@ -51,7 +51,7 @@ class Options(ctypes.Structure):
         ("dump_signal", ctypes.c_int),
         ("dump_directory", ctypes.c_char_p),
         ("dump_fifo", ctypes.c_char_p),
-        ("reserved", ctypes.c_uint64 * 10),
+        ("others", ctypes.c_uint64 * 42),
     ]
 
 

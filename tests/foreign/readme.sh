@@ -23,6 +23,7 @@ trap 'rm -rf "$scratch"' EXIT
 export COHORT_PLATFORM=host
 pages=(README.md docs/*.md)
 programs=0 fragments=0 count=0 run=0 printed=0
+rm -f build/threads # of an earlier run
 
 # Write each block to a file of its own, whose first line says where it is from.
 for page in "${pages[@]}"; do
