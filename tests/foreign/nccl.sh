@@ -62,11 +62,15 @@ for program in exchange groups graph nonblocking registered ring scaled split th
 	try "$program" 4
 done
 
+# Trees, which only some collectives have.  The init connects them: in the first call one
+# rank's kernel may wait for another whose connections wait for that kernel.
+tree=('NCCL_ALGO=ring;allreduce:tree' NCCL_RUNTIME_CONNECT=0)
+
 # Random calls, by each protocol, and beside a ring a tree where there is one.
 build fuzz || exit 1
 for protocol in LL LL128 Simple; do
 	try fuzz 2 "NCCL_PROTO=$protocol"
-	try fuzz 4 "NCCL_PROTO=$protocol" 'NCCL_ALGO=ring;allreduce:tree'
+	try fuzz 4 "NCCL_PROTO=$protocol" "${tree[@]}"
 done
 try fuzz 4 NCCL_MAX_NCHANNELS=4
 
@@ -76,9 +80,8 @@ for setting in NCCL_CUMEM_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_MAX_NCHANNELS=4; do
 	try ring 4 "$setting"
 done
 
-# Trees, which only some collectives have.
-try threads 4 'NCCL_ALGO=ring;allreduce:tree'
-try groups 4 'NCCL_ALGO=ring;allreduce:tree'
+try threads 4 "${tree[@]}"
+try groups 4 "${tree[@]}"
 
 # A rank that never calls.  The first collective of ranks that are not connected yet
 # would wait for it in the host's code.

@@ -31,8 +31,9 @@
  * CUDA loads a kernel on each device at its first use there, but no rank of a
  * communicator comes to that after another has launched: NCCL's init asks for the
  * attributes of its kernels, which loads them, and when the first collective connects
- * the ranks, which allocates, all ranks meet before one of them launches.  So here the
- * first rank to launch loads what is not loaded yet on any device of the communicator.
+ * the ranks of a ring, which allocates, all ranks meet before one of them launches.  (Those
+ * of a tree do not.)  So here the first rank to launch loads what is not loaded yet on any
+ * device of the communicator.
  *
  * What goes on: work that was launched before, on every stream.  So the wait ends
  * where it ends on a device: when the kernels have met their peers, or the abort
