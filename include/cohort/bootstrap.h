@@ -154,8 +154,8 @@ struct cohort_bootstrap {
 	int (*req_test)(void *request);
 
 	/* Called once req_test has answered 0 or an error.  A request that is not
-	 * done when the deadline has passed is left as it is: its buffers stay
-	 * allocated. */
+	 * done when the deadline has passed, or a second after another process of
+	 * this machine has ended, is left as it is: its buffers stay allocated. */
 	int (*req_free)(void *request);
 	void *info; /* passed to allgather; valid until the group is closed */
 	uint64_t reserved[9]; /* 0; room for what later versions add */

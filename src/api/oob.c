@@ -113,15 +113,30 @@ void oob_close(struct oob *o)
 
 /* ---- exchanging records ------------------------------------------------ */
 
+static bool has_ended(const struct oob *o)
+{
+	int i = 0;
+
+	while (i < o->table.processes && !peers_has_ended(o->peers, i))
+		i++;
+	return i < o->table.processes;
+}
+
+/* How long a table of the program's is waited for once a process has ended, which may have
+ * sent its record before.  The library's own notice an end. */
+#define ENDED_NS UINT64_C(1000000000)
+
 /* Ask the request until it is done: 0, 1 if the time is up, or its error. */
-static int await_request(const struct cohort_bootstrap *t, void *request,
-                         uint64_t deadline)
+static int await_request(const struct oob *o, void *request, uint64_t deadline)
 {
 	struct backoff b = BACKOFF;
+	uint64_t sooner = UINT64_MAX;
 	int answer;
 
-	while ((answer = t->req_test(request)) == 1) {
-		if (clock_now() >= deadline)
+	while ((answer = o->table.req_test(request)) == 1) {
+		if (sooner == UINT64_MAX && !o->own && has_ended(o))
+			sooner = clock_deadline(ENDED_NS);
+		if (clock_now() >= (sooner < deadline ? sooner : deadline))
 			return 1;
 		backoff_wait(&b, deadline);
 	}
@@ -189,7 +204,7 @@ static int gather_by_table(struct oob *o, struct exchange *e,
 
 	if (answer)
 		return explain_failure(o, "allgather", answer);
-	answer = await_request(t, request, clock_deadline(timeout_ns));
+	answer = await_request(o, request, clock_deadline(timeout_ns));
 	if (answer == 1)
 		return explain_timeout(o, NULL, timeout_ns);
 	t->req_free(request);

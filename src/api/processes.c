@@ -396,6 +396,18 @@ static int outcome(const struct processes *p, const struct exchange *e)
 	return rc == COHORT_OK ? status_of_all(p, e) : rc;
 }
 
+/* Exchange records.  If the time is up because a process has ended, the error says so. */
+static int exchange(struct processes *p, enum purpose purpose,
+                    const struct process_record *mine, uint64_t timeout_ns,
+                    struct exchange **out)
+{
+	const int rc = oob_exchange(&p->oob, purpose, mine, timeout_ns, out);
+	const int ended = find_ended(p);
+
+	return rc == COHORT_INIT_TIMEOUT && ended >= 0 ? error_left(p, ended)
+	                                               : rc;
+}
+
 /* The first process with ranks in the next generation. */
 static int first_next(const struct processes *p)
 {
@@ -447,7 +459,7 @@ static int share_id(struct processes *p, const struct platform *platform,
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
 		                 platform->ncclGetUniqueId(&mine.id));
 	record_status(&mine, rc);
-	rc = oob_exchange(&p->oob, SHARING_ID, &mine, timeout_ns, &e);
+	rc = exchange(p, SHARING_ID, &mine, timeout_ns, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
@@ -478,18 +490,12 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	struct exchange *e;
 	int rc;
 
-	if (status == COHORT_PROCESS_EXITED && ended >= 0) {
-		/* Whoever waited for its ranks did not know of which process. */
+	/* Whoever waited for its ranks did not know of which process. */
+	if (status == COHORT_PROCESS_EXITED && ended >= 0)
 		status = error_left(p, ended);
-		/* A table of the program's may wait for it. */
-		if (!p->oob.own && !p->oob.by_peers) {
-			p->oob.is_broken = true;
-			return status;
-		}
-	}
 	record_status(&mine, status);
-	rc = oob_exchange(&p->oob, AGREEING, &mine,
-	                  clock_after(timeout_ns, timeout_ns), &e);
+	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
+	              &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Groups whose ranks are spread over processes, on the simulator's own NCCL: 100 ranks in 10
-# processes, of which one misses a call; and groups that come and go while one of their
-# processes is killed, none of which leaves anything.
+# processes, of which one misses a call; groups that come and go while one of their
+# processes is killed, none of which leaves anything; and processes that are killed as a group
+# opens.
 #
 # usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
 #                        exit status 0 passed, 1 failed, 77 skipped
@@ -49,8 +50,10 @@ says() {
 	grep -qF -- "$1" "$scratch/out" || fail "no \"$1\""
 }
 
-${CC:-cc} -O1 -Wall -Wextra -Werror -Iinclude tests/foreign/spread.c -o "$scratch/spread" \
-	-L"$lib" -lcohort
+for program in spread ended; do
+	${CC:-cc} -O1 -Wall -Wextra -Werror -Iinclude tests/foreign/$program.c \
+		-o "$scratch/$program" -L"$lib" -lcohort
+done
 before=$(left)
 
 spread 10 10 sums 1000
@@ -66,5 +69,12 @@ says '6 ranks, generation 2: 100 sums, the last is 23'
 for ((n = 0; n < groups; n++)); do
 	spread 2 1 die 3 2>/dev/null
 	says '1 ranks, generation 2: 3 sums, the last is 0'
+done
+
+# A process that is killed as the group opens, where the program's own table waits for it.
+for round in 1 2; do
+	COHORT_HOST_DEVICES=2 COHORT_HOST_SHARED=1 timeout 120 "$scratch/ended" $round \
+		>"$scratch/out" 2>"$scratch/err" || fail "ended $round: exit status $?"
+	says 'has exited while the generation was being opened'
 done
 [ "$(left)" = "$before" ] || fail "left: $(left)"
