@@ -266,8 +266,9 @@ static void conduct(struct drill_run *run)
 	/* In other places the group is closed when the ranks have left. */
 	if (run->place != AT_CLOSE || run->trouble == BY_STUCK) {
 		join(run);
-		/* Ranks that have had their messages may be done before. */
-		if (run->place == AT_TRANSFER &&
+		/* Ranks that have had their messages may be done before, and
+		 * so may those that were paused. */
+		if ((run->place == AT_TRANSFER || run->place == AT_ABORT) &&
 		    run->cell->kind != COHORT_VERDICT_NONE)
 			drill_await_cause(run);
 		drill_keep_cause(run);
