@@ -87,15 +87,16 @@
  *
  * A program and a library of different versions understand each other: structs
  * keep their size, a later version's fields take the place of reserved words,
- * and a field that is 0 changes nothing.
+ * and such a field changes nothing if it is 0.
  *
  *  - Options have init functions, which set their size, too.  Zero any other
- *    struct, then set its size, if it has one, to sizeof.  COHORT_INVALID for a
- *    size that no version has.
+ *    struct, then set its size, if it has one, to sizeof.  A size that is out of
+ *    range is COHORT_INVALID.
  *  - In what the library reads, a reserved word that is not 0 asks for what this
  *    version does not have: COHORT_INVALID.  In what it fills, they are 0.
- *  - Elements of lists, faults and ids have no reserved words.  A later version
- *    that needs more of them will have other calls.
+ *  - struct cohort_tensor, cohort_parameter, cohort_fault and cohort_unique_id
+ *    have no reserved words.  A later version that needs more of them will have
+ *    other calls.
  *
  * Blocking
  *

@@ -159,13 +159,17 @@ static int explain(const struct oob *o, const uint64_t *came, int status,
 	                 o->table.processes, what, why);
 }
 
+/* @began_ns: when the wait began, whose limit was @timeout_ns, but may have been cut. */
 static int explain_timeout(const struct oob *o, const uint64_t *came,
-                           uint64_t timeout_ns)
+                           uint64_t began_ns, uint64_t timeout_ns)
 {
+	const uint64_t waited_ns = clock_now() - began_ns;
 	char what[96];
 
 	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
-	         (unsigned long long)(timeout_ns / 1000000));
+	         (unsigned long long)(waited_ns < timeout_ns ? waited_ns
+	                                                     : timeout_ns) /
+	                 1000000);
 	return explain(o, came, COHORT_INIT_TIMEOUT, what);
 }
 
@@ -186,10 +190,13 @@ static int explain_failure(const struct oob *o, const char *function,
 static int gather_by_peers(struct oob *o, struct exchange *e,
                            uint64_t timeout_ns)
 {
+	const uint64_t began_ns = clock_now();
 	int rc = peers_gather(o->peers, &e->mine, sizeof(e->mine), e->all,
-	                      e->came, clock_deadline(timeout_ns));
+	                      e->came, clock_after(began_ns, timeout_ns));
 
-	return rc == COHORT_OK ? rc : explain_timeout(o, e->came, timeout_ns);
+	return rc == COHORT_OK
+	               ? rc
+	               : explain_timeout(o, e->came, began_ns, timeout_ns);
 }
 
 /* Gather all records of @e.  On an error the bootstrap cannot be used again; after
@@ -198,15 +205,16 @@ static int gather_by_table(struct oob *o, struct exchange *e,
                            uint64_t timeout_ns)
 {
 	const struct cohort_bootstrap *t = &o->table;
+	const uint64_t began_ns = clock_now();
 	void *request = NULL;
 	int i, answer = t->allgather(&e->mine, e->all, sizeof(e->mine), t->info,
 	                             &request);
 
 	if (answer)
 		return explain_failure(o, "allgather", answer);
-	answer = await_request(o, request, clock_deadline(timeout_ns));
+	answer = await_request(o, request, clock_after(began_ns, timeout_ns));
 	if (answer == 1)
-		return explain_timeout(o, NULL, timeout_ns);
+		return explain_timeout(o, NULL, began_ns, timeout_ns);
 	t->req_free(request);
 	for (i = 0; i < t->processes; i++)
 		rank_set_add(e->came, i);

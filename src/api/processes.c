@@ -93,9 +93,10 @@ static int find_failed(const struct processes *p, const struct exchange *e)
 	return failed;
 }
 
-static int error_left(const struct processes *p, int i)
+static int error_left(const struct processes *p, const struct facts *facts,
+                      int i)
 {
-	const struct cohort_process *f = &p->next->of[i];
+	const struct cohort_process *f = &facts->of[i];
 
 	return error_set(COHORT_PROCESS_EXITED,
 	                 "process %d (host %s, pid %lld) has %s while the "
@@ -112,19 +113,34 @@ static int presence_check(const struct processes *p, const struct exchange *e)
 
 	for (i = 0; i < p->oob.table.processes; i++)
 		if (p->next->of[i].ranks && !rank_set_has(e->came, i))
-			return error_left(p, i);
+			return error_left(p, p->next, i);
 	return COHORT_OK;
 }
 
-/* The first process of the next generation that has ended; -1: none. */
-static int find_ended(const struct processes *p)
+/* The first process with ranks by @facts that has ended; -1: none. */
+static int find_ended(const struct processes *p, const struct facts *facts)
 {
 	int i = 0;
 
 	while (i < p->oob.table.processes &&
-	       !(p->next->of[i].ranks && peers_has_ended(p->oob.peers, i)))
+	       !(facts->of[i].ranks && peers_has_ended(p->oob.peers, i)))
 		i++;
 	return i < p->oob.table.processes ? i : -1;
+}
+
+/* Exchange records.  If a table of the program's was given up because a process of @facts
+ * has ended, the error says so.  NULL: none is known. */
+static int exchange(struct processes *p, const struct facts *facts,
+                    enum purpose purpose, const struct process_record *mine,
+                    uint64_t timeout_ns, struct exchange **out)
+{
+	int rc = oob_exchange(&p->oob, purpose, mine, timeout_ns, out), ended;
+
+	if (rc != COHORT_INIT_TIMEOUT || !facts || p->oob.own ||
+	    p->oob.by_peers)
+		return rc;
+	ended = find_ended(p, facts);
+	return ended < 0 ? rc : error_left(p, facts, ended);
 }
 
 /* This process's own error, unless another's says more. */
@@ -361,7 +377,8 @@ static int meet(struct processes *p, int status,
 	if (status == COHORT_OK)
 		status = read_version(platform, &mine);
 	record_status(&mine, status);
-	rc = oob_exchange(&p->oob, MEETING, &mine, timeout_ns, &e);
+	rc = exchange(p, atomic_load(&p->facts), MEETING, &mine, timeout_ns,
+	              &e);
 	if (rc != COHORT_OK)
 		return rc;
 	memset(part, 0, sizeof(*part));
@@ -394,18 +411,6 @@ static int outcome(const struct processes *p, const struct exchange *e)
 	    own == COHORT_NCCL || own == COHORT_PROCESS_EXITED)
 		rc = presence_check(p, e);
 	return rc == COHORT_OK ? status_of_all(p, e) : rc;
-}
-
-/* Exchange records.  If the time is up because a process has ended, the error says so. */
-static int exchange(struct processes *p, enum purpose purpose,
-                    const struct process_record *mine, uint64_t timeout_ns,
-                    struct exchange **out)
-{
-	const int rc = oob_exchange(&p->oob, purpose, mine, timeout_ns, out);
-	const int ended = find_ended(p);
-
-	return rc == COHORT_INIT_TIMEOUT && ended >= 0 ? error_left(p, ended)
-	                                               : rc;
 }
 
 /* The first process with ranks in the next generation. */
@@ -459,7 +464,7 @@ static int share_id(struct processes *p, const struct platform *platform,
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
 		                 platform->ncclGetUniqueId(&mine.id));
 	record_status(&mine, rc);
-	rc = exchange(p, SHARING_ID, &mine, timeout_ns, &e);
+	rc = exchange(p, p->next, SHARING_ID, &mine, timeout_ns, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
@@ -486,22 +491,24 @@ int processes_meet(struct processes *p, int status,
 int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 {
 	struct process_record mine = { .status = COHORT_OK };
-	const int ended = find_ended(p);
+	const int ended = find_ended(p, p->next);
 	struct exchange *e;
 	int rc;
 
 	/* Whoever waited for its ranks did not know of which process. */
 	if (status == COHORT_PROCESS_EXITED && ended >= 0)
-		status = error_left(p, ended);
+		status = error_left(p, p->next, ended);
+	/* No process can leave in peace before this one has told its record. */
+	if (status == COHORT_OK)
+		peers_settle(p->oob.peers);
 	record_status(&mine, status);
-	rc = exchange(p, AGREEING, &mine, clock_after(timeout_ns, timeout_ns),
-	              &e);
+	rc = exchange(p, p->next, AGREEING, &mine,
+	              clock_after(timeout_ns, timeout_ns), &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);
 	free(e);
 	if (rc == COHORT_OK) {
-		peers_settle(p->oob.peers);
 		atomic_store(&p->facts, p->next);
 		p->next = NULL;
 	}

@@ -122,8 +122,8 @@ enum peer_state {
 
 struct peer {
 	struct page *page; /* constant, and mapped to read; NULL: not watched */
-	int pidfd;         /* -1: the system has none, or it is far */
-	int bell;          /* -1: it is far */
+	int pidfd;         /* -1: the system has none, or it is not needed */
+	int bell;          /* -1: it is far, or not watched */
 
 	/* The page is a copy: what messages have brought, on the line's thread.  Of the
 	 * answers it has those to this process. */
@@ -159,8 +159,7 @@ struct peers {
 	bool has_thread;
 	atomic_bool stop, must_ring;
 
-	/* Atomic; all processes have made a generation: none was ending. */
-	atomic_bool is_settled;
+	atomic_bool is_settled; /* no process is PEER_UNCLEAR any more */
 
 	pthread_mutex_t lock; /* short; guards: */
 	struct member *members;

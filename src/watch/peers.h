@@ -85,13 +85,13 @@ void peers_put(struct peers *peers);
  * @line: to those that share no memory; NULL: there is none.  It stays until
  *        peers_leave().
  *
- * A process of this machine that has ended since it sent its address is known to have
- * ended, at once or as soon as it has. */
+ * A process of this machine that has ended since it sent its address, or is about to, is
+ * known to have ended once it has; without pidfds only if its parent has taken note. */
 void peers_connect(struct peers *peers, const struct peer_address *all,
                    const struct peer_line *line);
 
-/* All processes have made a generation: one whose page could not be opened was not about
- * to end, and is not watched. */
+/* This process has made a generation with the others: one whose page could not be opened was
+ * not about to end, and is not watched. */
 void peers_settle(struct peers *peers);
 
 /* Called by a line, never two at once; neither waits.  peers_hear(): @process has sent

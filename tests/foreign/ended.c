@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cohort/bootstrap.h>
@@ -69,6 +70,7 @@ static int test(void *request)
 		for (i = 1; i <= rounds; i++)
 			read_all(from[0], r.other[i], r.bytes);
 		kill(second, SIGKILL);
+		waitpid(second, NULL, 0);
 	}
 	memcpy(r.recv, r.mine, r.bytes);
 	memcpy(r.recv + r.bytes, r.other[r.round], r.bytes);
