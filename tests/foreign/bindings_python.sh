@@ -16,7 +16,8 @@ set -eu
 lib=$PWD/${1:?usage: bindings_python.sh LIB [asan]}
 asan=
 if [ "${2-}" = asan ]; then
-	asan=$(ldd "$lib/libcohort.so" | awk '/libasan/ { print $3 }')
+	ldd "$lib/libcohort.so" >/dev/null
+	asan=$(ldd "$lib/libcohort.so" | awk '/libasan/ && $3 ~ /^\// { print $3 }')
 	[ -n "$asan" ] || { echo "the library has no libasan.so, which is GCC's"; exit 77; }
 fi
 binding=$PWD/bindings/python

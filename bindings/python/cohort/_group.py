@@ -20,7 +20,7 @@ from ._comm import AnyOp, Comm, op_of
 from ._errors import Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of
 from ._library import check, failure, integer, lib, nanoseconds
 from ._options import Options, raw_options
-from ._rank import Array, as_bytes, describe
+from ._rank import Array, as_bytes, as_path, describe
 
 _byref = ctypes.byref
 
@@ -445,7 +445,7 @@ class Group(Handle):
         """Write down what the ranks have done last, into files (cohort_dump()).
 
         None is options.dump_directory.  Any thread; blocks on the file system only."""
-        path = None if directory is None else as_bytes(os.fsdecode(directory), "directory")
+        path = None if directory is None else as_path(directory, "directory")
         self._check(lib.cohort_dump(self._live, path))
 
     def stats(self, file: Any) -> None:

@@ -12,7 +12,7 @@ from . import _abi
 from ._abi import BootstrapKind, Connect, Launch, Many, Platform, Policy
 from ._errors import Cause, Verdict, cause_of, verdict_of
 from ._library import integer, nanoseconds
-from ._rank import Deadlines, as_bytes
+from ._rank import Deadlines, as_bytes, as_path
 
 
 @dataclass
@@ -167,8 +167,8 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             keep += table, more
             value = ctypes.pointer(table)
         elif kind is ctypes.c_char_p:
-            value = as_bytes(os.fspath(value) if isinstance(value, os.PathLike) else value,
-                             name) or None
+            encoded = as_path(value, name) if name.startswith("dump_") else as_bytes(value, name)
+            value = encoded or None
         elif value is not None:
             value = integer(value, name, kind)
         if value is not None:

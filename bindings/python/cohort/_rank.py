@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import os
 from threading import get_ident
 import warnings
 import weakref
@@ -38,6 +39,16 @@ def as_bytes(text: Optional[str], what: str = "text") -> Optional[bytes]:
     if "\0" in text:
         raise ValueError(f"{what} is {text!r}, which has a NUL in it")
     return text.encode("utf-8", "replace")
+
+
+def as_path(path: "Union[str, bytes, os.PathLike[str]]", what: str) -> bytes:
+    try:
+        encoded = os.fsencode(path)
+    except TypeError:
+        raise TypeError(f"{what} is {path!r}, not a path") from None
+    if b"\0" in encoded:
+        raise ValueError(f"{what} is {path!r}, which has a NUL in it")
+    return encoded
 
 
 def describe(error: Optional[BaseException]) -> str:
@@ -274,10 +285,13 @@ class Rank(Handle):
         if len(self._copies) % 64 == 63:
             self._drop_answered()
         # The ticket of a copy is not handed out.
-        self._copies.append((target.keep, source.keep))
-        self._check(lib.cohort_copy(self._live, target.address, source.address,
-                                    source.count * lib.cohort_type_size(source.type),
-                                    queue))
+        pair = (target.keep, source.keep)
+        self._copies.append(pair)
+        status = lib.cohort_copy(self._live, target.address, source.address,
+                                 source.count * lib.cohort_type_size(source.type), queue)
+        if status not in (Status.OK, Status.WEDGED):
+            self._copies[:] = [one for one in self._copies if one is not pair]
+        self._check(status)
 
     def register(self, memory: Array) -> int:
         """Register memory with NCCL (cohort_register()): the number for deregister().

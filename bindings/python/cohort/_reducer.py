@@ -123,6 +123,7 @@ class Reducer(Handle):
         comm._check(lib.cohort_reducer_create(
             comm._live, raw, len(parameters), _byref(_raw_options(options)), _byref(made)))
         self._handle = made.value
+        self._own = len(self._keep)
         # Not given back with this object: what is in flight may still write to them.
         comm._reduced[made.value or 0] = self._keep
 
@@ -248,7 +249,9 @@ class Reducer(Handle):
         self._keep.append(keep)
         status = _library.wait(lambda limit: int(lib.cohort_reducer_gather(
             self._live, pointers, queue, limit)), nanoseconds(timeout))
-        if status not in (Status.TIMED_OUT, Status.BUSY, Status.WEDGED):
+        if status == Status.OK:  # and so are those of earlier tries
+            del self._keep[self._own:]
+        elif status not in (Status.TIMED_OUT, Status.BUSY, Status.WEDGED):
             self._keep[:] = [one for one in self._keep if one is not keep]
         if status != Status.OK:
             raise self._comm._fail(status)
