@@ -445,8 +445,7 @@ class Group(Handle):
         """Write down what the ranks have done last, into files (cohort_dump()).
 
         None is options.dump_directory.  Any thread; blocks on the file system only."""
-        path = None if directory is None else as_path(directory, "directory")
-        self._check(lib.cohort_dump(self._live, path))
+        self._check(lib.cohort_dump(self._live, as_path(directory, "directory")))
 
     def stats(self, file: Any) -> None:
         """Write the counters of all ranks as text for Prometheus (cohort_stats_write()).

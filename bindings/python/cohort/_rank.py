@@ -41,7 +41,9 @@ def as_bytes(text: Optional[str], what: str = "text") -> Optional[bytes]:
     return text.encode("utf-8", "replace")
 
 
-def as_path(path: "Union[str, bytes, os.PathLike[str]]", what: str) -> bytes:
+def as_path(path: "Union[str, bytes, os.PathLike[str], None]", what: str) -> Optional[bytes]:
+    if path is None:
+        return None
     try:
         encoded = os.fsencode(path)
     except TypeError:
