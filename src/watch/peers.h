@@ -32,7 +32,8 @@
  *  F. A line keeps the order of what a process sends, and tells its end after all that
  *     it has sent, or not at all.  So B holds for the copies of all processes.
  *
- * Processes of other users, and those without a line, are not watched.
+ * Processes of other users, and those without a line, are not watched; the end of one of this
+ * machine is seen until the first generation is made.
  */
 
 #include <cohort/bootstrap.h>
