@@ -24,6 +24,10 @@ from cohort.testing import Fault
 SHORT = cohort.Deadlines(first=0.3, join=0.3, exec=20.0, abort=20.0, close=20.0)
 
 
+class Watched(array):
+    """An array that can be watched."""
+
+
 class Ranks(Case):
     """A rank that does not do its part."""
 
@@ -212,8 +216,6 @@ class Arrays(Case):
     """The lifetime of what is in use."""
 
     def test_an_array_that_is_dropped_early(self):
-        class Watched(array):
-            """An array that can be watched."""
         with opened(2) as group:
             first, second = group.split()
             mine = Watched("f", [3.0])
@@ -263,9 +265,6 @@ class Arrays(Case):
 
     def test_an_interrupt_between_a_call_and_its_ticket(self):
         """What C has queued keeps its array, although the program gets no ticket."""
-        class Watched(array):
-            """An array that can be watched."""
-
         def interrupted(call):
             def after(*arguments):
                 call(*arguments)
@@ -304,8 +303,6 @@ class Arrays(Case):
             self.assertIsNotNone(gone())
 
     def test_an_interrupted_gather_keeps_its_arrays(self):
-        class Watched(array):
-            """An array that can be watched."""
         with opened(1) as group:
             [comm] = group.split()
             with cohort.Reducer(comm, [floats(1)], cohort.ReducerOptions(sharded=True)) as reducer:
@@ -321,8 +318,6 @@ class Arrays(Case):
             self.assertIsNone(gone())
 
     def test_what_is_refused_keeps_nothing(self):
-        class Watched(array):
-            """An array that can be watched."""
         with opened(1) as group:
             [comm] = group.split()
             mine = Watched("f", [3.0])
@@ -340,8 +335,6 @@ class Arrays(Case):
             self.assertIsNone(gone())
 
     def test_a_registered_array_stays(self):
-        class Watched(array):
-            """An array that can be watched."""
         with opened(1) as group:
             [comm] = group.split()
             for end in ("deregister", "close"):
@@ -359,8 +352,6 @@ class Arrays(Case):
                 self.assertIsNone(gone())
 
     def test_a_reducer_that_is_dropped_in_a_step(self):
-        class Watched(array):
-            """An array that can be watched."""
         with opened(2) as group:
             comms = group.split()
             kept = Watched("f", [1.0])
@@ -376,8 +367,6 @@ class Arrays(Case):
         self.assertIsNone(gone())
 
     def test_a_reducer_that_is_dropped_between_steps(self):
-        class Watched(array):
-            """An array that can be watched."""
         with opened(1) as group:
             [comm] = group.split()
             array_of_it = Watched("f", [1.0])
