@@ -112,9 +112,8 @@ COHORT_API const char *cohort_enum_name(const char *of, int value);
  * @name: the tag of a struct of these headers: "cohort_cause"
  *
  * For bindings, which check it against their own declaration when they load the
- * library.  0 if there is no such struct, or its fields are not in the headers,
- * and for NULL.
- * Any thread; does not block.
+ * library.  0 for NULL, and for what is no struct whose fields are in these
+ * headers.  Any thread; does not block.
  */
 COHORT_API size_t cohort_struct_size(const char *name);
 
