@@ -16,7 +16,7 @@ from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
 from ._arrays import HOST, PINNED, Elements, look, stream_of, type_of
 from ._errors import Handle
 from ._library import bare, failure, integer, lib, nanoseconds
-from ._rank import Array, Rank, Stream, Ticket
+from ._rank import Array, Rank, Stream, Ticket, inside
 
 #: A reduction: a member, its name, or a sum that Comm.premul_sum() gives.
 AnyOp = Union[Op, str, "PremulSum"]
@@ -88,9 +88,13 @@ class PreparedHost:
         if get_ident() == _library._main:
             self._again()
             return
-        status = self._call() if comm._handle else Status.STATE
-        if status:
-            raise comm._refused(status, self._refs)
+        comm._inside.append(None)
+        try:
+            status = self._call() if comm._handle else Status.STATE
+            if status:
+                raise comm._refused(status, self._refs)
+        finally:
+            comm._inside.pop()
 
 
 class Prepared:
@@ -115,6 +119,7 @@ class Prepared:
         """Make the call, as the method does."""
         comm = self._comm
         self._number.value = 0
+        comm._inside.append(None)
         try:
             status = self._submit() if comm._handle else Status.STATE
             if status:
@@ -123,6 +128,7 @@ class Prepared:
             number = self._number.value
             if number:
                 comm._held[number] = self._refs
+            comm._inside.pop()
         comm._trim()
         return Ticket(comm, number)
 
@@ -132,14 +138,18 @@ class Prepared:
         if get_ident() == _library._main:
             self().wait()
             return
-        status = self._submit() if comm._handle else Status.STATE
-        if status:
-            raise comm._refused(status, self._refs)
-        status = self._wait()
-        if status:
-            if status == Status.WEDGED:
-                _library.kept.append(self._refs)
-            raise comm._fail(status)
+        comm._inside.append(None)
+        try:
+            status = self._submit() if comm._handle else Status.STATE
+            if status:
+                raise comm._refused(status, self._refs)
+            status = self._wait()
+            if status:
+                if status == Status.WEDGED:
+                    _library.kept.append(self._refs)
+                raise comm._fail(status)
+        finally:
+            comm._inside.pop()
 
 
 class Comm(Rank):
@@ -194,6 +204,7 @@ class Comm(Rank):
             )
         return source, target, source.count // ratio_send
 
+    @inside
     def _submit(self, call: Callable[..., int], refs: object, *arguments: object) -> Ticket:
         """Make a call whose last argument is the ticket."""
         if self._batch is not None:
@@ -451,6 +462,11 @@ class Comm(Rank):
         handle = self._live
         self._interruptible(lambda: call(handle, *arguments), refs)
 
+    @inside
+    def _inside_of(self, call: Callable[[], int]) -> int:
+        return call()
+
+    @inside
     def _interruptible(self, call: Callable[[], int], refs: object) -> None:
         """A call that waits for other ranks; refs are the arrays that it uses."""
         handle = self._live
@@ -461,7 +477,8 @@ class Comm(Rank):
                 lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
                 if not answer.done.wait(_library.EXIT_S):
                     _library.kept.append(refs)
-            answer = _library.aside(call, give_up)
+            # The other thread may be inside for longer than this one.
+            answer = _library.aside(partial(self._inside_of, call), give_up)
             status = answer.status
             if status < 0:
                 if status == Status.WEDGED:

@@ -20,7 +20,7 @@ from ._comm import AnyOp, Comm, op_of
 from ._errors import Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of
 from ._library import check, failure, integer, lib, nanoseconds
 from ._options import Options, raw_options
-from ._rank import Array, as_bytes, as_path, describe
+from ._rank import Array, as_bytes, as_path, describe, inside
 
 _byref = ctypes.byref
 
@@ -137,6 +137,7 @@ class Group(Handle):
         self._by_handle: Dict[int, Comm] = {}
         self._past: List[Comm] = []
         self._held: Dict[int, object] = {}
+        self._inside: List[None] = []  # one for each thread that is in a wait
         self._running = 0  # calls of run() that have not returned
         self._forks = _library.forks
         listed = None
@@ -294,8 +295,17 @@ class Group(Handle):
         if status.status not in (Status.OK, Status.FORKED):
             raise failure(status.status, text=status.text or None)
 
+    def _is_inside(self) -> bool:
+        """Whether a thread is in a call, of the group or of a communicator."""
+        return bool(self._inside) or any(
+            comm._is_inside() for comm in self._comms + self._past)
+
     def _close(self) -> _library.Answer:
         handle = self._live
+        if self._is_inside():
+            answer = _library.Answer()
+            answer.status, answer.text = Status.STATE, "a thread is inside a call"
+            return answer
         if not self._running:
             for comm in self._comms + self._past:
                 if comm._handle and not comm._bound:
@@ -350,7 +360,8 @@ class Group(Handle):
         self._abort(reason)
         end = time.monotonic() + patience_s
         while True:
-            status = lib.cohort_group_close(self._handle)
+            status = (Status.STATE if self._is_inside()
+                      else lib.cohort_group_close(self._handle))
             if status != Status.STATE:
                 self._gone(status)
                 return
@@ -516,6 +527,7 @@ class Group(Handle):
         return self._queue(lib.cohort_group_broadcast, (keep, more), source, target,
                            first.count, first.type, root)
 
+    @inside
     def wait(self, ticket: int, timeout: Optional[float] = None) -> None:
         """Wait for a ticket of these calls, as Ticket.wait() (cohort_group_wait())."""
         status = _library.wait(partial(lib.cohort_group_wait, self._live,

@@ -4,12 +4,13 @@
 import contextlib
 import ctypes
 import os
+import time
 from threading import get_ident
 import warnings
 import weakref
 from dataclasses import dataclass, fields
-from functools import partial
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+from functools import partial, wraps
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union, cast
 
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
@@ -23,6 +24,7 @@ Array = Any
 Stream = Any
 
 R = TypeVar("R", bound="Rank")
+F = TypeVar("F", bound=Callable[..., Any])
 
 # Answers after which buffers may still be read or written.
 _IN_USE = (Status.TIMED_OUT, Status.WEDGED)
@@ -61,6 +63,21 @@ def describe(error: Optional[BaseException]) -> str:
         text = "it has no text"
     text = text.replace("\0", " ")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def inside(method: F) -> F:
+    """A method whose thread may be in a call of C for long: nothing is closed meanwhile.
+
+    The interpreter lock orders the note and the look at the handle that follows it against
+    the close, which does both the other way round."""
+    @wraps(method)
+    def noted(self: Any, *arguments: Any, **more: Any) -> Any:
+        self._inside.append(None)
+        try:
+            return method(self, *arguments, **more)
+        finally:
+            self._inside.pop()
+    return cast(F, noted)
 
 
 @dataclass
@@ -103,12 +120,7 @@ class Ticket:
 
     def done(self) -> bool:
         """Whether it is done, without waiting; raises the cause if it was cut short."""
-        comm = self.comm
-        status = lib.cohort_wait(comm._live, self.number, 0)
-        if status == Status.TIMED_OUT:
-            return False
-        comm._answered(self.number, status)
-        return True
+        return self.comm._is_done(self.number)
 
     def after(self, stream: Stream) -> None:
         """What is queued on stream from now on starts once this is done
@@ -158,6 +170,7 @@ class Rank(Handle):
         self._copies: List[object] = []
         self._reduced: Dict[int, object] = {}  # the arrays of each reducer
         self._registered: Dict[int, object] = {}
+        self._inside: List[None] = []  # one for each thread that is in a call
         self._most = 64
         self._bound = False
         self._joined = False
@@ -207,6 +220,7 @@ class Rank(Handle):
             self._drop_answered()
             self._most = max(64, 2 * len(self._held))
 
+    @inside
     def _drop_answered(self) -> None:
         for number in list(self._held):
             if lib.cohort_wait(self._live, number, 0) not in _IN_USE:
@@ -229,6 +243,19 @@ class Rank(Handle):
         if status != Status.OK:
             raise self._fail(status)
 
+    @inside
+    def _is_done(self, number: int) -> bool:
+        status = lib.cohort_wait(self._live, number, 0)
+        if status == Status.TIMED_OUT:
+            return False
+        self._answered(number, status)
+        return True
+
+    def _is_inside(self) -> bool:
+        """Whether a thread is in a call, of this or of what was split from it."""
+        return bool(self._inside) or any(child._is_inside() for child in list(self._children))
+
+    @inside
     def _wait(self, number: int, limit_ns: int) -> None:
         handle = self._live
         if get_ident() != _library._main:
@@ -278,6 +305,7 @@ class Rank(Handle):
         self._memory.add(memory)
         return memory
 
+    @inside
     def copy(self, recv: Array, send: Array, *, stream: Stream = None) -> None:
         """Copy send to recv, each in host memory or on the rank's device, in stream
         order (cohort_copy()); synchronize() waits for it."""
@@ -317,6 +345,7 @@ class Rank(Handle):
 
     # ---- waiting --------------------------------------------------------------------
 
+    @inside
     def synchronize(self, timeout: Optional[float] = None) -> None:
         """Wait for everything submitted so far (cohort_synchronize()).
 
@@ -394,6 +423,10 @@ class Rank(Handle):
         def give_up(answer: _library.Answer) -> None:
             lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
             answer.done.wait(patience_s)
+        if self._is_inside() and (self._joined or isinstance(self._owner, Rank)):
+            answer = _library.Answer()
+            answer.status, answer.text = Status.STATE, "a thread is inside a call"
+            return answer
         self._free_memory()
         if self._bound:  # only this thread may
             answer = _library.Answer()
@@ -434,6 +467,12 @@ class Rank(Handle):
         """Abort it and close it, at the end of the interpreter."""
         if self._handle and self._forks == _library.forks:
             self._abort("the interpreter ends")
+            end = time.monotonic() + patience_s
+            while self._is_inside():
+                if time.monotonic() > end:
+                    _library.kept.append(self)
+                    return
+                time.sleep(0.005)
             status = lib.cohort_comm_close(self._handle)
             if status not in _STILL_OPEN:
                 self._gone(status)
@@ -500,6 +539,7 @@ class Rank(Handle):
 
     # ---- facts ----------------------------------------------------------------------------
 
+    @inside
     def snapshot(self) -> List[RankReport]:
         """What the ranks of this process are doing now (cohort_comm_snapshot()).
 
@@ -509,6 +549,7 @@ class Rank(Handle):
                                              ctypes.sizeof(_abi.cohort_rank_report)))
         return [report_of(raw) for raw in reports if raw.rank >= 0]
 
+    @inside
     def stats(self) -> Dict[str, Union[int, List[int]]]:
         """Counters of the rank and of its group (struct cohort_stats).  Any thread."""
         raw = _abi.cohort_stats(size=ctypes.sizeof(_abi.cohort_stats))

@@ -13,7 +13,7 @@ from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
 from ._comm import Comm, op_of
 from ._errors import CohortError, Handle
 from ._library import integer, lib, nanoseconds
-from ._rank import Array, Stream, as_bytes, describe
+from ._rank import Array, Stream, as_bytes, describe, inside
 
 _byref = ctypes.byref
 
@@ -105,6 +105,7 @@ class Reducer(Handle):
         self._handle: Optional[int] = None
         self._comm = comm
         self._keep: List[object] = []
+        self._inside = comm._inside
         self._open = False
         raw = (_abi.cohort_parameter * len(parameters))()
         self._parts: List[Tuple[int, Type]] = []
@@ -144,6 +145,7 @@ class Reducer(Handle):
 
     # ---- a step -------------------------------------------------------------------------
 
+    @inside
     def begin(self, stream: Stream = None, *, weight: Optional[float] = None) -> None:
         """Begin a step (cohort_reducer_begin(), cohort_reducer_begin_weighted()).
 
@@ -159,17 +161,20 @@ class Reducer(Handle):
         self._comm._check(status)
         self._open = True
 
+    @inside
     def accumulate(self) -> None:
         """Begin a pass without communication, whose gradients the program adds up
         (cohort_reducer_accumulate()); finish() ends it."""
         self._comm._check(lib.cohort_reducer_accumulate(self._live))
 
+    @inside
     def ready(self, i: int) -> bool:
         """The gradient of parameter i is computed, or queued on the step's stream
         (cohort_reducer_ready()); False if it was ready in this step.  Any thread."""
         return self._comm._check(lib.cohort_reducer_ready(
             self._live, self._index(i))) == Status.OK
 
+    @inside
     def progress(self, timeout: float = 0.0) -> bool:
         """Launch what other threads have completed (cohort_reducer_progress()); False:
         some gradients are not ready."""
@@ -185,6 +190,7 @@ class Reducer(Handle):
             raise self._comm._fail(status)
         return self._comm._check(status)
 
+    @inside
     def finish(self, timeout: Optional[float] = None) -> bool:
         """Wait until the step's gradients are those of all ranks
         (cohort_reducer_finish()).
@@ -194,6 +200,7 @@ class Reducer(Handle):
         goes on, call it again."""
         return self._ended(lib.cohort_reducer_finish, timeout) == Status.OK
 
+    @inside
     def cancel(self, timeout: Optional[float] = None) -> bool:
         """Give up a step that this rank cannot complete (cohort_reducer_cancel()); the
         others' finish() returns False.  False: every gradient is ready, so finish it."""
@@ -218,11 +225,13 @@ class Reducer(Handle):
             raise
         step.ok = self.finish()
 
+    @inside
     def finish_on(self, stream: Stream) -> None:
         """Have a stream wait, not the thread (cohort_reducer_finish_on())."""
         self._comm._check(lib.cohort_reducer_finish_on(self._live, self._stream(stream)))
         self._open = False
 
+    @inside
     def join(self, timeout: Optional[float] = None) -> Optional[bool]:
         """Take part in a step of the others without a batch (cohort_reducer_join()).
 
@@ -231,6 +240,7 @@ class Reducer(Handle):
         status = self._ended(lib.cohort_reducer_join, timeout)
         return None if status == Status.JOINED else status == Status.OK
 
+    @inside
     def gather(self, parameters: Sequence[Array], stream: Stream = None, *,
                timeout: Optional[float] = None) -> None:
         """Give every rank the shards of all parameters (cohort_reducer_gather())."""

@@ -317,6 +317,36 @@ class Arrays(Case):
             gc.collect()
             self.assertIsNone(gone())
 
+    def test_no_close_while_a_thread_is_inside(self):
+        told = []
+
+        def wait(ticket):
+            try:
+                ticket.wait()
+            except cohort.CohortError as error:
+                told.append(type(error))
+
+        def waiting(comm):
+            thread = threading.Thread(target=wait, args=(comm.all_reduce(floats(1)),))
+            thread.start()
+            while not comm._inside:
+                time.sleep(0.001)
+            return thread
+        with opened(2) as group:
+            first, second = group.split()
+            thread = waiting(first)
+            self.assertRaisesRegex(cohort.StateError, "a thread is inside", group.close)
+            second.all_reduce(floats(2)).wait()
+            thread.join()
+        self.assertRaises(cohort.StateError, second.barrier)
+        self.assertEqual(told, [])
+        with self.assertRaises(ZeroDivisionError), opened(2) as group:
+            first, second = group.split()
+            thread = waiting(first)
+            print(1 // 0)
+        thread.join()
+        self.assertEqual(told, [cohort.Aborted])
+
     def test_what_is_refused_keeps_nothing(self):
         with opened(1) as group:
             [comm] = group.split()
