@@ -183,7 +183,8 @@ soak: $(soak)
 	$(Q)TEST_SHOW=soak TEST_TIMEOUT=$$(($(SOAK_SECONDS) + 120)) \
 	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
 
-# Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.
+# Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.  What mostly waits
+# begins first.
 DEVICE_SECONDS ?= 30
 # What make test has shown, and no device changes.
 same_sums      := |differential
@@ -192,10 +193,13 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	$(Q)! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $(api)
 	$(Q)CC='$(CC)' scripts/deps.sh --check || \
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
-	    $(call api_in,$(on_device) $(strict),$(same_sums)) \
-	    $(call api_in,$(on_shared)$(strict),$(same_sums)) \
+	    $(call api_waits,$(on_device) $(strict)) \
+	    $(call api_waits,$(on_shared)$(strict)) \
+	    $(call api_waits,env COHORT_LAUNCH=together $(strict)) \
+	    $(call api_most,$(on_device) $(strict),$(same_sums)) \
+	    $(call api_most,$(on_shared)$(strict),$(same_sums)) \
 	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
-	    $(call api_in,env COHORT_LAUNCH=together $(strict),$(same_sums)) \
+	    $(call api_most,env COHORT_LAUNCH=together $(strict),$(same_sums)) \
 	    'env TEST_PROCESSES=2 $(strict)$(api) --jobs=1 --verbose \
 	      --filter @($(spread))/*' \
 	    'env TEST_PROCESSES=4 $(strict)$(api) --jobs=1 --verbose \
