@@ -100,8 +100,12 @@ mkdir "$root/root/try"
 for package in "$one"/*.deb; do
 	[[ $package == *-dbgsym_* ]] || cp "$package" "$root/root/try"
 done
-# shellcheck disable=SC2016 # Markdown's
-sed -n '/^```c$/,/^```$/ { /^```/!p }' README.md >"$root/root/try/program.c"
+# block LANGUAGE FILE - the first block of that language in FILE
+block() {
+	awk -v begin='```'"$1" '$0 == begin { inside = 1; next }
+		inside && /^```$/ { exit } inside' "$2"
+}
+block c README.md >"$root/root/try/program.c"
 cp tests/foreign/programs/{ring.c,program.h} "$root/root/try"
 
 # files - all but what apt and dpkg keep for themselves
@@ -158,11 +162,6 @@ try "nothing is left of them" nothing_left
 
 # ---- other languages ----------------------------------------------------------
 
-# block LANGUAGE FILE - the first block of that language in FILE
-block() {
-	awk -v begin='```'"$1" '$0 == begin { inside = 1; next }
-		inside && /^```$/ { exit } inside' "$2"
-}
 mkdir "$root/root/try/crate" "$root/root/try/cmake"
 cp -r bindings/rust "$root/root/try/rust"
 cp examples/average.cc "$root/root/try"

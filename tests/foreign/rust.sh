@@ -15,8 +15,8 @@ set -eu
 lib=$(realpath "${1:?usage: rust.sh LIB [asan]}")
 asan=
 if [ "${2-}" = asan ]; then
-	ldd "$lib/libcohort.so" >/dev/null
-	asan=$(ldd "$lib/libcohort.so" | awk '/libasan/ && $3 ~ /^\// { print $3 }')
+	linked=$(ldd "$lib/libcohort.so")
+	asan=$(awk '/libasan/ && $3 ~ /^\// { print $3 }' <<<"$linked")
 	[ -n "$asan" ] || { echo "the library has no libasan.so, which is GCC's"; exit 77; }
 fi
 for tool in cargo rustc rustdoc; do

@@ -303,9 +303,7 @@ class Group(Handle):
     def _close(self) -> _library.Answer:
         handle = self._live
         if self._is_inside():
-            answer = _library.Answer()
-            answer.status, answer.text = Status.STATE, "a thread is inside a call"
-            return answer
+            return _library.thread_inside()
         if not self._running:
             for comm in self._comms + self._past:
                 if comm._handle and not comm._bound:

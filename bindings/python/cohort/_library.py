@@ -170,6 +170,13 @@ class Answer:
             pass
 
 
+def thread_inside() -> Answer:
+    """That of a close which is not made, as a thread is in a call."""
+    answer = Answer()
+    answer.status, answer.text = Status.STATE, "a thread is inside a call"
+    return answer
+
+
 def aside(call: Callable[[], Any], interrupted: Callable[[Answer], None]) -> Answer:
     """Make a call that blocks, on another thread if this is the main one.
 

@@ -424,9 +424,7 @@ class Rank(Handle):
             lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
             answer.done.wait(patience_s)
         if self._is_inside() and (self._joined or isinstance(self._owner, Rank)):
-            answer = _library.Answer()
-            answer.status, answer.text = Status.STATE, "a thread is inside a call"
-            return answer
+            return _library.thread_inside()
         self._free_memory()
         if self._bound:  # only this thread may
             answer = _library.Answer()
