@@ -398,6 +398,20 @@ class Rank(Handle):
         if self._ended:
             self._gone()
 
+    @contextlib.contextmanager
+    def _unbound(self) -> Iterator[None]:
+        """Other threads may call in the block, too, one at a time."""
+        bound = self._bound
+        if lib.cohort_comm_unbind(self._live) != Status.OK:
+            yield
+            return
+        self._bound = False
+        try:
+            yield
+        finally:
+            if self._handle and lib.cohort_comm_bind(self._handle) == Status.OK:
+                self._bound = bound
+
     def close(self) -> None:
         """This rank leaves (cohort_comm_close()).
 

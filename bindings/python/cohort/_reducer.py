@@ -31,7 +31,7 @@ class ReducerOptions:
     check_finite: bool = False
     max_norm: float = 0.0  #: clip to this; 0: do not clip
     keep_plan: bool = False
-    helpers_launch: bool = False
+    helpers_launch: Optional[bool] = None  #: None: only where PyTorch computes on a GPU
     sharded: bool = False  #: each rank is left with its part of the gradients
     full_buckets: bool = False
 
@@ -103,6 +103,7 @@ class Reducer(Handle):
     def __init__(self, comm: Comm, parameters: Sequence[Union[Array, Parameter]],
                  options: Optional[ReducerOptions] = None) -> None:
         self._handle: Optional[int] = None
+        options = checked(options)
         self._comm = comm
         self._keep: List[object] = []
         self._inside = comm._inside
@@ -344,15 +345,22 @@ class Reducer(Handle):
             self._free()
 
 
-def _raw_options(options: Optional[ReducerOptions]) -> _abi.cohort_reducer_options:
+def checked(options: Optional[ReducerOptions]) -> ReducerOptions:
+    """The options, or the defaults."""
     options = ReducerOptions() if options is None else options
     if not isinstance(options, ReducerOptions):
         raise TypeError(f"options is {options!r}, not cohort.ReducerOptions")
+    return options
+
+
+def _raw_options(options: ReducerOptions) -> _abi.cohort_reducer_options:
     raw = _abi.cohort_reducer_options(size=ctypes.sizeof(_abi.cohort_reducer_options))
     for field in fields(options):
         value = getattr(options, field.name)
         if field.name == "transport":
             value = 0 if value is None else type_of(value)
+        elif field.name == "helpers_launch":
+            value = integer(value or 0, field.name)
         elif field.name == "op":
             value = op_of(value)
         elif field.name == "max_norm":

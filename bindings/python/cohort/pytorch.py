@@ -13,14 +13,16 @@ A worker of a run, whose module and optimiser are its own::
                 optimizer.step()
 """
 
+import contextlib
+import dataclasses
 from types import TracebackType
-from typing import Any, Callable, ContextManager, List, Optional, Type
+from typing import Any, Callable, Iterator, List, Optional, Type
 
 from ._abi import Status
 from ._comm import Comm
 from ._library import failure
 from ._rank import Stream
-from ._reducer import Parameter, Reducer, ReducerOptions, Step
+from ._reducer import Parameter, Reducer, ReducerOptions, Step, checked
 
 
 class Gradients:
@@ -33,19 +35,30 @@ class Gradients:
     is around one backward pass: another in it raises StateError, and so does one outside
     of a step.  Passes whose gradients only add up come before it, each between
     reducer.accumulate() and reducer.finish().  All else is as for Reducer.
+
+    On a GPU, autograd runs a backward pass on a thread of its own, one for each device,
+    while the rank's thread waits.  That thread launches the buckets (helpers_launch), as
+    the rank's would do so only when the pass is over: hence the communicator is not bound
+    during a step.  Ranks that share a GPU also share that thread, and must not wait for
+    each other there: give them options with helpers_launch=False.
     """
 
     def __init__(self, comm: Comm, module: Any, options: Optional[ReducerOptions] = None
                  ) -> None:
         named = [(name, parameter) for name, parameter in module.named_parameters()
                  if parameter.requires_grad]
+        options = checked(options)
+        self._gpu = next((one.device for _, one in named if one.is_cuda), None)
+        self._helped = (self._gpu is not None if options.helpers_launch is None
+                        else options.helpers_launch)
         self._comm = comm
         self._module = module
         self.parameters: List[Any] = [parameter for _, parameter in named]
         self._views = [parameter.detach().new_zeros(parameter.shape)
                        for parameter in self.parameters]
         self.reducer = Reducer(comm, [Parameter(name, view) for (name, _), view in
-                                      zip(named, self._views)], options)
+                                      zip(named, self._views)],
+                               dataclasses.replace(options, helpers_launch=self._helped))
         self._hooks: List[Any] = []
         for i, (parameter, view) in enumerate(zip(self.parameters, self._views)):
             parameter.grad = view
@@ -71,12 +84,20 @@ class Gradients:
         self._comm.broadcast_many([parameter.detach() for parameter in
                                    self._module.parameters()], root=root).wait()
 
+    @contextlib.contextmanager
     def step(self, stream: Stream = None, *, weight: Optional[float] = None
-             ) -> ContextManager[Step]:
+             ) -> Iterator[Step]:
         """A step, around one backward pass (Reducer.step()).
 
-        stream is where the backward pass runs: on GPUs torch.cuda.current_stream()."""
-        return self.reducer.step(stream, weight=weight)
+        stream is where the backward pass runs; None is PyTorch's current stream of the
+        module's device."""
+        if stream is None and self._gpu is not None:
+            import torch
+            stream = torch.cuda.current_stream(self._gpu)
+        with contextlib.ExitStack() as stack:
+            if self._helped:
+                stack.enter_context(self._comm._unbound())
+            yield stack.enter_context(self.reducer.step(stream, weight=weight))
 
     def free(self) -> None:
         """Take the hooks off and free the reducer; the module keeps its gradients."""

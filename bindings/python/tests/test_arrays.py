@@ -3,6 +3,7 @@
 
 import copy
 import ctypes
+import threading
 import unittest
 
 import support
@@ -10,6 +11,8 @@ from support import Case, floats, numpy, opened, torch
 
 import cohort
 from cohort import _arrays
+from cohort._abi import Status
+from cohort._library import lib
 
 
 class Capsule:
@@ -285,6 +288,32 @@ class PyTorch(Case):
                         net(x).sum().backward()
         with opened(2) as group:
             group.run(worker)
+
+    def test_a_backward_pass_on_a_thread_of_its_own(self):
+        """As on a GPU, where the rank's thread waits for autograd's."""
+        from cohort import pytorch
+
+        def worker(comm, helped):
+            net = torch.nn.Linear(2, 1)
+            options = cohort.ReducerOptions(helpers_launch=helped)
+            with pytorch.Gradients(comm, net, options) as gradients:
+                for _ in range(3):
+                    comm.barrier().wait()
+                    before = comm.stats()["collectives"]
+                    net.zero_grad(set_to_none=False)
+                    with gradients.step():
+                        thread = threading.Thread(
+                            target=lambda: (net(torch.ones(1, 2)) * (1 + comm.rank)).backward())
+                        thread.start()
+                        thread.join()
+                        launched = comm.stats()["collectives"] - before
+                    self.assertEqual(launched > 0, bool(helped))
+                    self.assertEqual(net.weight.grad.tolist(), [[1.5, 1.5]])
+                # The thread owns the communicator as before.
+                self.assertEqual(lib.cohort_comm_bind(comm._live), Status.ALREADY)
+        with opened(2) as group:
+            for helped in True, False, None:
+                group.run(worker, helped)
 
     def test_gradients(self):
         self.hooks(old=False)
