@@ -157,7 +157,7 @@ export TEST_PLATFORM := @(capture|graph|graph_of_ranks|collective|comm|copy2d|de
 
 # With RANKS_PER_GPU, several ranks on each GPU.
 gpu_stress := $(patsubst %,$(tests)/stress/%,abort generations respawn)
-test-gpu: $(out)/cohort $(gpu) $(walk) $(if $(RANKS_PER_GPU),$(one_gpu) $(gpu_stress))
+test-gpu: $(out)/cohort $(library) $(gpu) $(walk) $(if $(RANKS_PER_GPU),$(one_gpu) $(gpu_stress))
 	$(Q)! CC='$(CC)' scripts/deps.sh >/dev/null 2>&1 || \
 	  $(MAKE) --no-print-directory $(api) $(platform)
 	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \

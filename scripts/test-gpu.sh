@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Test the gpu platform of this machine, with the libraries that are installed: the api
-# and platform suites, the programs of tests/gpu, and what a call costs beside the bare
-# calls (bench/walk).
+# and platform suites, the programs of tests/gpu, what a call costs beside the bare calls
+# (bench/walk), and the Python package with PyTorch, if python3 has a PyTorch for GPUs.
 #
 #	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK TESTS
 #
@@ -71,6 +71,21 @@ suite() {
 	done
 }
 
+# with_pytorch RANKS SETTINGS... - the programs in Python
+with_pytorch() {
+	local ranks=$1 path
+
+	if [[ $found == *"drop-in libraries"* ]] || ! python3 -c \
+		'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+		echo "left out: tests/gpu/pytorch.py, which needs a PyTorch for GPUs"
+		return
+	fi
+	path=$(dirname "$cohort")/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	set -- env PYTHONPATH=bindings/python "LD_LIBRARY_PATH=$path" "${@:2}" python3
+	commands+=("$* tests/gpu/pytorch.py"
+		"$* examples/train.py --cuda --epochs 3 --ranks $ranks")
+}
+
 # folder NAME - where the library is that was found
 folder() {
 	dirname "$(sed -n "s|^ *\(/.*/$1\.so[^,]*\).*|\1|p" <<<"$found" | head -n 1)"
@@ -92,10 +107,12 @@ if [ -n "$ranks" ]; then
 	done
 	commands+=("env TEST_PAIR=1 $tests/gpu/processes")
 	# Other tests use the legacy default streams of their devices, which are one here.
-	suite api '@(abort|host_memory|mismatch|respawn|split)/*'
+	suite api '@(abort|capture|host_memory|mismatch|respawn|split)/*'
+	with_pytorch "$ranks" "LD_PRELOAD=$COHORT_GPU_LIBRARIES/libcudart.so.13:$(folder libnccl)/libnccl.so.2"
 	TEST_SHOW=drill TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi
 suite api '*/*'
 suite platform "$filter"
+with_pytorch "$(sed -n 's/^gpu  *\([0-9]*\) device.*/\1/p' <<<"$found")"
 # One program after the other: only the process that lost a GPU has lost it.
 TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"

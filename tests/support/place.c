@@ -113,13 +113,16 @@ static bool is_known(const void *address)
 	       a.type != cudaMemoryTypeUnregistered;
 }
 
-/* A whole mapping, because CUDA copies nothing that is in two registrations. */
+/* A whole mapping, because CUDA copies nothing that is in two registrations.  No capture
+ * that is under way becomes invalid by it. */
 static void reach_at(const void *address)
 {
+	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 	struct range r;
 
 	if (is_known(address))
 		return;
+	real->cudaThreadExchangeStreamCaptureMode(&mode);
 	pthread_mutex_lock(&ranges_lock);
 	r = find_mapping_locked((uintptr_t)address);
 	if (r.end > r.begin && range_count < MAX_RANGES &&
@@ -128,6 +131,7 @@ static void reach_at(const void *address)
 	            cudaSuccess)
 		ranges[range_count++] = r;
 	pthread_mutex_unlock(&ranges_lock);
+	real->cudaThreadExchangeStreamCaptureMode(&mode);
 	real->cudaGetLastError();
 }
 

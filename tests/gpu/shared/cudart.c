@@ -68,13 +68,59 @@ cudaError_t cudaGetDevice(int *device)
 	return error;
 }
 
-EXPORT cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device);
+/* Functions that are told a device, or two, and nothing else that matters here. */
+#define TOLD(name, parameters, ...)                                            \
+	EXPORT cudaError_t name parameters;                                    \
+	cudaError_t name parameters                                            \
+	{                                                                      \
+		SHARED_REAL(name);                                             \
+		return real_##name(__VA_ARGS__);                               \
+	}
+TOLD(cudaDeviceGetPCIBusId, (char *text, int size, int device), text, size,
+     gpu_of(device))
 
-cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device)
+/* What PyTorch calls, too. */
+TOLD(cudaGetDeviceProperties, (void *properties, int device), properties,
+     gpu_of(device))
+TOLD(cudaDeviceGetAttribute, (int *value, int which, int device), value, which,
+     gpu_of(device))
+TOLD(cudaDeviceGetDefaultMemPool, (void **pool, int device), pool,
+     gpu_of(device))
+TOLD(cudaMemcpyPeerAsync,
+     (void *to, int at, const void *from, int of, size_t bytes,
+      cudaStream_t stream),
+     to, gpu_of(at), from, gpu_of(of), bytes, stream)
+
+/* A GPU is no peer of its own. */
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-	SHARED_REAL(cudaDeviceGetPCIBusId);
+	SHARED_REAL(cudaDeviceCanAccessPeer);
 
-	return real_cudaDeviceGetPCIBusId(text, size, gpu_of(device));
+	*can = device != peer;
+	return gpu_of(device) == gpu_of(peer)
+	               ? cudaSuccess
+	               : real_cudaDeviceCanAccessPeer(can, gpu_of(device),
+	                                              gpu_of(peer));
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+	SHARED_REAL(cudaDeviceEnablePeerAccess);
+
+	return gpu_of(peer) == gpu_of(current)
+	               ? cudaSuccess
+	               : real_cudaDeviceEnablePeerAccess(gpu_of(peer), flags);
+}
+
+/* PyTorch asks the driver which devices it has used. */
+EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned int *flags,
+                                      int *active);
+
+int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *active)
+{
+	SHARED_REAL(cuDevicePrimaryCtxGetState);
+
+	return real_cuDevicePrimaryCtxGetState(gpu_of(device), flags, active);
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
@@ -128,6 +174,20 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
 {
 	SHARED_REAL(cudaStreamCreateWithFlags);
 	cudaError_t error = real_cudaStreamCreateWithFlags(stream, flags);
+
+	return error == cudaSuccess ? note(*stream) : error;
+}
+
+EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream,
+                                                unsigned int flags,
+                                                int priority);
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream,
+                                         unsigned int flags, int priority)
+{
+	SHARED_REAL(cudaStreamCreateWithPriority);
+	cudaError_t error =
+		real_cudaStreamCreateWithPriority(stream, flags, priority);
 
 	return error == cudaSuccess ? note(*stream) : error;
 }
