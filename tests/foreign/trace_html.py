@@ -196,6 +196,16 @@ def check_errors(trace):
         made = trace.run("--html", path, merged, status=1)
         assert made.stderr == f"cohort trace: {path}: {told}\n", made
         assert "verdict   outside" in made.stdout, "the text comes anyway"
+    # As on a full disk: the file would become larger than this limit.
+    for option in "--html", "--chrome":
+        path = trace.folder + "/cut"
+        made = subprocess.run(
+            ["sh", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh", trace.cohort, "trace",
+             option, path, merged],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        assert made.returncode == 1, made
+        assert made.stderr == f"cohort trace: {path}: File too large\n", made
+        assert not os.path.exists(path), "a part of a file is left"
     path = trace.folder + "/none.html"
     trace.run("--html", path, "/dev/null", status=1)
     assert not os.path.exists(path), "of what is no dump"

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/common/cli.h"
@@ -64,23 +66,28 @@ static bool write_chrome(FILE *out, const struct trace *t,
 }
 
 /* Have @write fill a file, if there is to be one: CLI_OK, or CLI_FAILED after a
- * complaint. */
+ * complaint.  No part of a file is left. */
 static int write_file(const char *path, const struct trace *t,
                       const struct trace_figures *figures,
                       bool (*write)(FILE *out, const struct trace *t,
                                     const struct trace_figures *figures))
 {
 	FILE *out = path ? fopen(path, "we") : NULL;
+	struct stat made = { 0 };
 	bool ok;
 
 	if (!path)
 		return CLI_OK;
-	ok = out && write(out, t, figures) && !ferror(out);
+	ok = out && fstat(fileno(out), &made) == 0 && write(out, t, figures) &&
+	     !ferror(out);
 	if (out && fclose(out))
 		ok = false;
-	if (!ok)
-		cli_complain("trace", "%s: %s", path, strerror(errno));
-	return ok ? CLI_OK : CLI_FAILED;
+	if (ok)
+		return CLI_OK;
+	cli_complain("trace", "%s: %s", path, strerror(errno));
+	if (S_ISREG(made.st_mode))
+		unlink(path);
+	return CLI_FAILED;
 }
 
 static int show(const struct trace *t, const struct trace_options *o)
