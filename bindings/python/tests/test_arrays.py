@@ -315,6 +315,37 @@ class PyTorch(Case):
             for helped in True, False, None:
                 group.run(worker, helped)
 
+    def test_a_backward_pass_on_a_thread_of_its_own_that_hangs(self):
+        from cohort import pytorch
+        released, told = threading.Event(), []
+
+        def worker(comm):
+            net = torch.nn.Linear(2, 1)
+
+            def backward():
+                if comm.rank:
+                    released.wait()
+                try:
+                    net(torch.ones(1, 2)).backward()
+                except (cohort.Stalled, cohort.Stale) as error:
+                    told.append((comm.rank, type(error), error.rank))
+            with pytorch.Gradients(comm, net,
+                                   cohort.ReducerOptions(helpers_launch=True)) as gradients:
+                with gradients.step():
+                    thread = threading.Thread(target=backward)
+                    thread.start()
+                    thread.join()
+        with opened(2, launch=cohort.Launch.TOGETHER,
+                    deadlines=cohort.Deadlines(first=0.5, join=0.5, abort=0.5)) as group:
+            with self.assertRaises(cohort.Stalled) as caught:
+                group.run(worker)
+            self.assertEqual(caught.exception.rank, 1)
+            self.assertEqual(told, [(0, cohort.Stalled, 1)])
+            self.assertRegex(str(caught.exception), "waits for parameter 'bias' .* ready")
+            released.set()
+            group.respawn([1])
+            self.assertEqual(group.run(lambda comm: comm.size), [1])
+
     def test_gradients(self):
         self.hooks(old=False)
 
