@@ -6,7 +6,7 @@
 # program, with the library found in each of the ways.
 #
 # With a library that GCC has compiled with AddressSanitizer, only the tests: what C does with
-# memory of Rust's is checked then.  (Miri calls no C.)  Some tests leak on purpose.
+# memory of Rust's is checked then.  Some tests leak on purpose.
 #
 # usage: rust.sh LIB [asan]      exit status 0 passed, 1 failed, 77 skipped
 
@@ -79,6 +79,13 @@ timeout 60 "$examples/supervised" | diff - <(
 	echo "trained to step 20"
 )
 
+# Miri calls no C: the test memory has functions in Rust in the place of C's.
+if cargo miri --version >/dev/null 2>&1; then
+	echo "Miri"
+	quietly timeout 240 cargo miri test --locked -p cohort --test memory
+else
+	echo "[SKIP] Miri: it is not installed"
+fi
 if cargo clippy --version >/dev/null 2>&1; then
 	echo "clippy"
 	quietly cargo clippy --locked --all-targets -- -D warnings
