@@ -10,6 +10,7 @@ be resized; a capsule does not: PyTorch's resize_() moves a tensor that is in us
 import ctypes
 import math
 import operator
+import sys
 from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
 
 from ._abi import Type
@@ -167,13 +168,26 @@ def _is_contiguous(tensor: _DLTensor) -> bool:
     return True
 
 
-def _of_dlpack(array: Any, what: str, writable: bool, stream: int) -> Elements:
+def _torch_stream(array: Any, device: int) -> Optional[int]:
+    """PyTorch's current stream, if the array is a tensor of its: to wait for that costs less
+    than to have __dlpack__() do so, which makes an event each time."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor):
+        return None
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: bool) -> Elements:
     place, device = (int(number) for number in array.__dlpack_device__())
     if place not in (HOST, CUDA, PINNED, MANAGED):
         raise BufferError(f"{what} is on a device of DLPack's type {place}, neither the "
                           "host nor a GPU of CUDA's")
-    # 1 is how DLPack says the legacy default stream.
-    capsule = _capsule_of(array, what, (stream or 1) if place in (CUDA, MANAGED) else None)
+    own = waiting = None
+    if place in (CUDA, MANAGED):
+        own = _torch_stream(array, device) if can_wait else None
+        # DLPack says 1 for the legacy default stream, and -1 for none.
+        waiting = (stream or 1) if own is None else -1
+    capsule = _capsule_of(array, what, waiting)
     if _is_capsule(capsule, b"dltensor_versioned"):
         versioned = _DLVersioned.from_address(_pointer_in(capsule, b"dltensor_versioned"))
         if writable and versioned.flags & _DL_READ_ONLY:
@@ -189,7 +203,7 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int) -> Elements:
     if count and not _is_contiguous(tensor):
         raise _not_contiguous(what)
     return Elements((tensor.data or 0) + tensor.offset, count, kind, capsule, place,
-                    device, None)
+                    device, own)
 
 
 # ---- interfaces of NumPy and of CUDA ------------------------------------------------
@@ -218,11 +232,13 @@ def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
                     0 if stream == 1 else stream)
 
 
-def look(array: Any, what: str, writable: bool, stream: int = 0) -> Elements:
+def look(array: Any, what: str, writable: bool, stream: int = 0, can_wait: bool = False
+         ) -> Elements:
     """What an array is.
 
     what names the argument in errors; stream is where the elements will be used: an
-    array of DLPack's has that stream wait for the array's own.
+    array of DLPack's has that stream wait for the array's own, unless the caller can have it
+    wait for Elements.stream.
     """
     if isinstance(array, Memory):
         return array._elements(what)
@@ -239,7 +255,7 @@ def look(array: Any, what: str, writable: bool, stream: int = 0) -> Elements:
     if view is not None:
         return _of_buffer(view, what, writable)
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
-        return _of_dlpack(array, what, writable, stream)
+        return _of_dlpack(array, what, writable, stream, can_wait)
     for name, place in ("__cuda_array_interface__", CUDA), ("__array_interface__", HOST):
         facts = getattr(array, name, None)
         if facts is not None:

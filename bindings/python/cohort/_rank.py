@@ -268,7 +268,7 @@ class Rank(Handle):
 
     def _array(self, array: Array, what: str, writable: bool, stream: int) -> Elements:
         """An array that a call on device memory may use."""
-        found = look(array, what, writable, stream)
+        found = look(array, what, writable, stream, stream == self.stream)
         if self._on_host:
             if found.place not in (HOST, PINNED):
                 raise BufferError(f"{what} is on a GPU, and the group on the host platform")
