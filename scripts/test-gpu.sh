@@ -97,7 +97,7 @@ if [ -n "$ranks" ]; then
 		LD_LIBRARY_PATH=$(folder libnccl):$(folder libcudart)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 		export LD_LIBRARY_PATH
 	fi
-	export COHORT_GPU_LIBRARIES=$tests/gpu/shared TEST_RANKS_PER_GPU=$ranks
+	export COHORT_GPU_LIBRARIES=$PWD/$tests/gpu/shared TEST_RANKS_PER_GPU=$ranks
 	export NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=${NCCL_MAX_CTAS:-4} NCCL_NVLS_ENABLE=0
 	export CUDA_MODULE_LOADING=EAGER CUDA_DEVICE_MAX_CONNECTIONS=32
 	commands=("$cohort demo --ranks $ranks"

@@ -25,8 +25,9 @@ try:
 except ImportError:
     cupy = None
 
-RANKS = torch.cuda.device_count()
 SHARED = "TEST_RANKS_PER_GPU" in os.environ
+# PyTorch asks NVML, which does not know of devices that share a GPU.
+RANKS = torch.cuda.device_count() * int(os.environ.get("TEST_RANKS_PER_GPU", 1))
 LONG = 20_000_000  # cycles: some 10 ms
 COUNT = 1 << 20
 

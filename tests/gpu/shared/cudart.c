@@ -9,6 +9,7 @@
  */
 
 #include <pthread.h>
+#include <string.h>
 
 #include "shared.h"
 
@@ -112,15 +113,29 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 	               : real_cudaDeviceEnablePeerAccess(gpu_of(peer), flags);
 }
 
-/* PyTorch asks the driver which devices it has used. */
-EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned int *flags,
-                                      int *active);
+/* PyTorch asks the driver, by a function that it looks up, which devices it has used. */
+static int (*real_primary_state)(int device, unsigned int *flags, int *active);
 
-int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *active)
+static int primary_state(int device, unsigned int *flags, int *active)
 {
-	SHARED_REAL(cuDevicePrimaryCtxGetState);
+	return real_primary_state(gpu_of(device), flags, active);
+}
 
-	return real_cuDevicePrimaryCtxGetState(gpu_of(device), flags, active);
+EXPORT void *dlsym(void *handle, const char *name);
+
+/* In front of the loader's where this library is preloaded. */
+void *dlsym(void *handle, const char *name)
+{
+	static void *(*real)(void *handle, const char *name);
+	void *found;
+
+	if (!real)
+		*(void **)&real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+	found = real(handle, name);
+	if (!found || strcmp(name, "cuDevicePrimaryCtxGetState") != 0)
+		return found;
+	*(void **)&real_primary_state = found;
+	return (void *)(uintptr_t)primary_state;
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
