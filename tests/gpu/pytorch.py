@@ -66,6 +66,16 @@ class OnGpus(unittest.TestCase):
                     self.assertTrue(bool((y == total()).all()))
         self.run_all(worker)
 
+    def test_a_batch_waits_for_its_arrays(self):
+        def worker(comm):
+            x = late(1 + comm.rank)
+            with comm.batch() as batch:
+                comm.all_reduce(x)
+                comm.all_reduce(late(1 + comm.rank), y := torch.zeros_like(x))
+            batch.ticket.wait()
+            self.assertTrue(bool((x == total()).all()) and bool((y == total()).all()))
+        self.run_all(worker)
+
     def test_a_stream_waits_for_a_call(self):
         def worker(comm):
             stream = torch.cuda.Stream()

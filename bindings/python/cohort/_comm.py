@@ -43,8 +43,9 @@ def op_of(op: AnyOp) -> int:
 class Batch:
     """An open batch, which Comm.batch() gives; ticket is one for all of its calls."""
 
-    def __init__(self, comm: "Comm") -> None:
+    def __init__(self, comm: "Comm", stream: int) -> None:
         self.ticket = Ticket(comm, 0)
+        self._stream = stream
         self._refs: List[object] = []
 
 
@@ -225,7 +226,7 @@ class Comm(Rank):
         return Ticket(self, number.value)
 
     def _stream(self, stream: Stream) -> int:
-        return stream_of(stream, self.stream if self._batch is None else 0)
+        return stream_of(stream, self.stream if self._batch is None else self._batch._stream)
 
     # ---- collectives ----------------------------------------------------------------
 
@@ -416,7 +417,7 @@ class Comm(Rank):
         """
         queue = self._stream(stream)
         self._check(lib.cohort_batch_begin(self._live))
-        batch = self._batch = Batch(self)
+        batch = self._batch = Batch(self, queue)
         try:
             yield batch
         except BaseException:

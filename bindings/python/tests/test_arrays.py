@@ -3,8 +3,12 @@
 
 import copy
 import ctypes
+import os
+import sys
 import threading
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import support
 from support import Case, floats, numpy, opened, torch
@@ -115,6 +119,52 @@ class Protocols(Case):
                 return 0, 7
         self.assertEqual([_arrays.stream_of(stream, 4) for stream in
                           (None, 0, Torch(), CuPy(), Other())], [4, 0, 5, 6, 7])
+
+
+class GpuPlatform(Case):
+    """Arrays of devices, over the drop-in libraries."""
+
+    def setUp(self):
+        folder = os.environ.get("LD_LIBRARY_PATH", "").split(":", maxsplit=1)[0] + "/drop-in"
+        if not os.path.exists(folder):
+            self.skipTest("there are no drop-in libraries")
+        os.environ["COHORT_GPU_LIBRARIES"] = folder
+
+    def test_each_call_waits_for_its_arrays(self):
+        with cohort.Group.open(1, platform="gpu") as group:
+            [comm] = group.split()
+            x, y = Capsule(place=2), Capsule(place=2)
+            comm.all_reduce(x, y).wait()
+            self.assertEqual((x.stream, y.stream), (comm.stream, comm.stream))
+            self.assertEqual(list(y.data), list(range(6)))
+            comm.all_reduce(x, stream=0).wait()
+            self.assertEqual(x.stream, 1)
+            for stream, told in (None, comm.stream), (0, 1):
+                with comm.batch(stream=stream) as batch:
+                    comm.all_reduce(x)
+                batch.ticket.wait()
+                self.assertEqual(x.stream, told)
+
+    def test_a_tensor_is_waited_for_by_c(self):
+        class Tensor(Capsule):
+            pass
+
+        def current_stream(device):
+            self.assertEqual(device, 0)
+            return SimpleNamespace(cuda_stream=0)
+        fake = SimpleNamespace(Tensor=Tensor, cuda=SimpleNamespace(current_stream=current_stream))
+        with cohort.Group.open(1, platform="gpu") as group, \
+                mock.patch.dict(sys.modules, {"torch": fake}):
+            [comm] = group.split()
+            x = Tensor(place=2)
+            with mock.patch.object(lib, "cohort_after_stream", return_value=0) as after:
+                comm.all_reduce(x).wait()
+                after.assert_called_once_with(comm._handle, 0)
+                self.assertEqual(x.stream, -1)
+                # PyTorch has another stream of the program's wait.
+                comm.all_reduce(x, stream=0).wait()
+                after.assert_called_once()
+                self.assertEqual(x.stream, 1)
 
 
 @unittest.skipUnless(numpy, "no NumPy")
