@@ -74,9 +74,11 @@
  * *helper*, that completes a bucket leaves the launch to the owner's next such
  * call (cohort_reducer_progress() with a timeout is one that waits for
  * helpers), as a communicator takes calls of one thread at a time, and a bound
- * one those of its thread.  With options.helpers_launch, and if the
- * communicator is not bound, helpers launch, too; nobody else may then submit
- * on it during a step.  Nobody is ever told COHORT_BUSY because of the
+ * one those of its thread.  With options.helpers_launch helpers launch, too,
+ * also if the communicator is bound to the owner; nobody else may then submit
+ * on it during a step.  That is for an owner that waits for its helpers outside
+ * the library, as PyTorch has it on GPUs: otherwise nothing would be launched
+ * before the owner's next call.  Nobody is ever told COHORT_BUSY because of the
  * reducer's own threads.
  *
  * A communicator may have several reducers, but only one of them in a step at a

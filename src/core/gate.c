@@ -12,6 +12,17 @@
 
 enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 
+/* What this thread may enter although another one is bound to it. */
+static __thread const struct cohort_comm *helped;
+
+const struct cohort_comm *gate_help(const struct cohort_comm *c)
+{
+	const struct cohort_comm *before = helped;
+
+	helped = c;
+	return before;
+}
+
 int gate_refuse_owner(const struct cohort_comm *c)
 {
 	return error_set(COHORT_OWNER, "rank %d is bound to another thread",
@@ -23,7 +34,8 @@ int gate_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
 
-	if (owner && owner != owner_self() && !atomic_load(&c->clique->stale))
+	if (owner && owner != owner_self() && c != helped &&
+	    !atomic_load(&c->clique->stale))
 		return gate_refuse_owner(c);
 	return COHORT_OK;
 }

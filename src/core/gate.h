@@ -51,6 +51,12 @@ int gate_refuse_left(const struct cohort_comm *comm, int status,
  * left behind. */
 int gate_refuse_stale(const struct cohort_comm *comm);
 
+/*
+ * Let this thread enter @comm, to which another thread is bound, on behalf of that one;
+ * NULL: no more.  Returns what it was before.
+ */
+const struct cohort_comm *gate_help(const struct cohort_comm *comm);
+
 /* COHORT_OWNER if @comm is bound to another thread, and the text for that. */
 int gate_check_owner(const struct cohort_comm *comm);
 int gate_refuse_owner(const struct cohort_comm *comm);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/status.h"
+#include "core/gate.h"
 #include "core/owner.h"
 #include "reducer/reducer.h"
 
@@ -203,15 +204,18 @@ static int launch_all_full(struct cohort_reducer *r)
 
 int reducer_pump(struct cohort_reducer *r)
 {
+	const struct cohort_comm *before;
 	unsigned seen = 1;
 	int rc;
 
 	/* seq_cst: a thread that leaves a request has decremented its count before. */
 	if (atomic_fetch_add(&r->pumps, 1))
 		return COHORT_OK;
+	before = gate_help(r->options.helpers_launch ? r->comm : NULL);
 	do {
 		rc = launch_all_full(r);
 	} while (!atomic_compare_exchange_strong(&r->pumps, &seen, 0));
+	gate_help(before);
 	return rc == COHORT_TIMED_OUT ? COHORT_OK : rc;
 }
 
@@ -234,7 +238,7 @@ static int ready(struct cohort_reducer *r, uint32_t i)
 		                 r->items[i].name);
 	rc = reducer_mark(r, i, step);
 	if (rc != COHORT_OK || r->is_local ||
-	    (!r->helpers_launch && r->owner != owner_self()))
+	    (!r->options.helpers_launch && r->owner != owner_self()))
 		return rc;
 	return reducer_pump(r);
 }

@@ -164,9 +164,8 @@ struct cohort_reducer {
 	bool is_absent;    /* the weight is 0, or the rank has joined */
 	bool is_joined;    /* this rank has no batch left */
 	bool is_cancelled; /* this rank has given up the step */
-	bool helpers_launch;
-	bool carried_on; /* carries_on was set in the step before */
-	void *stream;    /* that computes the gradients, if awaits_stream */
+	bool carried_on;   /* carries_on was set in the step before */
+	void *stream;      /* that computes the gradients, if awaits_stream */
 	bool awaits_stream;
 	double weight;
 

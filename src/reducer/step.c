@@ -70,13 +70,6 @@ static int send_weight(struct cohort_reducer *r)
 	                       : rc;
 }
 
-/* A bound communicator takes calls of its owner alone. */
-static bool may_helpers_launch(const struct cohort_reducer *r)
-{
-	return r->options.helpers_launch &&
-	       !atomic_load_explicit(&r->comm->owner, memory_order_relaxed);
-}
-
 static void prepare(struct cohort_reducer *r)
 {
 	size_t b;
@@ -98,7 +91,6 @@ static void prepare(struct cohort_reducer *r)
 	atomic_store_explicit(&r->newest, 0, memory_order_relaxed);
 	r->factor = 1.0;
 	r->owner = owner_self();
-	r->helpers_launch = may_helpers_launch(r);
 }
 
 /* Begin the step that the fields of @r describe. */
@@ -123,7 +115,7 @@ static int begin(struct cohort_reducer *r)
 static int check_per_thread(const struct cohort_reducer *r, const void *stream)
 {
 	if (stream != (const void *)cudaStreamPerThread ||
-	    !may_helpers_launch(r))
+	    !r->options.helpers_launch)
 		return COHORT_OK;
 	return error_set(COHORT_INVALID,
 	                 "stream is cudaStreamPerThread, but "

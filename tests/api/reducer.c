@@ -7,11 +7,13 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "platform/platform.h"
+#include "reducer/reducer.h"
 #include "support/expect.h"
 #include "support/model.h"
 #include "support/ranks.h"
@@ -314,8 +316,6 @@ static int helped(struct cohort_comm *comm, void *user)
 	uint64_t k;
 	int i, rc = model_open(&rank, m, comm);
 
-	if (m->options.helpers_launch)
-		cohort_comm_unbind(comm);
 	for (k = 0; k < 20 && rc == COHORT_OK; k++) {
 		for (i = 0; i < MODEL_PARAMETERS; i++)
 			model_set(&rank, k, i, 1.0);
@@ -329,14 +329,16 @@ static int helped(struct cohort_comm *comm, void *user)
 			rc = cohort_reducer_progress(rank.reducer, RANKS_SOON);
 		for (i = 0; i < HELPERS; i++)
 			pthread_join(threads[i], NULL);
+		/* The owner is bound, and has made no call since. */
+		if (rc == COHORT_OK && m->options.helpers_launch &&
+		    !reducer_is_launched(rank.reducer))
+			return 101;
 		if (rc == COHORT_OK)
 			rc = cohort_reducer_finish(rank.reducer, RANKS_SOON);
 		if (rc == COHORT_OK &&
 		    model_wrong(&rank, k, NULL, (float)m->size))
 			return 100;
 	}
-	if (m->options.helpers_launch)
-		cohort_comm_bind(comm);
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
@@ -368,13 +370,62 @@ Test(reducer, helpers_do_not_launch_behind_streams_of_their_own)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(reducer, helpers_launch_where_they_may)
+Test(reducer, helpers_launch_for_a_bound_owner)
 {
 	struct model m = model_of(2);
 
 	place_need_our_nccl("an order of additions");
 	m.options.helpers_launch = 1;
 	expect_run(2, helped, &m);
+}
+
+/* ---- an owner that is left behind ------------------------------------- */
+
+struct owner {
+	struct cohort_comm *comm;
+	struct cohort_reducer *reducer;
+	sem_t has_begun, may_go;
+};
+
+static void *own(void *arg)
+{
+	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
+	struct cohort_reducer_options o;
+	struct owner *owner = arg;
+
+	cohort_reducer_options_init(&o);
+	o.helpers_launch = 1;
+	ranks_must(cohort_comm_bind(owner->comm), "bind");
+	ranks_must(cohort_reducer_create(owner->comm, &p, 1, &o,
+	                                 &owner->reducer),
+	           "create");
+	ranks_must(cohort_reducer_begin(owner->reducer,
+	                                cohort_comm_stream(owner->comm)),
+	           "begin");
+	sem_post(&owner->has_begun);
+	sem_wait(&owner->may_go);
+	ranks_must(cohort_comm_unbind(owner->comm), "unbind");
+	return NULL;
+}
+
+Test(reducer, helpers_of_a_bound_owner_may_come_after_the_close)
+{
+	struct owner owner;
+	struct cohort_group *group = ranks_split(1, NULL, &owner.comm);
+	pthread_t thread;
+
+	sem_init(&owner.has_begun, 0, 0);
+	sem_init(&owner.may_go, 0, 0);
+	cr_assert_eq(pthread_create(&thread, NULL, own, &owner), 0);
+	sem_wait(&owner.has_begun);
+	/* Only for the reducer, not for itself. */
+	expect(cohort_after_stream(owner.comm, NULL), COHORT_OWNER,
+	       "bound to another thread");
+	cr_assert_eq(cohort_group_abort(group, "a test"), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect(cohort_reducer_ready(owner.reducer, 0), COHORT_STALE, "closed");
+	sem_post(&owner.may_go);
+	pthread_join(thread, NULL);
 }
 
 /* ---- bad input -------------------------------------------------------- */

@@ -46,6 +46,7 @@ struct round {
 	unsigned cancels; /* each rank cancels one step in this many; 0: none */
 	/* Atomic; how many ranks have cancelled each step, and counted it. */
 	atomic_int cancelled[STEPS], counted[STEPS];
+	bool is_unbound;
 	int abort_rank; /* -1: none */
 	uint64_t abort_step;
 	bool aborts_late; /* once the step is over */
@@ -411,7 +412,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	struct rank rank = { .round = user, .comm = comm };
 	int rc;
 
-	if (rank.round->options.helpers_launch)
+	if (rank.round->is_unbound)
 		cohort_comm_unbind(comm);
 	rc = open_rank(&rank);
 	for (; rank.step < STEPS && rc == COHORT_OK; rank.step++) {
@@ -441,6 +442,7 @@ static void choose(struct round *round, uint64_t *seed)
 	o->weighted = stress_random(seed) % 3 == 0;
 	o->find_unused = stress_random(seed) % 3 == 0;
 	o->helpers_launch = stress_random(seed) % 2;
+	round->is_unbound = o->helpers_launch && stress_random(seed) % 2;
 	o->check_finite = stress_random(seed) % 4 == 0;
 	o->sharded = stress_random(seed) % 2;
 	round->views = stress_random(seed) % 2;

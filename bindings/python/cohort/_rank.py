@@ -266,9 +266,10 @@ class Rank(Handle):
 
     # ---- arrays -------------------------------------------------------------------
 
-    def _array(self, array: Array, what: str, writable: bool, stream: int) -> Elements:
-        """An array that a call on device memory may use."""
-        found = look(array, what, writable, stream, stream == self.stream)
+    def _array(self, array: Array, what: str, writable: bool, stream: Optional[int]) -> Elements:
+        """An array that a call on device memory may use on a stream; None: on none."""
+        found = look(array, what, writable, -1 if stream is None else stream,
+                     stream == self.stream)
         if self._on_host:
             if found.place not in (HOST, PINNED):
                 raise BufferError(f"{what} is on a GPU, and the group on the host platform")
@@ -278,7 +279,7 @@ class Rank(Handle):
         elif found.place in (CUDA, MANAGED) and found.device not in (-1, self.device):
             raise BufferError(f"{what} is on device {found.device}, the rank on device "
                               f"{self.device}")
-        if found.stream is not None and found.stream != stream:
+        if None not in (stream, found.stream) and found.stream != stream:
             if stream != self.stream:
                 raise BufferError(f"{what} is computed on another stream: give that one")
             self._check(lib.cohort_after_stream(self._live, found.stream))
@@ -327,7 +328,7 @@ class Rank(Handle):
         """Register memory with NCCL (cohort_register()): the number for deregister().
 
         The array stays alive until then, or until the communicator is closed."""
-        found = self._array(memory, "memory", True, self.stream)
+        found = self._array(memory, "memory", True, None)
         handle = ctypes.c_void_p()
         try:
             self._check(lib.cohort_register(
@@ -397,20 +398,6 @@ class Rank(Handle):
         self._bound = False
         if self._ended:
             self._gone()
-
-    @contextlib.contextmanager
-    def _unbound(self) -> Iterator[None]:
-        """Other threads may call in the block, too, one at a time."""
-        bound = self._bound
-        if lib.cohort_comm_unbind(self._live) != Status.OK:
-            yield
-            return
-        self._bound = False
-        try:
-            yield
-        finally:
-            if self._handle and lib.cohort_comm_bind(self._handle) == Status.OK:
-                self._bound = bound
 
     def close(self) -> None:
         """This rank leaves (cohort_comm_close()).

@@ -31,7 +31,7 @@ class ReducerOptions:
     check_finite: bool = False
     max_norm: float = 0.0  #: clip to this; 0: do not clip
     keep_plan: bool = False
-    helpers_launch: Optional[bool] = None  #: None: only where PyTorch computes on a GPU
+    helpers_launch: Optional[bool] = None  #: None: False; True for pytorch.Gradients on a GPU
     sharded: bool = False  #: each rank is left with its part of the gradients
     full_buckets: bool = False
 

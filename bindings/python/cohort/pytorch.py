@@ -15,10 +15,12 @@ A worker of a run, whose module and optimiser are its own::
 
 import contextlib
 import dataclasses
+import sys
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Optional, Type
 
 from ._abi import Status
+from ._arrays import stream_of
 from ._comm import Comm
 from ._library import failure
 from ._rank import Stream
@@ -36,11 +38,10 @@ class Gradients:
     of a step.  Passes whose gradients only add up come before it, each between
     reducer.accumulate() and reducer.finish().  All else is as for Reducer.
 
-    On a GPU, autograd runs a backward pass on a thread of its own, one for each device,
-    while the rank's thread waits.  That thread launches the buckets (helpers_launch), as
-    the rank's would do so only when the pass is over: hence the communicator is not bound
-    during a step.  Ranks that share a GPU also share that thread, and must not wait for
-    each other there: give them options with helpers_launch=False.
+    On a GPU, autograd runs the backward pass on a thread of its own, one for each device,
+    while the rank's thread waits.  That thread launches the buckets (helpers_launch): the
+    rank's could do so only after the pass.  Ranks that share a GPU also share that thread,
+    and must not wait for each other there: give them options with helpers_launch=False.
     """
 
     def __init__(self, comm: Comm, module: Any, options: Optional[ReducerOptions] = None
@@ -49,16 +50,16 @@ class Gradients:
                  if parameter.requires_grad]
         options = checked(options)
         self._gpu = next((one.device for _, one in named if one.is_cuda), None)
-        self._helped = (self._gpu is not None if options.helpers_launch is None
-                        else options.helpers_launch)
+        self._stream: Any = None  # of the open step
+        if options.helpers_launch is None:
+            options = dataclasses.replace(options, helpers_launch=self._gpu is not None)
         self._comm = comm
         self._module = module
         self.parameters: List[Any] = [parameter for _, parameter in named]
         self._views = [parameter.detach().new_zeros(parameter.shape)
                        for parameter in self.parameters]
         self.reducer = Reducer(comm, [Parameter(name, view) for (name, _), view in
-                                      zip(named, self._views)],
-                               dataclasses.replace(options, helpers_launch=self._helped))
+                                      zip(named, self._views)], options)
         self._hooks: List[Any] = []
         for i, (parameter, view) in enumerate(zip(self.parameters, self._views)):
             parameter.grad = view
@@ -71,6 +72,8 @@ class Gradients:
             if parameter.grad is not view:
                 view.copy_(parameter.grad.detach())
                 parameter.grad = view
+            if self._stream is not None:
+                self._join(view.device)
             # In a pass of accumulate() there may be many.
             if not reducer.ready(i) and reducer._open:
                 raise failure(Status.STATE, text=(
@@ -91,13 +94,23 @@ class Gradients:
 
         stream is where the backward pass runs; None is PyTorch's current stream of the
         module's device."""
-        if stream is None and self._gpu is not None:
-            import torch
-            stream = torch.cuda.current_stream(self._gpu)
-        with contextlib.ExitStack() as stack:
-            if self._helped:
-                stack.enter_context(self._comm._unbound())
-            yield stack.enter_context(self.reducer.step(stream, weight=weight))
+        if self._gpu is not None:
+            torch: Any = sys.modules["torch"]
+            stream = self._stream = (
+                torch.cuda.current_stream(self._gpu) if stream is None
+                else torch.cuda.ExternalStream(stream_of(stream, 0), self._gpu))
+        try:
+            with self.reducer.step(stream, weight=weight) as step:
+                yield step
+        finally:
+            self._stream = None
+
+    def _join(self, device: Any) -> None:
+        """Have the step's stream wait for the current one, on which autograd has computed a
+        gradient: that of the parameter's first use, which may be another."""
+        current = sys.modules["torch"].cuda.current_stream(device)
+        if current != self._stream:
+            self._stream.wait_stream(current)
 
     def free(self) -> None:
         """Take the hooks off and free the reducer; the module keeps its gradients."""

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import support
-from support import Case, floats, numpy, opened, torch
+from support import Case, floats, numpy, opened, sure, torch
 
 import cohort
 from cohort import _arrays
@@ -128,7 +128,9 @@ class GpuPlatform(Case):
         folder = os.environ.get("LD_LIBRARY_PATH", "").split(":", maxsplit=1)[0] + "/drop-in"
         if not os.path.exists(folder):
             self.skipTest("there are no drop-in libraries")
-        os.environ["COHORT_GPU_LIBRARIES"] = folder
+        patch = mock.patch.dict(os.environ, {"COHORT_GPU_LIBRARIES": folder})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def test_each_call_waits_for_its_arrays(self):
         with cohort.Group.open(1, platform="gpu") as group:
@@ -139,6 +141,8 @@ class GpuPlatform(Case):
             self.assertEqual(list(y.data), list(range(6)))
             comm.all_reduce(x, stream=0).wait()
             self.assertEqual(x.stream, 1)
+            comm.deregister(comm.register(y))
+            self.assertEqual(y.stream, -1)
             for stream, told in (None, comm.stream), (0, 1):
                 with comm.batch(stream=stream) as batch:
                     comm.all_reduce(x)
@@ -367,9 +371,16 @@ class PyTorch(Case):
 
     def test_a_backward_pass_on_a_thread_of_its_own_that_hangs(self):
         from cohort import pytorch
-        released, told = threading.Event(), []
+        released, left, told = threading.Event(), threading.Event(), []
 
         def worker(comm):
+            try:
+                train(comm)
+            finally:
+                if comm.rank:
+                    left.set()
+
+        def train(comm):
             net = torch.nn.Linear(2, 1)
 
             def backward():
@@ -392,9 +403,10 @@ class PyTorch(Case):
             self.assertEqual(caught.exception.rank, 1)
             self.assertEqual(told, [(0, cohort.Stalled, 1)])
             self.assertRegex(str(caught.exception), "waits for parameter 'bias' .* ready")
-            released.set()
             group.respawn([1])
             self.assertEqual(group.run(lambda comm: comm.size), [1])
+            released.set()
+            self.assertTrue(left.wait(sure()))
 
     def test_gradients(self):
         self.hooks(old=False)
