@@ -66,26 +66,25 @@ static bool write_chrome(FILE *out, const struct trace *t,
 }
 
 /* Have @write fill a file, if there is to be one: CLI_OK, or CLI_FAILED after a
- * complaint.  No part of a file is left. */
+ * complaint.  No part of a regular file is left. */
 static int write_file(const char *path, const struct trace *t,
                       const struct trace_figures *figures,
                       bool (*write)(FILE *out, const struct trace *t,
                                     const struct trace_figures *figures))
 {
 	FILE *out = path ? fopen(path, "we") : NULL;
-	struct stat made = { 0 };
+	struct stat made;
 	bool ok;
 
 	if (!path)
 		return CLI_OK;
-	ok = out && fstat(fileno(out), &made) == 0 && write(out, t, figures) &&
-	     !ferror(out);
+	ok = out && write(out, t, figures) && !ferror(out);
 	if (out && fclose(out))
 		ok = false;
 	if (ok)
 		return CLI_OK;
 	cli_complain("trace", "%s: %s", path, strerror(errno));
-	if (S_ISREG(made.st_mode))
+	if (out && lstat(path, &made) == 0 && S_ISREG(made.st_mode))
 		unlink(path);
 	return CLI_FAILED;
 }
