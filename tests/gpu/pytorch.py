@@ -3,23 +3,18 @@
 """The Python package with PyTorch and CuPy on GPUs, a rank on each of them.
 
 A wait that is missing shows, as each stream first computes for some milliseconds.
-Exit status 77: PyTorch is not installed, or sees no GPU.  TEST_RANKS_PER_GPU: the devices
-share GPUs, and so have one legacy default stream between them.
+Needs a PyTorch that sees a GPU.  TEST_RANKS_PER_GPU: the devices share GPUs, and so have one
+legacy default stream between them.
 """
 
 import os
-import sys
 import unittest
+
+import torch
 
 import cohort
 from cohort.pytorch import Gradients
 
-try:
-    import torch
-except ImportError:
-    sys.exit(77)
-if not torch.cuda.is_available():
-    sys.exit(77)
 try:
     import cupy
 except ImportError:
@@ -216,6 +211,23 @@ class OnGpus(unittest.TestCase):
                 torch.testing.assert_close(got, parameter.grad)
         self.run_all(worker)
 
+    def test_gradients_that_are_computed_on_another_stream(self):
+        def worker(comm):
+            net = torch.nn.Linear(512, 512).cuda()
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with Gradients(comm, net) as gradients, torch.no_grad():
+                net.weight.fill_(1)
+                for k in 1, 2:
+                    with gradients.step():
+                        with torch.enable_grad(), torch.cuda.stream(side):
+                            torch.cuda._sleep(LONG)
+                            net.zero_grad(set_to_none=False)
+                            (net(torch.ones(1, 512, device="cuda")).sum() * k * (1 + comm.rank)
+                             ).backward()
+                    self.assertTrue(bool((net.bias.grad == k * total() / RANKS).all()))
+        self.run_all(worker)
+
     def test_gradients_in_the_reducers_memory(self):
         def worker(comm):
             options = cohort.ReducerOptions(check_finite=True)
@@ -243,8 +255,8 @@ class OnGpus(unittest.TestCase):
             with self.assertRaises(cohort.Stalled) as caught:
                 group.run(worker)
             self.assertEqual(caught.exception.cause.missing, {0})
-            if RANKS > 2:
-                group.respawn([0])
+            group.respawn([0])
+            self.assertEqual(group.run(lambda comm: comm.size), [RANKS - 1] * (RANKS - 1))
 
 
 if __name__ == "__main__":

@@ -113,8 +113,8 @@ static bool is_known(const void *address)
 	       a.type != cudaMemoryTypeUnregistered;
 }
 
-/* A whole mapping, because CUDA copies nothing that is in two registrations.  No capture
- * that is under way becomes invalid by it. */
+/* A whole mapping, because CUDA copies nothing that is in two registrations.  In relaxed
+ * mode, so that it does not invalidate a capture in progress. */
 static void reach_at(const void *address)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

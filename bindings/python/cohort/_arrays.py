@@ -169,10 +169,11 @@ def _is_contiguous(tensor: _DLTensor) -> bool:
 
 
 def _torch_stream(array: Any, device: int) -> Optional[int]:
-    """PyTorch's current stream, if the array is a tensor of its: to wait for that costs less
-    than to have __dlpack__() do so, which makes an event each time."""
+    """PyTorch's current stream if the array is a torch.Tensor, else None.  To wait for it in C
+    is cheaper than in __dlpack__(), which creates an event per call."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(array, torch.Tensor):
+    # Another thread may be importing it.
+    if torch is None or not isinstance(array, getattr(torch, "Tensor", ())):
         return None
     return int(torch.cuda.current_stream(device).cuda_stream)
 
@@ -185,7 +186,7 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
     own = waiting = None
     if place in (CUDA, MANAGED):
         own = _torch_stream(array, device) if can_wait else None
-        # DLPack says 1 for the legacy default stream, and -1 for none.
+        # 1 is DLPack's legacy default stream; -1: do not wait.
         waiting = (stream or 1) if own is None else -1
     capsule = _capsule_of(array, what, waiting)
     if _is_capsule(capsule, b"dltensor_versioned"):
@@ -237,8 +238,8 @@ def look(array: Any, what: str, writable: bool, stream: int = 0, can_wait: bool 
     """What an array is.
 
     what names the argument in errors; stream is where the elements will be used: an
-    array of DLPack's has that stream wait for the array's own, unless the caller can have it
-    wait for Elements.stream.
+    array of DLPack's has that stream wait for the array's own.  With can_wait, a tensor's
+    stream is returned in Elements.stream instead, for the caller to wait for.
     """
     if isinstance(array, Memory):
         return array._elements(what)

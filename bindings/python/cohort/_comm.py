@@ -45,7 +45,7 @@ class Batch:
 
     def __init__(self, comm: "Comm", stream: int) -> None:
         self.ticket = Ticket(comm, 0)
-        self._stream = stream
+        self.stream = stream  #: where it is launched
         self._refs: List[object] = []
 
 
@@ -101,8 +101,9 @@ class PreparedHost:
 class Prepared:
     """A collective with its arguments, to be called again and again.
 
-    The arrays were looked at once: what they are must not change.  One thread at a time,
-    as for the communicator.  Costs less than the method that it stands for.
+    The arrays were looked at once: what they are must not change, and no call waits for
+    the stream that computes them: Comm.after_stream() does.  One thread at a time, as for
+    the communicator.  Costs less than the method that it stands for.
     """
 
     __slots__ = ("_comm", "_refs", "_number", "_submit", "_wait")
@@ -117,7 +118,7 @@ class Prepared:
                              ctypes.c_uint64(FOREVER))
 
     def __call__(self) -> Ticket:
-        """Make the call, as the method does."""
+        """Make the call."""
         comm = self._comm
         self._number.value = 0
         comm._inside.append(None)
@@ -226,7 +227,7 @@ class Comm(Rank):
         return Ticket(self, number.value)
 
     def _stream(self, stream: Stream) -> int:
-        return stream_of(stream, self.stream if self._batch is None else self._batch._stream)
+        return stream_of(stream, (self._batch or self).stream)
 
     # ---- collectives ----------------------------------------------------------------
 

@@ -92,7 +92,7 @@ TOLD(cudaMemcpyPeerAsync,
       cudaStream_t stream),
      to, gpu_of(at), from, gpu_of(of), bytes, stream)
 
-/* A GPU is no peer of its own. */
+/* CUDA denies that a GPU is its own peer; two devices of one GPU are peers here. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
 	SHARED_REAL(cudaDeviceCanAccessPeer);
@@ -113,7 +113,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 	               : real_cudaDeviceEnablePeerAccess(gpu_of(peer), flags);
 }
 
-/* PyTorch asks the driver, by a function that it looks up, which devices it has used. */
+/* PyTorch finds this function of the driver with dlsym(). */
 static int (*real_primary_state)(int device, unsigned int *flags, int *active);
 
 static int primary_state(int device, unsigned int *flags, int *active)
@@ -121,16 +121,23 @@ static int primary_state(int device, unsigned int *flags, int *active)
 	return real_primary_state(gpu_of(device), flags, active);
 }
 
+#ifdef __x86_64__
+#define DLSYM_VERSION "GLIBC_2.2.5"
+#else
+#define DLSYM_VERSION "GLIBC_2.17"
+#endif
+
 EXPORT void *dlsym(void *handle, const char *name);
 
-/* In front of the loader's where this library is preloaded. */
+/* In front of the loader's where this library is preloaded.  RTLD_NEXT is then what comes
+ * behind this library, for whoever asks: NCCL must be preloaded, too. */
 void *dlsym(void *handle, const char *name)
 {
 	static void *(*real)(void *handle, const char *name);
 	void *found;
 
 	if (!real)
-		*(void **)&real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+		*(void **)&real = dlvsym(RTLD_NEXT, "dlsym", DLSYM_VERSION);
 	found = real(handle, name);
 	if (!found || strcmp(name, "cuDevicePrimaryCtxGetState") != 0)
 		return found;

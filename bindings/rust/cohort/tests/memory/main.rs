@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the crate does with memory, with functions of C's that free what is over (see
-//! `stand_in`): without undefined behaviour, and without a leak, as Miri sees it
+//! Checks, under Miri, that the crate has no undefined behaviour and no leak
 //!
-//! `cargo miri test -p cohort --test memory`; without Miri the same tests, as any others.
+//! The C functions are replaced (see `stand_in`). Run it with `cargo miri test -p cohort --test
+//! memory`; without Miri these are tests as any others.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Functions of C's, for tests of what the crate does with memory
+//! Stand-ins for the C functions, for memory tests
 //!
-//! They stand in front of the library's. Each object of C's is an allocation that its end
-//! frees, and an operation touches its memory when it is waited for: whoever uses something
-//! too late uses what was freed, which Miri and AddressSanitizer see. No collective waits for
-//! other ranks, or changes what it is given.
+//! They replace the library's. Each C object is one allocation, freed when the object is
+//! closed, and an operation touches its buffers when it is waited for: a late use is a use
+//! after free, which Miri and AddressSanitizer report. No collective waits for other ranks, or
+//! changes what it is given.
 
 use std::collections::HashMap;
 use std::ffi::{c_void, CStr, CString};
