@@ -408,6 +408,36 @@ class PyTorch(Case):
             released.set()
             self.assertTrue(left.wait(sure()))
 
+    def test_gradients_of_another_stream(self):
+        """The step's stream waits for the one on which autograd computes a gradient."""
+        from cohort import pytorch
+
+        class Stream:
+            def __init__(self, handle):
+                self.cuda_stream = handle
+                self.waited = []
+
+            def wait_stream(self, other):
+                self.waited.append(other)
+        with opened(1) as group:
+            [comm] = group.split()
+            net = torch.nn.Linear(2, 1)
+            own, side = Stream(comm.stream), Stream(0)
+            with pytorch.Gradients(comm, net) as gradients, \
+                    mock.patch.object(torch.cuda, "current_stream") as current, \
+                    mock.patch.object(torch.cuda, "ExternalStream", return_value=own) as made:
+                gradients._gpu = "a GPU"
+                for stream, computes, waited in ((None, own, []), (None, side, [side, side]),
+                                                 (comm.stream, side, [side, side])):
+                    own.waited.clear()
+                    current.return_value = own
+                    with gradients.step(stream):
+                        current.return_value = computes
+                        net(torch.ones(1, 2)).backward()
+                    self.assertEqual(own.waited, waited)
+                current.assert_any_call("a GPU")
+                made.assert_called_once_with(comm.stream, "a GPU")
+
     def test_gradients(self):
         self.hooks(old=False)
 
