@@ -404,6 +404,7 @@ static void *own(void *arg)
 	           "begin");
 	sem_post(&owner->has_begun);
 	sem_wait(&owner->may_go);
+	ranks_must(cohort_reducer_free(owner->reducer), "free");
 	ranks_must(cohort_comm_unbind(owner->comm), "unbind");
 	return NULL;
 }

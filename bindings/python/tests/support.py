@@ -2,6 +2,7 @@
 """What the tests of the binding have in common."""
 
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -51,14 +52,15 @@ class Case(unittest.TestCase):
         process = subprocess.Popen(
             [sys.executable, "-W", "error::ResourceWarning", "-W",
              "ignore::DeprecationWarning", "-c", text],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
         try:
             first = process.stdout.readline() if send else ""
             if send:
                 send(process)
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # children have its pipes, too
             out, err = process.communicate()
             self.fail(f"it hangs: {out!r} {err!r}")
         self.assertEqual(process.returncode, status, first + out + err)
