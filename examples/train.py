@@ -167,7 +167,7 @@ def main():
           f"accuracy {digits[first].accuracy(origins[0].net):.3f}")
     equal = all(are_equal(one, origins[0]) for one in origins)
     print("the ranks' weights are", "equal" if equal else "not equal")
-    # Of more than two ranks NCCL may add the parts in another order.
+    # With more than two ranks, NCCL may add the parts in another order.
     if not arguments.hang and (not arguments.cuda or arguments.ranks <= 2):
         alone = train_alone(digits[0], net, steps, arguments.ranks)
         same = are_equal(alone, origins[0])

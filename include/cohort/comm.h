@@ -113,6 +113,9 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * cohort_comm_bind   - only the calling thread may submit from now on
  * cohort_comm_unbind - any thread may again, one at a time
  *
+ * Helpers of a reducer with options.helpers_launch may launch for the bound
+ * thread (cohort/reducer.h).
+ *
  * If a thread exits while a communicator is bound to it, the group ends at
  * once, with COHORT_THREAD_EXITED and that rank as the cause: the rank could
  * never make its next call.  Unbind first to leave in peace.  If the thread

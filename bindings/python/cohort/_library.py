@@ -171,7 +171,7 @@ class Answer:
 
 
 def thread_inside() -> Answer:
-    """That of a close which is not made, as a thread is in a call."""
+    """The answer of a close that is refused because a thread is inside a call."""
     answer = Answer()
     answer.status, answer.text = Status.STATE, "a thread is inside a call"
     return answer

@@ -165,7 +165,7 @@ class GpuPlatform(Case):
                 comm.all_reduce(x).wait()
                 after.assert_called_once_with(comm._handle, 0)
                 self.assertEqual(x.stream, -1)
-                # PyTorch has another stream of the program's wait.
+                # If the call is for another stream, PyTorch makes that one wait.
                 comm.all_reduce(x, stream=0).wait()
                 after.assert_called_once()
                 self.assertEqual(x.stream, 1)
