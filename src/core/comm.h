@@ -229,6 +229,10 @@ struct cohort_comm {
 		unsigned paused;
 		bool has_met_all; /* see pair_connect() */
 
+		/* Its sends and receives are not compared from now on: see
+		 * pair.h. */
+		bool is_uncompared;
+
 		struct rank_launch launch; /* see call.h */
 		struct redop redops[MAX_REDOPS];
 		struct registration *registrations;

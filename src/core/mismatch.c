@@ -11,6 +11,7 @@
 #include "core/agree_words.h"
 #include "core/clique.h"
 #include "core/others.h"
+#include "core/pair.h"
 
 /* How long to wait for the other ranks' calls before a rank is blamed: when
  * most have called the same; and when the odd one is not known yet, where a
@@ -242,5 +243,71 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 	hear_others(q, number, v);
 	fire(q, v, number, &cause);
 	free(v);
+	return error_set(COHORT_MISMATCH, "%s", cause.text);
+}
+
+/* ---- sends and receives ----------------------------------------------- */
+
+/* Add where the call of @ticket was made: " (ticket 5, tag "step 1")". */
+static void add_place(struct text *t, const struct cohort_comm *c,
+                      uint64_t ticket)
+{
+	char tag[TAG_SIZE] = "";
+	struct record r;
+
+	text_add(t, " (ticket %llu", (unsigned long long)ticket);
+	if (recorder_read(&c->recorder, ticket, &r)) {
+		if (r.is_batch)
+			text_add(t, ", a batch of %zu call%s", r.n,
+			         r.n == 1 ? "" : "s");
+		tag_read(&c->recorder.tags, r.tag, tag);
+	}
+	if (*tag)
+		text_add(t, ", tag \"%s\"", tag);
+	text_add(t, ")");
+}
+
+/* Add the half @half of rank @c: ": rank 0 calls send of 3 int32 to rank 1". */
+static void add_half(struct text *t, const struct cohort_comm *c,
+                     const struct transfer *half)
+{
+	text_add(t, ": rank %d calls ", c->rank);
+	record_add(t, &(struct record){
+			      .kind = half->sends ? OP_SEND : OP_RECV,
+			      .from_host = half->from_host,
+			      .root = half->peer,
+			      .count = half->count,
+			      .type = half->type,
+			      .n = 1,
+		      });
+	if (half->ticket)
+		add_place(t, c, half->ticket);
+}
+
+int mismatch_end_transfer(struct cohort_comm *c, const struct transfer *own,
+                          const struct transfer *other)
+{
+	const struct cohort_comm *peer = clique_rank(c->clique, own->peer);
+	const struct cohort_comm *from = own->sends ? c : peer;
+	const struct cohort_comm *to = own->sends ? peer : c;
+	struct cohort_cause cause = {
+		.status = COHORT_MISMATCH,
+		.kind = COHORT_VERDICT_DIFFERENT_CALL,
+		.rank = -1,
+		.ticket = own->ticket,
+	};
+	struct text t = { cause.text, sizeof(cause.text) };
+	struct transfer half = *other;
+
+	/* Its ticket is known unless many transfers were called after it. */
+	if (!pair_find(peer, other->sends, c->rank, own->number, &half))
+		half = *other;
+	rank_set_add(cause.joined, from->rank);
+	rank_set_add(cause.joined, to->rank);
+	text_add(&t, "message %llu from rank %d to rank %d differs",
+	         (unsigned long long)own->number, from->rank, to->rank);
+	add_half(&t, from, own->sends ? own : &half);
+	add_half(&t, to, own->sends ? &half : own);
+	cause_set(c->clique->end, &cause);
 	return error_set(COHORT_MISMATCH, "%s", cause.text);
 }

@@ -6,6 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/status.h"
+#include "core/mismatch.h"
 
 /* The words of a slot. */
 enum {
@@ -19,11 +20,18 @@ enum {
 };
 
 #define SENDS_BIT (UINT64_C(1) << 31)
+#define HOST_BIT (UINT64_C(1) << 30)
+
+/* The most and the fewest halves that are kept for each number, and the most
+ * that are kept for the numbers of one direction unless these are too few. */
+#define MAX_DEPTH 256
+#define MIN_DEPTH 16
+#define MAX_HALVES 4096
 
 static struct pairs *pairs_of(const struct cohort_comm *c)
 {
-	/* Acquire: pairs with the release in pair_prepare(). */
-	return atomic_load_explicit(&c->pairs, memory_order_acquire);
+	/* seq_cst: pairs with the store in pair_prepare(), see pair.h, D. */
+	return atomic_load(&c->pairs);
 }
 
 /* True if @is holds for one of @op's calls. */
@@ -45,9 +53,13 @@ static struct pairs *pairs_create(unsigned slots, int world)
 
 	if (!p)
 		return NULL;
+	p->depth = MAX_DEPTH;
+	while (p->depth > MIN_DEPTH && p->depth * (size_t)world > MAX_HALVES)
+		p->depth /= 2;
 	p->numbers = calloc(2 * (size_t)world, sizeof(*p->numbers));
+	p->halves = calloc(2 * (size_t)world * p->depth, sizeof(*p->halves));
 	p->connected = calloc((size_t)world, sizeof(*p->connected));
-	if (p->numbers && p->connected)
+	if (p->numbers && p->halves && p->connected)
 		return p;
 	pairs_free(p);
 	return NULL;
@@ -57,6 +69,7 @@ void pairs_free(struct pairs *p)
 {
 	if (p) {
 		free(p->numbers);
+		free(p->halves);
 		free(p->connected);
 	}
 	free(p);
@@ -72,7 +85,7 @@ int pair_prepare(struct cohort_comm *c, const struct op *op)
 	if (!p)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for sends and receives");
-	atomic_store_explicit(&c->pairs, p, memory_order_release);
+	atomic_store(&c->pairs, p); /* seq_cst: see pairs_of() */
 	return COHORT_OK;
 }
 
@@ -90,7 +103,7 @@ static void write_slot(struct transfer_slot *s, const struct transfer *t)
 	atomic_store_explicit(&s->index, 0, memory_order_relaxed);
 	put(s, WORD_PAIR,
 	    (uint64_t)t->type | (t->sends ? SENDS_BIT : 0) |
-	            (uint64_t)t->peer << 32);
+	            (t->from_host ? HOST_BIT : 0) | (uint64_t)t->peer << 32);
 	put(s, WORD_NUMBER, t->number);
 	put(s, WORD_TICKET, t->ticket);
 	put(s, WORD_ARRIVED, t->arrived_ns);
@@ -102,8 +115,9 @@ static void write_slot(struct transfer_slot *s, const struct transfer *t)
 	atomic_store_explicit(&s->index, t->index, memory_order_release);
 }
 
-static void publish_one(struct cohort_comm *c, struct pairs *p,
-                        const struct op *op, uint64_t ticket, uint64_t now_ns)
+static struct transfer publish_one(struct cohort_comm *c, struct pairs *p,
+                                   const struct op *op, uint64_t ticket,
+                                   uint64_t now_ns)
 {
 	bool sends = op->kind == OP_SEND;
 	_Atomic uint64_t *number =
@@ -115,6 +129,7 @@ static void publish_one(struct cohort_comm *c, struct pairs *p,
 		.index = atomic_load_explicit(&p->count, memory_order_relaxed) +
 		         1,
 		.sends = sends,
+		.from_host = op->from_host,
 		.peer = op->root,
 		.number = before + 1,
 		.ticket = ticket,
@@ -127,18 +142,102 @@ static void publish_one(struct cohort_comm *c, struct pairs *p,
 	write_slot(&p->slots[t.index & (c->clique->slots - 1)], &t);
 	atomic_store_explicit(&p->count, t.index, memory_order_release);
 	atomic_store_explicit(number, t.number, memory_order_release);
+	return t;
 }
 
-void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
-                  uint64_t now_ns)
+/* ---- comparing -------------------------------------------------------- */
+
+/* A word that is equal for two halves that may meet, and never 0.  The bits of
+ * the count that the shift drops are 0: no memory holds so many elements. */
+static uint64_t half_make(const struct transfer *t)
+{
+	return (uint64_t)t->count << 6 | (uint64_t)t->from_host << 5 |
+	       (uint64_t)t->type << 1 | 1;
+}
+
+static void half_read(uint64_t half, struct transfer *out)
+{
+	out->count = half >> 6;
+	out->from_host = half >> 5 & 1;
+	out->type = half >> 1 & 0xf;
+}
+
+static struct half_slot *half_slot(const struct pairs *p, int world, bool sends,
+                                   int peer, uint64_t number)
+{
+	return &p->halves[((sends ? 0 : (size_t)world) + (size_t)peer) *
+	                          p->depth +
+	                  (number & (p->depth - 1))];
+}
+
+static void half_publish(struct half_slot *s, uint64_t number, uint64_t half)
+{
+	atomic_store_explicit(&s->number, 0, memory_order_relaxed);
+	/* Release: whoever sees the half sees that the number was cleared. */
+	atomic_store_explicit(&s->half, half, memory_order_release);
+	atomic_store(&s->number, number); /* seq_cst: see pair.h, D */
+}
+
+/* The half that @peer has published for @own of rank @rank, 0 if that is not
+ * known. */
+static uint64_t half_of_peer(const struct cohort_comm *peer, int rank,
+                             const struct transfer *own)
+{
+	const struct pairs *p = pairs_of(peer);
+	const struct half_slot *s;
+	uint64_t half;
+
+	if (!p)
+		return 0;
+	s = half_slot(p, peer->clique->world, !own->sends, rank, own->number);
+	if (atomic_load(&s->number) != own->number)
+		return 0;
+	/* Acquire, relaxed: as in pair_read(). */
+	half = atomic_load_explicit(&s->half, memory_order_acquire);
+	return atomic_load_explicit(&s->number, memory_order_relaxed) ==
+	                       own->number
+	               ? half
+	               : 0;
+}
+
+/* Publish the half of the transfer @own, and compare it with the peer's. */
+static int agree_on(struct cohort_comm *c, const struct transfer *own)
+{
+	const struct clique *q = c->clique;
+	const struct cohort_comm *peer = clique_rank(q, own->peer);
+	const uint64_t half = c->is_uncompared ? 0 : half_make(own);
+	struct transfer other = { .sends = !own->sends, .peer = c->rank };
+	uint64_t theirs;
+
+	if (!peer)
+		return COHORT_OK;
+	half_publish(half_slot(pairs_of(c), q->world, own->sends, own->peer,
+	                       own->number),
+	             own->number, half);
+	theirs = half_of_peer(peer, c->rank, own);
+	if (!half || !theirs || theirs == half)
+		return COHORT_OK;
+	half_read(theirs, &other);
+	return mismatch_end_transfer(c, own, &other);
+}
+
+int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+               uint64_t now_ns, bool captured)
 {
 	const struct op *calls;
+	struct transfer own;
+	int rc = COHORT_OK;
 	size_t i, n;
 
 	calls = op_calls(op, &n);
-	for (i = 0; i < n; i++)
-		if (op_has_peer(calls[i].kind))
-			publish_one(c, pairs_of(c), &calls[i], ticket, now_ns);
+	for (i = 0; i < n && rc == COHORT_OK; i++) {
+		if (!op_has_peer(calls[i].kind))
+			continue;
+		c->is_uncompared |= captured;
+		own = publish_one(c, pairs_of(c), &calls[i], ticket, now_ns);
+		rc = agree_on(c, &own);
+	}
+	return rc;
 }
 
 /* ---- connecting ------------------------------------------------------- */
@@ -290,6 +389,7 @@ bool pair_read(const struct cohort_comm *c, uint64_t index,
 	*out = (struct transfer){
 		.index = index,
 		.sends = pair & SENDS_BIT,
+		.from_host = pair & HOST_BIT,
 		.peer = (int)(pair >> 32),
 		.number = get(s, WORD_NUMBER),
 		.ticket = get(s, WORD_TICKET),
@@ -301,4 +401,16 @@ bool pair_read(const struct cohort_comm *c, uint64_t index,
 	/* Relaxed: if any word was newer, its acquire made the cleared index
 	 * visible. */
 	return atomic_load_explicit(&s->index, memory_order_relaxed) == index;
+}
+
+bool pair_find(const struct cohort_comm *c, bool sends, int peer,
+               uint64_t number, struct transfer *out)
+{
+	uint64_t i, count = pair_count(c), slots = c->clique->slots;
+
+	for (i = count; i && count - i < slots; i--)
+		if (pair_read(c, i, out) && out->sends == sends &&
+		    out->peer == peer && out->number == number)
+			return true;
+	return false;
 }

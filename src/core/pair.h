@@ -3,17 +3,26 @@
 #define CORE_PAIR_H
 
 /*
- * Sends and receives: numbered per pair of ranks and direction, and kept for
- * the watchdog until newer ones take their place
+ * Sends and receives: numbered per pair of ranks and direction, compared, and
+ * kept for the watchdog until newer ones take their place
  *
  * The k-th send of one rank to another and the k-th receive of the other from
- * it are one transfer.  They are not compared: a rank says what it calls before
- * the native call, and goes on.
+ * it are the two halves of one transfer.  Before a rank launches its half it
+ * publishes the half, then reads the peer's.
  *
  *  A. A transfer that pair_read() returns is whole.
  *  B. A rank's count of a pair is raised after the transfer can be read.
  *  C. As many of a rank's transfers are kept as it has slots, the last ones: in
  *     a batch with more, the first are not watched.
+ *  D. If the halves of a transfer differ in count or type, or only one of them
+ *     is in host memory, at least one of the two ranks sees that before it
+ *     launches anything of its operation, and ends the clique.
+ *
+ * D holds only for two ranks of this process, and for a half that is among the
+ * last 256 of its pair and direction when the peer calls the other one (fewer
+ * in a clique of more than 16 ranks, but 16 at least).  It ends for a rank that
+ * captures a send or receive into a graph, or enters its native communicator:
+ * its numbers no longer say which halves meet.
  */
 
 #include <stdatomic.h>
@@ -29,6 +38,15 @@ struct transfer_slot {
 	_Atomic uint64_t words[TRANSFER_WORDS - 1];
 };
 
+/* The half that a rank has published under a number, by number modulo the
+ * depth. */
+struct half_slot {
+	/* Atomic, both: the number is 0 while the half is written.  seq_cst,
+	 * for D: each rank stores its number, then loads the other's. */
+	_Atomic uint64_t number;
+	_Atomic uint64_t half; /* see half_make(); 0 if it is not compared */
+};
+
 struct pairs {
 	/* Atomic; transfers so far, the index of the last.  Release and
 	 * acquire: what it counts can be read. */
@@ -37,6 +55,11 @@ struct pairs {
 	/* Atomic; for every rank the sends to it, then for every rank the
 	 * receives from it.  Ordered as the count. */
 	_Atomic uint64_t *numbers;
+
+	/* In the order of the numbers, and for each of those as many as the
+	 * depth, a power of two. */
+	struct half_slot *halves;
+	unsigned depth;
 
 	/* By peer: both directions are connected.  Inside the gate. */
 	bool *connected;
@@ -48,6 +71,7 @@ struct pairs {
 struct transfer {
 	uint64_t index; /* of this rank's transfers, from 1 */
 	bool sends;     /* else it receives */
+	bool from_host; /* in host memory */
 	int peer;
 	uint64_t number; /* of the pair and direction, from 1 */
 	uint64_t ticket;
@@ -61,10 +85,18 @@ struct transfer {
  * COHORT_OK; allocates once in a communicator's life. */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
-/* Publish the sends and receives in @op, which pair_prepare() was called for.
- * Inside the gate. */
-void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
-                  uint64_t now_ns);
+/*
+ * Publish the sends and receives in @op, which pair_prepare() was called for,
+ * and compare each with its other half, if the peer has called that.  Inside
+ * the gate.
+ *
+ * Returns:
+ *   COHORT_OK        no half is known to differ
+ *   COHORT_MISMATCH  one differs, and the clique has been ended with both calls
+ *                    spelled out
+ */
+int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+               uint64_t now_ns, bool captured);
 
 /*
  * Connect the peers in each of the @n ranks' @ops that were not connected
@@ -92,5 +124,10 @@ uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer);
 /* Any thread.  False if the transfer was overwritten. */
 bool pair_read(const struct cohort_comm *c, uint64_t index,
                struct transfer *out);
+
+/* Find transfer @number of those that @c sends to @peer, or receives from it.
+ * Any thread.  False if the transfer was overwritten. */
+bool pair_find(const struct cohort_comm *c, bool sends, int peer,
+               uint64_t number, struct transfer *out);
 
 #endif

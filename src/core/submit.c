@@ -161,6 +161,10 @@ EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
 		if (op_is_collective(&ops[i]))
 			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns,
 			           &s->comes_last);
+	for (i = 0; i < n && rc == COHORT_OK; i++)
+		if (!op_is_plain(&ops[i]))
+			rc = pair_agree(&comms[i], &ops[i], ticket, now_ns,
+			                s->captured);
 	s->ended = rc == COHORT_MISMATCH;
 	return rc;
 }
@@ -254,9 +258,6 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	now = clock_quick();
 	record_calls(comms, n, ops, digest, ticket, now, s);
 	rc = agree_all(comms, n, ops, digest, ticket, now, s);
-	for (i = 0; i < n && rc == COHORT_OK; i++)
-		if (!op_is_plain(&ops[i]))
-			pair_publish(&comms[i], &ops[i], ticket, now);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, s);
 	if (s->meets)

@@ -59,20 +59,6 @@ static struct half half_of(const struct cohort_comm *c, uint64_t ticket)
 	return h;
 }
 
-/* Transfer @number of those that @c sends to @peer, or receives from it; false if its slot
- * is taken. */
-static bool find(const struct cohort_comm *c, bool sends, int peer,
-                 uint64_t number, struct transfer *out)
-{
-	uint64_t i, count = pair_count(c), slots = c->clique->slots;
-
-	for (i = count; i && count - i < slots; i--)
-		if (pair_read(c, i, out) && out->sends == sends &&
-		    out->peer == peer && out->number == number)
-			return true;
-	return false;
-}
-
 bool p2p_snapshot_half(const struct cohort_comm *c, bool sends, int peer,
                        uint64_t number, struct half *out)
 {
@@ -82,7 +68,7 @@ bool p2p_snapshot_half(const struct cohort_comm *c, bool sends, int peer,
 		return false;
 	/* A half whose slot is taken is done, or as good as done. */
 	*out = (struct half){ .done = true, .started = true };
-	if (find(c, sends, peer, number, &t))
+	if (pair_find(c, sends, peer, number, &t))
 		*out = half_of(c, t.ticket);
 	return true;
 }
@@ -112,7 +98,7 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	/* A half whose slot is taken is done, or as good as done. */
 	x.other.done = x.other.started = x.met;
 	if (peer && x.met &&
-	    find(peer, !t->sends, c->rank, t->number, &other)) {
+	    pair_find(peer, !t->sends, c->rank, t->number, &other)) {
 		x.since_ns = latest(x.since_ns, other.arrived_ns);
 		x.other = half_of(peer, other.ticket);
 	}

@@ -610,6 +610,46 @@ Test(capture, compares_the_calls_of_all_ranks)
 	cohort_group_close(group);
 }
 
+/* A graph repeats a send, which then meets several receives: numbers no longer
+ * say which halves meet. */
+static int repeat_a_send(struct cohort_comm *c, void *user)
+{
+	void *stream = cohort_comm_stream(c);
+	int32_t x[2] = { 0 };
+	cudaGraphExec_t exec = NULL;
+	int i;
+
+	(void)user;
+	if (cohort_comm_rank(c) == 0) {
+		begin(stream);
+		ranks_must(cohort_send(c, x, 1, COHORT_I32, 1, stream, NULL),
+		           "send");
+		exec = end_and_instantiate(stream);
+		for (i = 0; i < 2; i++)
+			cr_assert_eq(graphs.launch(exec, stream), cudaSuccess);
+		ranks_must(cohort_send(c, x, 2, COHORT_I32, 1, stream, NULL),
+		           "send");
+	} else {
+		for (i = 0; i < 3; i++)
+			ranks_must(cohort_recv(c, x, 1 + (size_t)i / 2,
+			                       COHORT_I32, 0, stream, NULL),
+			           "recv");
+	}
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
+	if (exec)
+		cr_assert_eq(graphs.destroy_exec(exec), cudaSuccess);
+	return 0;
+}
+
+Test(capture, ends_the_comparison_of_messages)
+{
+	o.allow_capture = 1;
+	group = ranks_open(RANKS, &o);
+	cr_assert_eq(cohort_group_run(group, repeat_a_send, NULL, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	close_group();
+}
+
 struct caller {
 	int32_t value;
 	int rc;

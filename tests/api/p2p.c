@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -411,6 +412,387 @@ Test(p2p, calls_that_differ_are_found)
 	differ(2, "rank 1 calls scatter of 3 int32, root 0");
 	differ(3, "ranks 0 2 3 call all_to_all of 3 int32");
 	differ(4, "rank 1 calls gather of 3 float32, root 0");
+}
+
+/* ---- sends and receives that do not fit ------------------------------- */
+
+#define PAIR 2
+#define MOST_MESSAGES 300
+#define UNTOUCHED 77
+
+/* Messages from rank 0 to rank 1, as one of the ranks calls them. */
+struct message {
+	size_t count;
+	int type;
+	bool from_host;
+};
+
+/* How two ranks call messages that differ in the last one. */
+struct misfit {
+	struct message calls[PAIR][MOST_MESSAGES];
+	int n;
+	int first;     /* the rank that calls first; -1 if they race */
+	bool in_batch; /* all messages of a rank in one batch */
+	bool with_sum; /* and a sum in that batch */
+	int results[PAIR];
+	struct cohort_cause cause;
+};
+
+SPREAD_SHARED static struct spread_barrier step;
+static int32_t outbox[MOST_MESSAGES][200], inbox[MOST_MESSAGES][200];
+
+static int call_one(struct cohort_comm *c, const struct message *m, int i)
+{
+	const bool sends = cohort_comm_rank(c) == 0;
+
+	if (m->from_host)
+		return sends ? cohort_send_host(c, outbox[i], m->count, m->type,
+		                                1, RANKS_SOON)
+		             : cohort_recv_host(c, inbox[i], m->count, m->type,
+		                                0, RANKS_SOON);
+	return sends ? cohort_send(c, outbox[i], m->count, m->type, 1, NULL,
+	                           NULL)
+	             : cohort_recv(c, inbox[i], m->count, m->type, 0, NULL,
+	                           NULL);
+}
+
+static int call_messages(struct cohort_comm *c, const struct misfit *m)
+{
+	static int32_t sums[PAIR];
+	const int rank = cohort_comm_rank(c);
+	int i, rc = m->in_batch ? cohort_batch_begin(c) : COHORT_OK;
+
+	for (i = 0; i < m->n && rc == COHORT_OK; i++)
+		rc = call_one(c, &m->calls[rank][i], i);
+	if (rc == COHORT_OK && m->with_sum)
+		rc = cohort_all_reduce(c, &sums[rank], &sums[rank], 1,
+		                       COHORT_I32, COHORT_SUM, NULL, NULL);
+	return rc == COHORT_OK && m->in_batch ? cohort_batch_end(c, NULL, NULL)
+	                                      : rc;
+}
+
+/* Connect the ranks, so that no later message waits inside its call. */
+static void connect(struct cohort_comm *c)
+{
+	int32_t x = 0;
+
+	ranks_must(cohort_comm_rank(c)
+	                   ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
+	                   : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
+	           "message");
+	await(c);
+}
+
+static int call_misfit(struct cohort_comm *c, void *user)
+{
+	struct misfit *m = user;
+	const int rank = cohort_comm_rank(c);
+	int rc;
+
+	connect(c);
+	ranks_must(cohort_tag(c, rank ? NULL : "step 7"), "tag");
+	if (m->first >= 0 && rank != m->first)
+		spread_wait(&step, PAIR);
+	rc = call_messages(c, m);
+	if (rank == m->first)
+		spread_wait(&step, PAIR);
+	/* Whatever is second must not launch. */
+	if (m->first >= 0 && rank != m->first)
+		cr_assert_eq(rc, COHORT_MISMATCH, "rank %d: %s", rank,
+		             cohort_last_error());
+	m->results[rank] =
+		rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
+	return m->results[rank];
+}
+
+/* Run @m, which ends with @text as the cause. */
+static void misfit(struct misfit *m, const char *text)
+{
+	struct cohort_group *group;
+	int r;
+
+	step = (struct spread_barrier){ 0 };
+	memset(inbox, UNTOUCHED, sizeof(inbox));
+	group = ranks_open(PAIR, NULL);
+	cr_assert_eq(cohort_group_run(group, call_misfit, m, &m->cause),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	for (r = 0; r < PAIR; r++)
+		/* NVIDIA's NCCL has kept what is small for the other rank. */
+		cr_assert(m->results[r] == COHORT_MISMATCH ||
+		                  (r == 0 && m->results[r] == COHORT_OK &&
+		                   place_is_nvidia()),
+		          "rank %d: %d", r, m->results[r]);
+	cr_assert_str_eq(m->cause.text, text);
+	cr_assert_eq(m->cause.status, COHORT_MISMATCH);
+	cr_assert_eq(m->cause.kind, COHORT_VERDICT_DIFFERENT_CALL);
+	cr_assert_eq(m->cause.rank, -1);
+	cr_assert_eq(m->cause.joined[0], 3);
+	cr_assert_eq(m->cause.missing[0], 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* Run one message that rank 0 calls as @send and rank 1 as @recv, in both
+ * orders. */
+static void misfit_of(struct message send, struct message recv,
+                      const char *send_text, const char *recv_text)
+{
+	struct misfit m = { .calls = { { send }, { recv } }, .n = 1 };
+	char text[300];
+
+	snprintf(text, sizeof(text),
+	         "message 2 from rank 0 to rank 1 differs: rank 0 calls %s to "
+	         "rank 1 (ticket 2, tag \"step 7\"): rank 1 calls %s from "
+	         "rank 0 (ticket 2)",
+	         send_text, recv_text);
+	for (m.first = 0; m.first < PAIR; m.first++)
+		misfit(&m, text);
+	cr_assert_eq(inbox[0][0] & 0xff, UNTOUCHED, "a message was received");
+}
+
+static void need_one_process(void)
+{
+	spread_not("messages between processes are not compared");
+}
+
+Test(p2p, send_and_recv_of_different_counts_are_a_mismatch,
+     .init = need_one_process)
+{
+	misfit_of((struct message){ 100, COHORT_I32, false },
+	          (struct message){ 200, COHORT_I32, false },
+	          "send of 100 int32", "recv of 200 int32");
+	misfit_of((struct message){ 200, COHORT_I32, false },
+	          (struct message){ 100, COHORT_I32, false },
+	          "send of 200 int32", "recv of 100 int32");
+	misfit_of((struct message){ 0, COHORT_I32, false },
+	          (struct message){ 1, COHORT_I32, false }, "send of 0 int32",
+	          "recv of 1 int32");
+}
+
+Test(p2p, send_and_recv_of_different_types_are_a_mismatch,
+     .init = need_one_process)
+{
+	misfit_of((struct message){ 100, COHORT_I32, false },
+	          (struct message){ 100, COHORT_F32, false },
+	          "send of 100 int32", "recv of 100 float32");
+	/* As many bytes. */
+	misfit_of((struct message){ 100, COHORT_F32, false },
+	          (struct message){ 400, COHORT_U8, false },
+	          "send of 100 float32", "recv of 400 uint8");
+}
+
+Test(p2p, send_and_recv_of_different_memory_are_a_mismatch,
+     .init = need_one_process)
+{
+	struct misfit m = {
+		.calls = { { { 100, COHORT_I32, true } },
+		           { { 100, COHORT_I32, false } } },
+		.n = 1,
+		.first = -1,
+	};
+
+	misfit(&m, "message 2 from rank 0 to rank 1 differs: rank 0 calls "
+	           "send_host of 100 int32 to rank 1 (ticket 2, tag \"step "
+	           "7\"): rank 1 calls recv of 100 int32 from rank 0 (ticket "
+	           "2)");
+}
+
+/* Have the last of @n messages differ. */
+static void differ_at_the_end(struct misfit *m, int n)
+{
+	int r, i;
+
+	m->n = n;
+	for (r = 0; r < PAIR; r++)
+		for (i = 0; i < n; i++)
+			m->calls[r][i] = (struct message){ 1 + (size_t)i % 100,
+				                           COHORT_I32, false };
+	m->calls[1][n - 1].count = 101;
+}
+
+Test(p2p, each_of_many_messages_in_flight_is_compared_with_its_own,
+     .init = need_one_process)
+{
+	static struct misfit m;
+	int i;
+
+	differ_at_the_end(&m, 40);
+	for (m.first = 0; m.first < PAIR; m.first++) {
+		for (i = 0; i < m.n; i++)
+			outbox[i][0] = i;
+		misfit(&m, "message 41 from rank 0 to rank 1 differs: rank 0 "
+		           "calls send of 40 int32 to rank 1 (ticket 41, tag "
+		           "\"step 7\"): rank 1 calls recv of 101 int32 from "
+		           "rank 0 (ticket 41)");
+		/* Those before it are what they are without a mismatch. */
+		cr_assert(inbox[39][0] != 39, "the misfit was received");
+	}
+}
+
+Test(p2p, a_batch_with_a_misfit_among_more_messages_than_are_kept_is_a_mismatch,
+     .init = need_one_process)
+{
+	static struct misfit m = { .in_batch = true };
+	int i;
+
+	differ_at_the_end(&m, MOST_MESSAGES);
+	for (m.first = 0; m.first < PAIR; m.first++) {
+		misfit(&m,
+		       "message 301 from rank 0 to rank 1 differs: rank 0 "
+		       "calls send of 100 int32 to rank 1 (ticket 2, a "
+		       "batch of 300 calls, tag \"step 7\"): rank 1 calls "
+		       "recv of 101 int32 from rank 0 (ticket 2, a batch of "
+		       "300 calls)");
+		for (i = 0; i < MOST_MESSAGES; i++)
+			cr_assert_eq(inbox[i][0] & 0xff, UNTOUCHED,
+			             "message %d of the batch was received", i);
+	}
+}
+
+Test(p2p, a_misfit_in_a_batch_with_a_collective_ends_the_wait_for_it,
+     .init = need_one_process)
+{
+	static struct misfit m = { .in_batch = true, .with_sum = true };
+
+	m.first = -1;
+	differ_at_the_end(&m, 2);
+	misfit(&m, "message 3 from rank 0 to rank 1 differs: rank 0 calls send "
+	           "of 2 int32 to rank 1 (ticket 2, a batch of 3 calls, tag "
+	           "\"step 7\"): rank 1 calls recv of 101 int32 from rank 0 "
+	           "(ticket 2, a batch of 3 calls)");
+}
+
+/* One of two ranks that call at the same time sees the difference. */
+Test(p2p, a_misfit_of_ranks_that_race_is_a_mismatch, .init = need_one_process)
+{
+	struct misfit m = {
+		.calls = { { { 1, COHORT_I32, false } },
+		           { { 2, COHORT_I32, false } } },
+		.n = 1,
+		.first = -1,
+	};
+	int i;
+
+	for (i = 0; i < place_times(30); i++)
+		misfit(&m,
+		       "message 2 from rank 0 to rank 1 differs: rank 0 "
+		       "calls send of 1 int32 to rank 1 (ticket 2, tag "
+		       "\"step 7\"): rank 1 calls recv of 2 int32 from rank "
+		       "0 (ticket 2)");
+}
+
+static int misfit_to_itself(struct cohort_comm *c, void *user)
+{
+	int32_t mine = 5, got[2] = { -1, -1 };
+	int rc;
+
+	(void)user;
+	ranks_must(cohort_batch_begin(c), "batch");
+	ranks_must(cohort_recv(c, got, 2, COHORT_I32, 0, NULL, NULL), "recv");
+	ranks_must(cohort_send(c, &mine, 1, COHORT_I32, 0, NULL, NULL), "send");
+	rc = cohort_batch_end(c, NULL, NULL);
+	cr_assert_eq(got[0], -1);
+	return rc;
+}
+
+Test(p2p, a_misfit_of_a_rank_with_itself_is_a_mismatch)
+{
+	struct cohort_group *group = ranks_open(1, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, misfit_to_itself, NULL, &cause),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cr_assert_str_eq(
+		cause.text,
+		"message 1 from rank 0 to rank 0 differs: rank 0 "
+		"calls send of 1 int32 to rank 0 (ticket 1, a batch of "
+		"2 calls): rank 0 calls recv of 2 int32 from rank 0 "
+		"(ticket 1, a batch of 2 calls)");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* An all-to-all of messages with a size for each pair; rank 2 expects another
+ * size of rank 1. */
+static int odd_all_to_all(struct cohort_comm *c, void *user)
+{
+	static int32_t send[RANKS][RANKS][20], recv[RANKS][RANKS][20];
+	int peer, i, rank = cohort_comm_rank(c), rc;
+
+	(void)user;
+	memset(recv[rank], UNTOUCHED, sizeof(recv[rank]));
+	ranks_must(cohort_batch_begin(c), "batch");
+	for (peer = 0; peer < RANKS; peer++) {
+		ranks_must(cohort_send(c, send[rank][peer],
+		                       (size_t)(4 * rank + peer), COHORT_I32,
+		                       peer, NULL, NULL),
+		           "send");
+		ranks_must(cohort_recv(c, recv[rank][peer],
+		                       (size_t)(4 * peer + rank +
+		                                (rank == 2 && peer == 1)),
+		                       COHORT_I32, peer, NULL, NULL),
+		           "recv");
+	}
+	rc = cohort_batch_end(c, NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_synchronize(c, RANKS_SOON);
+	for (i = 0; rank == 2 && i < 20; i++)
+		cr_assert_eq(recv[2][1][i] & 0xff, UNTOUCHED,
+		             "the misfit was received");
+	return rc;
+}
+
+Test(p2p, an_all_to_all_of_messages_that_do_not_fit_is_a_mismatch,
+     .init = need_one_process)
+{
+	struct cohort_group *group = ranks_open(RANKS, NULL);
+	struct cohort_cause cause;
+
+	cr_assert_eq(cohort_group_run(group, odd_all_to_all, NULL, &cause),
+	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cr_assert_str_eq(
+		cause.text,
+		"message 1 from rank 1 to rank 2 differs: rank 1 "
+		"calls send of 6 int32 to rank 2 (ticket 1, a batch of "
+		"8 calls): rank 2 calls recv of 7 int32 from rank 1 "
+		"(ticket 1, a batch of 8 calls)");
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* The program's own native send takes the place of one of the library's, so
+ * numbers no longer say which halves meet. */
+static int native_first(struct cohort_comm *c, void *user)
+{
+	const struct platform *p = place_table();
+	int32_t x[2] = { 0 };
+	void *native;
+
+	(void)user;
+	connect(c);
+	if (cohort_comm_rank(c) == 0) {
+		ranks_must(cohort_comm_native_enter(c, &native), "enter");
+		cr_assert_eq(p->ncclSend(x, 1, ncclInt32, 1, native,
+		                         cohort_comm_stream(c)),
+		             ncclSuccess);
+		ranks_must(cohort_comm_native_leave(c), "leave");
+		ranks_must(cohort_send(c, x, 2, COHORT_I32, 1, NULL, NULL),
+		           "send");
+	} else {
+		ranks_must(cohort_recv(c, x, 1, COHORT_I32, 0, NULL, NULL),
+		           "recv");
+		ranks_must(cohort_recv(c, x, 2, COHORT_I32, 0, NULL, NULL),
+		           "recv");
+	}
+	await(c);
+	return 0;
+}
+
+Test(p2p, messages_are_not_compared_after_native_calls)
+{
+	struct cohort_group *group = ranks_open(PAIR, NULL);
+
+	cr_assert_eq(cohort_group_run(group, native_first, NULL, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* ---- transfers that do not go on -------------------------------------- */
