@@ -356,11 +356,15 @@ static int own_check(const struct op *batch, int rank)
 			                 "rank, without a %s for it",
 			                 send ? "send" : "recv", rank,
 			                 send ? "recv" : "send");
-		if (op_bytes(send) != op_bytes(recv))
+		if (send->tensors->count != recv->tensors->count ||
+		    send->tensors->type != recv->tensors->type)
 			return error_set(COHORT_INVALID,
-			                 "batch: rank %d sends itself %zu "
-			                 "bytes, but receives %zu",
-			                 rank, op_bytes(send), op_bytes(recv));
+			                 "batch: rank %d sends itself %zu %s, "
+			                 "but receives %zu %s",
+			                 rank, send->tensors->count,
+			                 type_name(send->tensors->type),
+			                 recv->tensors->count,
+			                 type_name(recv->tensors->type));
 	}
 }
 

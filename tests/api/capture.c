@@ -610,31 +610,44 @@ Test(capture, compares_the_calls_of_all_ranks)
 	cohort_group_close(group);
 }
 
+SPREAD_SHARED static struct spread_barrier launched;
+
+/* Send, or receive, @count elements. */
+static void message(struct cohort_comm *c, size_t count)
+{
+	static int32_t x[RANKS][2];
+	const int rank = cohort_comm_rank(c);
+	void *stream = cohort_comm_stream(c);
+
+	ranks_must(rank ? cohort_recv(c, x[rank], count, COHORT_I32, 0, stream,
+	                              NULL)
+	                : cohort_send(c, x[rank], count, COHORT_I32, 1, stream,
+	                              NULL),
+	           "message");
+}
+
 /* A graph repeats a send, which then meets several receives: numbers no longer
  * say which halves meet. */
 static int repeat_a_send(struct cohort_comm *c, void *user)
 {
 	void *stream = cohort_comm_stream(c);
-	int32_t x[2] = { 0 };
 	cudaGraphExec_t exec = NULL;
 	int i;
 
 	(void)user;
+	message(c, 1);
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	if (cohort_comm_rank(c) == 0) {
 		begin(stream);
-		ranks_must(cohort_send(c, x, 1, COHORT_I32, 1, stream, NULL),
-		           "send");
+		message(c, 1);
 		exec = end_and_instantiate(stream);
 		for (i = 0; i < 2; i++)
 			cr_assert_eq(graphs.launch(exec, stream), cudaSuccess);
-		ranks_must(cohort_send(c, x, 2, COHORT_I32, 1, stream, NULL),
-		           "send");
-	} else {
-		for (i = 0; i < 3; i++)
-			ranks_must(cohort_recv(c, x, 1 + (size_t)i / 2,
-			                       COHORT_I32, 0, stream, NULL),
-			           "recv");
 	}
+	spread_wait(&launched, RANKS);
+	for (i = 0; i < 2 && cohort_comm_rank(c) == 1; i++)
+		message(c, 1);
+	message(c, 2);
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	if (exec)
 		cr_assert_eq(graphs.destroy_exec(exec), cudaSuccess);

@@ -156,7 +156,13 @@ Test(op, a_rank_must_receive_in_a_batch_what_it_sends_itself)
 	t[3].count = 3;
 	cr_assert_eq(check_batch(4, calls), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(),
-	                          "sends itself 2 bytes, but receives 3"));
+	                          "rank 1 sends itself 2 uint8, but receives 3 "
+	                          "uint8"));
+	t[3] = (struct cohort_tensor){ &byte, &byte, 2, COHORT_I8 };
+	cr_assert_eq(check_batch(4, calls), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          "rank 1 sends itself 2 uint8, but receives 2 "
+	                          "int8"));
 	cr_assert_eq(check_batch(0, NULL), COHORT_OK);
 }
 
