@@ -135,6 +135,8 @@ bool drill_sends(const struct drill_rank *k)
  * send back. */
 static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 {
+	const size_t count = DRILL_COUNT - drill_is_odd(k, BY_COUNT);
+	const int type = drill_is_odd(k, BY_TYPE) ? COHORT_I32 : COHORT_F32;
 	bool sends = drill_sends(k), back = k->run->trouble == BY_ORDER;
 	int peer = drill_partner(k), i, rc = COHORT_OK;
 	void *stream = cohort_comm_stream(k->comm);
@@ -143,12 +145,10 @@ static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 		peer = 0;
 	sends ^= drill_is_odd(k, BY_OPERATION) || drill_is_odd(k, BY_ORDER);
 	for (i = 0; i < 1 + back && rc == COHORT_OK; i++, sends = !sends)
-		rc = sends ? cohort_send(k->comm, drill_tensor(k, i),
-		                         DRILL_COUNT, COHORT_F32, peer, stream,
-		                         &tickets[i])
-		           : cohort_recv(k->comm, drill_tensor(k, i),
-		                         DRILL_COUNT, COHORT_F32, peer, stream,
-		                         &tickets[i]);
+		rc = sends ? cohort_send(k->comm, drill_tensor(k, i), count,
+		                         type, peer, stream, &tickets[i])
+		           : cohort_recv(k->comm, drill_tensor(k, i), count,
+		                         type, peer, stream, &tickets[i]);
 	return rc;
 }
 

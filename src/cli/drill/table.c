@@ -40,6 +40,9 @@
 
 #define HAVE_OTHERS                                                            \
 	CANNOT("The ranks of other processes are seen; see the other faults.")
+#define NOT_COMPARED                                                           \
+	CANNOT("Sends and receives are not compared between processes, and "   \
+	       "NCCL leaves those that differ undefined.")
 #define INIT_FAILS(says_)                                                      \
 	{                                                                      \
 		.kind = COHORT_VERDICT_NATIVE_ERROR, .bound = AT_ONCE,         \
@@ -184,8 +187,10 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
 		[BY_LATE] = PEACE,
 		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
-		[BY_COUNT] = CANNOT("NCCL leaves a transfer with two sizes undefined, and arguments of transfers are not compared."),
-		[BY_TYPE] = CANNOT("NCCL leaves a transfer with two types undefined, and arguments of transfers are not compared."),
+		[BY_COUNT] = ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
+		                  "recv of 999 float32 from rank"),
+		[BY_TYPE] = ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
+		                 "recv of 1000 int32 from rank"),
 		[BY_OPERATION] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
 		[BY_ROOT] = { .kind = COHORT_VERDICT_OUTSIDE,
 		              .blame = VICTIM,
@@ -378,6 +383,8 @@ static const struct {
 	{ AT_CALL, BY_REMOTE, HAVE_OTHERS },
 	{ AT_BATCH, BY_REMOTE, HAVE_OTHERS },
 	{ AT_TRANSFER, BY_REMOTE, HAVE_OTHERS },
+	{ AT_TRANSFER, BY_COUNT, NOT_COMPARED },
+	{ AT_TRANSFER, BY_TYPE, NOT_COMPARED },
 };
 
 const struct cell *drill_cell(enum place place, enum trouble trouble,
