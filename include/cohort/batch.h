@@ -27,10 +27,11 @@ struct cohort_comm;
  * of the end, where all of the batch goes.  The end makes one operation of
  * them: compared, recorded, launched as one native group, with one ticket.  The
  * batch's collectives, in their order, are one call in the sequence that all
- * ranks must make; its sends and receives find their peers each by itself.  All
- * these may be carried out in any order, and at the same time: none may write
- * what another of them reads or writes.  An empty batch is done when @stream
- * comes to it.
+ * ranks must make; its sends and receives find their peers each by itself.  If
+ * one of them does not fit the peer's call, nothing of the batch is launched
+ * (COHORT_MISMATCH, see cohort/p2p.h).  All these may be carried out in any
+ * order, and at the same time: none may write what another of them reads or
+ * writes.  An empty batch is done when @stream comes to it.
  *
  * A call that is refused says so at once, and the end says it again with the
  * number of the call.  Then nothing was launched and no batch is open, as after

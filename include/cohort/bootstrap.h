@@ -40,8 +40,9 @@
  * all.  That takes recorder_slots of at most 2048, and is done for 16 communicators of a
  * process at a time: the group, and those that are split from it.  Beyond that, and
  * between machines, calls are not compared, and exec_ns begins once all ranks of
- * the process have called.  A send or receive with another process has exec_ns from its
- * call.  A call of 0 elements may be over before another process differs from it.
+ * the process have called.  A send or receive with another process is not compared, and
+ * has exec_ns from its call.  A call of 0 elements may be over before another process
+ * differs from it.
  *
  * Snapshots, and what adaptive deadlines learn of the time in which ranks call, are of the
  * process's own ranks.  If none of these is at fault for a collective that stalls, or if

@@ -260,9 +260,10 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * abort deadline.  An abort unblocks these native calls as it does the
  * library's own.  The communicator must not be aborted, destroyed, finalized,
  * split or kept.  What is called is not recorded, not compared with other
- * ranks, and not waited for by tickets.  Before it has left, the thread must
- * not wait for tickets of the group or submit for other ranks: if the group
- * ends meanwhile, they wait for it.  Neither call blocks.
+ * ranks, and not waited for by tickets; nor are the rank's later sends and
+ * receives compared.  Before it has left, the thread must not wait for tickets
+ * of the group or submit for other ranks: if the group ends meanwhile, they
+ * wait for it.  Neither call blocks.
  *
  * COHORT_OK; COHORT_INVALID; COHORT_BUSY (enter: also while a call with host
  * memory that has timed out is not launched); COHORT_OWNER (also for a leave by

@@ -29,7 +29,7 @@ struct cohort_comm;
  * (cohort_comm_stream()), in order with what is queued there.
  *
  * A call with host memory on one rank and one without on another are different
- * calls (COHORT_MISMATCH).  A send and its receive are not compared, but both
+ * calls (COHORT_MISMATCH), and so are a send and its receive (cohort/p2p.h): both
  * must be with host memory, or both without.  Each call is one operation, with
  * one record ("all_reduce_host"), and is watched by the deadlines of
  * collectives.  How long @timeout_ns is may differ between ranks.

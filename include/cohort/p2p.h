@@ -30,7 +30,19 @@ struct cohort_comm;
  * gather, scatter or all-to-all from such transfers, so both ranks must call it
  * after the same transfers.  (Not so within one batch: there the calls that
  * all ranks make run first.)  Sends and receives are not part of the sequence
- * of calls that all ranks must make, and their arguments are not compared.
+ * of calls that all ranks must make.
+ *
+ * The rank that calls later compares the two calls before it launches anything
+ * of its operation.  If @count or @type differs, or only one of the calls is
+ * with host memory, that ends the group with COHORT_MISMATCH, and the cause
+ * spells out both calls and blames neither rank.  The rank that called first
+ * may have launched, and is aborted.  Calls are not compared
+ *
+ *  - with a peer in another process;
+ *  - with a call after which the peer has made 256 more of its kind with this
+ *    rank (in a group of more than 16 ranks fewer, but at least 16);
+ *  - once either rank has captured a send or receive into a graph, or has
+ *    called cohort_comm_native_enter().
  *
  * Transfers that are to go on side by side, in both directions or with several
  * peers, belong in one batch: on one stream a send keeps what is queued behind

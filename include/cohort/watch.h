@@ -48,7 +48,8 @@ enum cohort_policy {
  *  NONE            There is no cause.
  *  NEVER_CALLED    @rank has made no call at all, or was closed.
  *  DIFFERENT_CALL  @rank is inside another call, or has made another one
- *                  (COHORT_MISMATCH).
+ *                  (COHORT_MISMATCH); or a send and its receive do not fit,
+ *                  where @rank is -1.
  *  NOT_STARTED     @rank has called, but is inside the native call, or its
  *                  stream is busy with what was queued before.
  *  NOT_FINISHED    The operation runs; @rank is -1 if it runs on all ranks.
@@ -272,7 +273,7 @@ struct cohort_cause {
 	uint64_t deadline_ns;
 
 	/* A set of ranks: those that had called a collective that was not done
-	 * in time, or that differs. */
+	 * in time, or that differs; or both ends of a message that differs. */
 	uint64_t joined[COHORT_RANK_WORDS];
 
 	/* A set of ranks: those that a collective was waiting for when its time
