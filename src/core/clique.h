@@ -105,6 +105,9 @@ struct clique {
 	struct comm_config config;
 	struct list_policy list_policy, list_policy_asked;
 	_Atomic uint64_t *agreed; /* words: see agree_words.h */
+
+	/* NULL until the first send or recv of a rank.  See pair.h. */
+	struct halves *_Atomic halves;
 	struct others *others;    /* see others.h; NULL: none can be seen */
 	struct cohort_abort *end; /* the cause; a reference */
 	pthread_t reaper;

@@ -141,6 +141,7 @@ void clique_free(struct clique *q, int comms)
 		q->others->release(q->others);
 	else
 		free(q->agreed);
+	free(q->halves);
 	free(q);
 	if (parent)
 		clique_put(parent);

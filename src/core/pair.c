@@ -22,16 +22,16 @@ enum {
 #define SENDS_BIT (UINT64_C(1) << 31)
 #define HOST_BIT (UINT64_C(1) << 30)
 
-/* The most and the fewest halves that are kept for each number, and the most
- * that are kept for the numbers of one direction unless these are too few. */
-#define MAX_DEPTH 256
-#define MIN_DEPTH 16
-#define MAX_HALVES 4096
+/* The most and the fewest bits of struct halves, and the most words that one
+ * rank shares for one direction unless these are too few. */
+#define MAX_BITS 8
+#define MIN_BITS 4
+#define MAX_SHARED 4096
 
 static struct pairs *pairs_of(const struct cohort_comm *c)
 {
-	/* seq_cst: pairs with the store in pair_prepare(), see pair.h, D. */
-	return atomic_load(&c->pairs);
+	/* Acquire: pairs with the release in pair_prepare(). */
+	return atomic_load_explicit(&c->pairs, memory_order_acquire);
 }
 
 /* True if @is holds for one of @op's calls. */
@@ -53,13 +53,9 @@ static struct pairs *pairs_create(unsigned slots, int world)
 
 	if (!p)
 		return NULL;
-	p->depth = MAX_DEPTH;
-	while (p->depth > MIN_DEPTH && p->depth * (size_t)world > MAX_HALVES)
-		p->depth /= 2;
 	p->numbers = calloc(2 * (size_t)world, sizeof(*p->numbers));
-	p->halves = calloc(2 * (size_t)world * p->depth, sizeof(*p->halves));
 	p->connected = calloc((size_t)world, sizeof(*p->connected));
-	if (p->numbers && p->halves && p->connected)
+	if (p->numbers && p->connected)
 		return p;
 	pairs_free(p);
 	return NULL;
@@ -69,23 +65,43 @@ void pairs_free(struct pairs *p)
 {
 	if (p) {
 		free(p->numbers);
-		free(p->halves);
 		free(p->connected);
 	}
 	free(p);
 }
 
+/* Make the words of @q unless it has them; false without memory. */
+static bool halves_create(struct clique *q)
+{
+	const size_t n = (size_t)q->size;
+	struct halves *h, *none = NULL;
+	unsigned bits = MAX_BITS;
+
+	if (atomic_load(&q->halves))
+		return true;
+	while (bits > MIN_BITS && n << bits > MAX_SHARED)
+		bits--;
+	h = calloc(1, sizeof(*h) + (n * (n + 1) << bits) * sizeof(h->words[0]));
+	if (!h)
+		return false;
+	h->bits = bits;
+	if (!atomic_compare_exchange_strong(&q->halves, &none, h))
+		free(h); /* another rank was first */
+	return true;
+}
+
 int pair_prepare(struct cohort_comm *c, const struct op *op)
 {
-	struct pairs *p;
+	struct pairs *p = NULL;
 
 	if (!has_call(op, op_has_peer) || pairs_of(c))
 		return COHORT_OK;
-	p = pairs_create(c->clique->slots, c->clique->world);
+	if (halves_create(c->clique))
+		p = pairs_create(c->clique->slots, c->clique->world);
 	if (!p)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for sends and receives");
-	atomic_store(&c->pairs, p); /* seq_cst: see pairs_of() */
+	atomic_store_explicit(&c->pairs, p, memory_order_release);
 	return COHORT_OK;
 }
 
@@ -147,76 +163,81 @@ static struct transfer publish_one(struct cohort_comm *c, struct pairs *p,
 
 /* ---- comparing -------------------------------------------------------- */
 
-/* A word that is equal for two halves that may meet, and never 0.  The bits of
- * the count that the shift drops are 0: no memory holds so many elements. */
-static uint64_t half_make(const struct transfer *t)
+/* A word with a half: its type in 4 bits, 1 bit for host memory, 1 bit that is
+ * always set, the count, and the lap of its number over the words, cut off.  No
+ * memory holds more elements than the bits of the count can say. */
+#define HALF_HOST (UINT64_C(1) << 4)
+#define HALF_SET (UINT64_C(1) << 5)
+#define COUNT_SHIFT 6
+#define COUNT_BITS 48
+#define LAP_SHIFT (COUNT_SHIFT + COUNT_BITS)
+#define LAPS (UINT64_MAX >> LAP_SHIFT)
+
+_Static_assert(ncclNumTypes <= HALF_HOST, "a type has four bits");
+
+static uint64_t half_make(const struct transfer *t, unsigned bits)
 {
-	return (uint64_t)t->count << 6 | (uint64_t)t->from_host << 5 |
-	       (uint64_t)t->type << 1 | 1;
+	return t->number >> bits << LAP_SHIFT |
+	       (t->count << COUNT_SHIFT & ((UINT64_C(1) << LAP_SHIFT) - 1)) |
+	       HALF_SET | (t->from_host ? HALF_HOST : 0) | (uint64_t)t->type;
 }
 
 static void half_read(uint64_t half, struct transfer *out)
 {
-	out->count = half >> 6;
-	out->from_host = half >> 5 & 1;
-	out->type = half >> 1 & 0xf;
+	out->count = half >> COUNT_SHIFT & ((UINT64_C(1) << COUNT_BITS) - 1);
+	out->from_host = half & HALF_HOST;
+	out->type = (int)(half & (HALF_HOST - 1));
 }
 
-static struct half_slot *half_slot(const struct pairs *p, int world, bool sends,
-                                   int peer, uint64_t number)
+/* By how many laps the word @a is ahead of @b. */
+static uint64_t laps_ahead(uint64_t a, uint64_t b)
 {
-	return &p->halves[((sends ? 0 : (size_t)world) + (size_t)peer) *
-	                          p->depth +
-	                  (number & (p->depth - 1))];
+	return ((a >> LAP_SHIFT) - (b >> LAP_SHIFT)) & LAPS;
 }
 
-static void half_publish(struct half_slot *s, uint64_t number, uint64_t half)
+/* The word of transfer @number.  Both directions of a pair share cache lines,
+ * for ranks that send to each other in turn. */
+static _Atomic uint64_t *half_word(struct halves *h,
+                                   const struct cohort_comm *from,
+                                   const struct cohort_comm *to,
+                                   uint64_t number)
 {
-	atomic_store_explicit(&s->number, 0, memory_order_relaxed);
-	/* Release: whoever sees the half sees that the number was cleared. */
-	atomic_store_explicit(&s->half, half, memory_order_release);
-	atomic_store(&s->number, number); /* seq_cst: see pair.h, D */
+	const struct cohort_comm *first = from->clique->comms;
+	const size_t low = (size_t)((from < to ? from : to) - first);
+	const size_t high = (size_t)((from < to ? to : from) - first);
+	const size_t pair = high * (high + 1) / 2 + low;
+	const size_t k = number & ((UINT64_C(1) << h->bits) - 1);
+
+	return &h->words[2 * ((pair << h->bits) + k) + (from < to)];
 }
 
-/* The half that @peer has published for @own of rank @rank, 0 if that is not
- * known. */
-static uint64_t half_of_peer(const struct cohort_comm *peer, int rank,
-                             const struct transfer *own)
-{
-	const struct pairs *p = pairs_of(peer);
-	const struct half_slot *s;
-	uint64_t half;
-
-	if (!p)
-		return 0;
-	s = half_slot(p, peer->clique->world, !own->sends, rank, own->number);
-	if (atomic_load(&s->number) != own->number)
-		return 0;
-	/* Acquire, relaxed: as in pair_read(). */
-	half = atomic_load_explicit(&s->half, memory_order_acquire);
-	return atomic_load_explicit(&s->number, memory_order_relaxed) ==
-	                       own->number
-	               ? half
-	               : 0;
-}
-
-/* Publish the half of the transfer @own, and compare it with the peer's. */
+/* Leave the half @own for the peer, unless the peer has left its own, to which
+ * it must be equal. */
 static int agree_on(struct cohort_comm *c, const struct transfer *own)
 {
-	const struct clique *q = c->clique;
-	const struct cohort_comm *peer = clique_rank(q, own->peer);
-	const uint64_t half = c->is_uncompared ? 0 : half_make(own);
+	const struct cohort_comm *peer = clique_rank(c->clique, own->peer);
+	struct halves *h = atomic_load(&c->clique->halves);
 	struct transfer other = { .sends = !own->sends, .peer = c->rank };
+	const uint64_t mine = half_make(own, h->bits);
+	_Atomic uint64_t *word;
 	uint64_t theirs;
 
-	if (!peer)
+	if (!peer || c->is_uncompared)
 		return COHORT_OK;
-	half_publish(half_slot(pairs_of(c), q->world, own->sends, own->peer,
-	                       own->number),
-	             own->number, half);
-	theirs = half_of_peer(peer, c->rank, own);
-	if (!half || !theirs || theirs == half)
+	word = own->sends ? half_word(h, c, peer, own->number)
+	                  : half_word(h, peer, c, own->number);
+	/* Release: the transfer that was published before.  Acquire: the
+	 * peer's. */
+	theirs = atomic_exchange_explicit(word, mine, memory_order_acq_rel);
+	if (theirs == mine || !theirs)
 		return COHORT_OK;
+	if (laps_ahead(theirs, mine)) {
+		/* A peer that is far ahead waits for a later half here. */
+		if (laps_ahead(theirs, mine) <= LAPS / 2)
+			atomic_store_explicit(word, theirs,
+			                      memory_order_release);
+		return COHORT_OK;
+	}
 	half_read(theirs, &other);
 	return mismatch_end_transfer(c, own, &other);
 }

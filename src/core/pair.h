@@ -7,22 +7,22 @@
  * kept for the watchdog until newer ones take their place
  *
  * The k-th send of one rank to another and the k-th receive of the other from
- * it are the two halves of one transfer.  Before a rank launches its half it
- * publishes the half, then reads the peer's.
+ * it are the two halves of one transfer.  The two ranks share a word for it, in
+ * which the first leaves its half for the second.
  *
  *  A. A transfer that pair_read() returns is whole.
  *  B. A rank's count of a pair is raised after the transfer can be read.
  *  C. As many of a rank's transfers are kept as it has slots, the last ones: in
  *     a batch with more, the first are not watched.
  *  D. If the halves of a transfer differ in count or type, or only one of them
- *     is in host memory, at least one of the two ranks sees that before it
- *     launches anything of its operation, and ends the clique.
+ *     is in host memory, the rank that calls later sees that before it launches
+ *     anything of its operation, and ends the clique.
  *
  * D holds only for two ranks of this process, and for a half that is among the
  * last 256 of its pair and direction when the peer calls the other one (fewer
- * in a clique of more than 16 ranks, but 16 at least).  It ends for a rank that
- * captures a send or receive into a graph, or enters its native communicator:
- * its numbers no longer say which halves meet.
+ * in a process with more than 16 ranks, but 16 at least).  It ends for a rank
+ * that captures a send or receive into a graph, or enters its native
+ * communicator: its numbers no longer say which halves meet.
  */
 
 #include <stdatomic.h>
@@ -38,13 +38,13 @@ struct transfer_slot {
 	_Atomic uint64_t words[TRANSFER_WORDS - 1];
 };
 
-/* The half that a rank has published under a number, by number modulo the
- * depth. */
-struct half_slot {
-	/* Atomic, both: the number is 0 while the half is written.  seq_cst,
-	 * for D: each rank stores its number, then loads the other's. */
-	_Atomic uint64_t number;
-	_Atomic uint64_t half; /* see half_make(); 0 if it is not compared */
+/* The words of all pairs of a clique, in which ranks leave halves. */
+struct halves {
+	unsigned bits; /* each direction has 2 to that power */
+
+	/* Atomic; see half_make(), 0 if neither rank has called.  The words of
+	 * both directions for one number are in one cache line. */
+	_Alignas(16) _Atomic uint64_t words[];
 };
 
 struct pairs {
@@ -55,11 +55,6 @@ struct pairs {
 	/* Atomic; for every rank the sends to it, then for every rank the
 	 * receives from it.  Ordered as the count. */
 	_Atomic uint64_t *numbers;
-
-	/* In the order of the numbers, and for each of those as many as the
-	 * depth, a power of two. */
-	struct half_slot *halves;
-	unsigned depth;
 
 	/* By peer: both directions are connected.  Inside the gate. */
 	bool *connected;
@@ -82,13 +77,13 @@ struct transfer {
 };
 
 /* Have room for the transfers in @op.  Inside the gate.  COHORT_NO_MEMORY, or
- * COHORT_OK; allocates once in a communicator's life. */
+ * COHORT_OK; allocates once in a communicator's life, and once in a clique's. */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
 /*
  * Publish the sends and receives in @op, which pair_prepare() was called for,
- * and compare each with its other half, if the peer has called that.  Inside
- * the gate.
+ * and compare each with its other half if the peer has called that.  Inside the
+ * gate.
  *
  * Returns:
  *   COHORT_OK        no half is known to differ
