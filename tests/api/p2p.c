@@ -472,7 +472,7 @@ static int call_messages(struct cohort_comm *c, const struct misfit *m)
 }
 
 /* Connect the ranks, so that no later message waits inside its call. */
-static void connect(struct cohort_comm *c)
+static void connect_pair(struct cohort_comm *c)
 {
 	int32_t x = 0;
 
@@ -489,14 +489,14 @@ static int call_misfit(struct cohort_comm *c, void *user)
 	const int rank = cohort_comm_rank(c);
 	int rc;
 
-	connect(c);
+	connect_pair(c);
 	ranks_must(cohort_tag(c, rank ? NULL : "step 7"), "tag");
 	if (m->first >= 0 && rank != m->first)
 		spread_wait(&step, PAIR);
 	rc = call_messages(c, m);
 	if (rank == m->first)
 		spread_wait(&step, PAIR);
-	/* Whatever is second must not launch. */
+	/* The second rank sees the difference before it launches. */
 	if (m->first >= 0 && rank != m->first)
 		cr_assert_eq(rc, COHORT_MISMATCH, "rank %d: %s", rank,
 		             cohort_last_error());
@@ -625,7 +625,6 @@ Test(p2p, each_of_many_messages_in_flight_is_compared_with_its_own,
 		           "calls send of 40 int32 to rank 1 (ticket 41, tag "
 		           "\"step 7\"): rank 1 calls recv of 101 int32 from "
 		           "rank 0 (ticket 41)");
-		/* Those before it are what they are without a mismatch. */
 		cr_assert(inbox[39][0] != 39, "the misfit was received");
 	}
 }
@@ -663,7 +662,6 @@ Test(p2p, a_misfit_in_a_batch_with_a_collective_ends_the_wait_for_it,
 	           "(ticket 2, a batch of 3 calls)");
 }
 
-/* One of two ranks that call at the same time sees the difference. */
 Test(p2p, a_misfit_of_ranks_that_race_is_a_mismatch, .init = need_one_process)
 {
 	struct misfit m = {
@@ -737,7 +735,7 @@ static int native_first(struct cohort_comm *c, void *user)
 	void *native;
 
 	(void)user;
-	connect(c);
+	connect_pair(c);
 	if (cohort_comm_rank(c) == 0) {
 		ranks_must(cohort_comm_native_enter(c, &native), "enter");
 		cr_assert_eq(p->ncclSend(x, 1, ncclInt32, 1, native,
