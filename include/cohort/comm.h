@@ -85,6 +85,10 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  *                          force
  * cohort_comm_generation - the group's generation that it belongs to, from 1
  * cohort_comm_origin     - the number that its rank had in generation 1
+ * cohort_comm_group_rank - the number that rank @rank of this communicator has in
+ *                          the group that it was split from; -1 if there is no
+ *                          such rank, or it was split and the rank is in
+ *                          another process
  * cohort_comm_stream     - its own stream, which does not synchronize with the
  *                          legacy default stream; valid until the group is
  *                          closed
@@ -99,6 +103,7 @@ COHORT_API int cohort_comm_platform(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_launch(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_generation(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_origin(const struct cohort_comm *comm);
+COHORT_API int cohort_comm_group_rank(const struct cohort_comm *comm, int rank);
 COHORT_API void *cohort_comm_stream(struct cohort_comm *comm);
 
 /*

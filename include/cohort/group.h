@@ -191,11 +191,9 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * others, or one step: have one rank broadcast its step and its weights before
  * the new ranks go on.
  *
- * A supervisor is a loop: run; while that fails, respawn without @cause->rank,
- * without those in @cause->missing, unless that is all, and without those that
- * cohort_group_abandoned() tells (ask before the respawn), and run again.  A
- * worker that was abandoned may still be on its device: if its rank is kept,
- * two threads work for that device.
+ * A supervisor is a loop: run; while that fails, respawn without the ranks that
+ * cohort_group_lost() returns, and run again.  A worker that was abandoned may
+ * still be on its device: if its rank is kept, two threads work for that device.
  *
  * With options.bootstrap every process respawns its group, and aborts it before
  * if it has no cause there.  They go on without all the ranks that any of them
@@ -273,6 +271,25 @@ COHORT_API int cohort_group_launch(const struct cohort_group *group);
 COHORT_API int cohort_group_generation(const struct cohort_group *group);
 COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
                                       int *ranks, int room);
+
+/*
+ * cohort_group_lost - the ranks that a supervisor goes on without after the group
+ *                     has ended
+ * @ranks: the first @room of them are stored here, in ascending order; may be NULL
+ * @room:  number of elements of @ranks
+ *
+ * These are the rank to blame, the ranks that are missing unless they are more than
+ * half of all, and those that the last run has left behind.  If that were all
+ * ranks, there are none.  Pass them to cohort_group_respawn().
+ *
+ * Any thread; does not block.
+ *
+ * Returns:
+ *   the number of these ranks  0 if none is to blame, or there is no cause
+ *   -1                         @group is NULL
+ */
+COHORT_API int cohort_group_lost(const struct cohort_group *group, int *ranks,
+                                 int room);
 
 /*
  * cohort_group_all_reduce - all ranks' all-reduce from one thread

@@ -102,7 +102,7 @@ enum cohort_policy {
 	X(COHORT_VERDICT_DIFFERENT_CALL, 2, "different call")                  \
 	X(COHORT_VERDICT_NOT_STARTED, 3, "joined but not started")             \
 	X(COHORT_VERDICT_NOT_FINISHED, 4, "started but not finished")          \
-	X(COHORT_VERDICT_OUTSIDE, 5, "outside the library")                    \
+	X(COHORT_VERDICT_OUTSIDE, 5, "busy in the program")                    \
 	X(COHORT_VERDICT_THREAD_EXITED, 6, "thread exited")                    \
 	X(COHORT_VERDICT_ASYNC_ERROR, 7, "asynchronous error")                 \
 	X(COHORT_VERDICT_NATIVE_ERROR, 8, "native error")                      \
@@ -118,7 +118,8 @@ enum cohort_policy {
 	X(COHORT_VERDICT_GRAPH_ALIVE, 18, "graph alive at close")              \
 	X(COHORT_VERDICT_CLOSE_STUCK, 19, "close stuck")                       \
 	X(COHORT_VERDICT_REMOTE, 20, "remote stall")                           \
-	X(COHORT_VERDICT_PROCESS_EXITED, 21, "process exited")
+	X(COHORT_VERDICT_PROCESS_EXITED, 21, "process exited")                 \
+	X(COHORT_VERDICT_LEFT, 22, "rank has left")
 
 enum cohort_verdict_kind {
 #define COHORT_VERDICT_ENUM(name, value, text) name = value,
@@ -180,7 +181,7 @@ struct cohort_rank_report {
 	char label[48];
 
 	/* What the rank is doing, for people: "rank 2 (thread 4711 "dp/2",
-	 * device 2) is alive, outside the library; its last call, ..." */
+	 * device 2) is alive, busy in the program; its last call, ..." */
 	char text[512];
 	uint64_t reserved[3]; /* room for what later versions add */
 };
@@ -217,11 +218,21 @@ struct cohort_verdict {
 	/* @size reports, by rank, as of now: after the end, what was cut short
 	 * may seem done. */
 	const struct cohort_rank_report *ranks;
-	const char *text; /* all of this, for people */
+
+	/* All of this as text: a block of several lines for people. */
+	const char *text;
 
 	/* sizeof(struct cohort_rank_report) */
 	uint64_t rank_size;
-	uint64_t reserved[7]; /* room for what later versions add */
+
+	/* The same in one line of at most 200 bytes, for logs. */
+	const char *line;
+
+	/* @rank by its number in the group from which this communicator was
+	 * split; -1 if none is to blame or the number is not known.  The rank
+	 * to blame may be in none but that group: then @rank is -1. */
+	int world_rank;
+	uint64_t reserved[5]; /* room for what later versions add */
 };
 
 /*
@@ -284,7 +295,16 @@ struct cohort_cause {
 	 * text ends with the calls that the ranks were in and had not
 	 * finished. */
 	char text[1024];
-	uint64_t reserved[16]; /* room for what later versions add */
+
+	/* @rank by its number in the group from which this communicator was
+	 * split; -1 if none is to blame or the number is not known.  The rank
+	 * to blame may be in none but that group: then @rank is -1. */
+	int world_rank;
+
+	/* @text with all that is known, in several lines if the group has ended
+	 * by a verdict: as cohort_verdict.text. */
+	char details[2048];
+	uint64_t reserved[15]; /* room for what later versions add */
 };
 
 /*

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "watch/gave_up.h"
 
 struct cohort_abort *cohort_comm_abort_handle(struct cohort_comm *comm)
 {
@@ -49,6 +50,8 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 		.worker = code,
 	};
 	char reason[CAUSE_MAX_REASON + 1] = "";
+	char how[CAUSE_MAX_REASON + 64];
+	struct cohort_cause witness;
 	int rc = comm_check_closely(comm);
 
 	if (rc != COHORT_OK)
@@ -59,6 +62,10 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 	if (text)
 		text_set(reason, sizeof(reason), "%.*s", CAUSE_MAX_REASON + 1,
 		         text);
+	text_set(how, sizeof(how), "%s%s%s", cohort_status_name(code),
+	         *reason ? ": " : "", reason);
+	if (gave_up(comm, code, how, NULL, &witness))
+		return cause_set(comm->clique->end, &witness);
 	return clique_fire(comm->clique, &cause, "rank %d gave up with %d%s%s",
 	                   comm->rank, code, *reason ? ": " : "", reason);
 }

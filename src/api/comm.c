@@ -8,6 +8,7 @@
 
 #include "base/process.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "core/gate.h"
 #include "core/native.h"
 #include "core/owner.h"
@@ -67,6 +68,13 @@ int cohort_comm_origin(const struct cohort_comm *comm)
 	return comm_is_open(comm) ? comm->origin : -1;
 }
 
+int cohort_comm_group_rank(const struct cohort_comm *comm, int rank)
+{
+	return comm_is_open(comm) && rank >= 0 && rank < comm->clique->world
+	               ? clique_world(comm->clique, rank)
+	               : -1;
+}
+
 void *cohort_comm_stream(struct cohort_comm *comm)
 {
 	return comm_is_open(comm) ? comm->stream : NULL;
@@ -76,7 +84,11 @@ void cause_copy(struct clique *q, struct cohort_cause *out)
 {
 	const struct cohort_cause *cause = clique_whole_cause(q);
 
-	*out = cause ? *cause : (struct cohort_cause){ .rank = -1 };
+	*out = cause ? *cause
+	             : (struct cohort_cause){ .rank = -1, .world_rank = -1 };
+	/* A cause that is no verdict has one text. */
+	if (!*out->details)
+		text_set(out->details, sizeof(out->details), "%s", out->text);
 }
 
 int cohort_comm_cause(struct cohort_comm *comm, struct cohort_cause *cause)

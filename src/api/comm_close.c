@@ -60,6 +60,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	/* From here on no call is submitted. */
 	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
 	gate_leave(comm);
+	watch_wake(q); /* others may wait for this rank */
 	/* Outside the gate: an abort waits until the gate is empty. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {

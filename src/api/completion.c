@@ -110,6 +110,10 @@ static int await_rest(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
 	rc = await_answer(c, ticket, deadline);
 	atomic_fetch_add_explicit(&c->waits_ended, 1, memory_order_relaxed);
+	/* A poll needs no text. */
+	if (rc == COHORT_TIMED_OUT && deadline)
+		error_set(rc, "ticket %llu of rank %d is not done yet",
+		          (unsigned long long)ticket, c->rank);
 	return rc;
 }
 

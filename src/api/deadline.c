@@ -57,6 +57,18 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
+/* Let the communicators that were split from @c see the last pushed deadlines. */
+static void show_pushed(struct cohort_comm *c)
+{
+	const struct limits none = { 0, 0 };
+	const struct limits *l =
+		c->pushed_count ? &c->pushed[c->pushed_count - 1] : &none;
+
+	atomic_store(&c->pushed_join_ns, l->join_ns);
+	atomic_store(&c->pushed_exec_ns, l->exec_ns);
+	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+}
+
 /* Excuse the next call: its timing says nothing about how fast the rank is. */
 static void excuse(struct cohort_comm *c)
 {
@@ -73,7 +85,7 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 	atomic_store(&c->popped_last, atomic_load(&c->collectives));
 	atomic_store(&c->popped_transfers, pair_count(c));
 	c->pushed_count = count;
-	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	show_pushed(c);
 	if (count)
 		return;
 	excuse(c);
@@ -96,7 +108,7 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 	if (!c->pushed_count)
 		atomic_fetch_add(&c->clique->pushed, 1);
 	c->pushed[c->pushed_count++] = l;
-	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	show_pushed(c);
 	/* The next call may be over before the watchdog's next look. */
 	watch_wake(c->clique);
 	return COHORT_OK;

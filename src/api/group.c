@@ -431,6 +431,48 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 	return n;
 }
 
+/* Add the ranks that a supervisor drops to @set: those that are to blame or missing by
+ * the cause, and those left behind.  Returns how many are in @set. */
+static int find_lost(struct clique *q, uint64_t *set)
+{
+	const struct cohort_cause *cause = clique_whole_cause(q);
+	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
+	int r, n = 0, absent = 0;
+
+	if (cause)
+		memcpy(missing, cause->missing, sizeof(missing));
+	for (r = 0; r < q->world; r++)
+		absent += rank_set_has(missing, r);
+	if (2 * absent <= q->world)
+		rank_set_add_all(set, missing);
+	if (cause && cause->rank >= 0 && cause->rank < q->world)
+		rank_set_add(set, cause->rank);
+	for (r = 0; r < q->size; r++)
+		if (atomic_load(&q->comms[r].abandoned))
+			rank_set_add(set, q->comms[r].rank);
+	for (r = 0; r < q->world; r++)
+		n += rank_set_has(set, r);
+	return n;
+}
+
+int cohort_group_lost(const struct cohort_group *group, int *ranks, int room)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	struct clique *q;
+	int r, n, stored = 0;
+
+	if (!group)
+		return -1;
+	q = group_clique(group);
+	n = find_lost(q, set);
+	if (n == q->world)
+		return 0;
+	for (r = 0; ranks && r < q->world && stored < room; r++)
+		if (rank_set_has(set, r))
+			ranks[stored++] = r;
+	return n;
+}
+
 int cohort_group_cause(const struct cohort_group *group,
                        struct cohort_cause *cause)
 {

@@ -103,7 +103,9 @@ static int await_chunk(struct cohort_comm *c, const struct op *op, size_t k,
 		if (staging_is_back(c, s, k))
 			break;
 		if (clock_now() >= deadline)
-			return COHORT_TIMED_OUT;
+			return error_set(COHORT_TIMED_OUT,
+			                 "%s of rank %d is not done yet",
+			                 op_name_of(op), c->rank);
 		backoff_wait(&b, deadline);
 	}
 	return COHORT_OK;

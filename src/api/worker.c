@@ -16,14 +16,17 @@
 #include <string.h>
 
 #include "api/comm.h"
+#include "api/generation.h"
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "core/batch.h"
 #include "core/native.h"
 #include "core/window.h"
+#include "watch/gave_up.h"
 
 /* How often a run looks whether the clique has ended. */
 #define LOOK_NS (20 * UINT64_C(1000000))
@@ -79,6 +82,7 @@ static struct run *run_create(struct clique *q, cohort_worker_fn fn, void *user)
 	for (i = 0; i < q->size; i++) {
 		run->workers[i].run = run;
 		run->workers[i].comm = &q->comms[i];
+		atomic_store(&q->comms[i].returned, false);
 	}
 	return run;
 }
@@ -118,19 +122,31 @@ static void decide(struct run *run, int go)
 	pthread_mutex_unlock(&run->lock);
 }
 
-/* The text that explains a worker's result: this thread's last error, if its
- * status equals the result and the rank has queued nothing since; else "". */
-static const char *reason(const struct cohort_comm *comm, int returned)
+/* End the clique because the worker has returned something else than 0. */
+static void worker_fails(struct cohort_comm *comm, int returned)
 {
-	uint64_t last = atomic_load(&comm->last), error_ns;
-	struct record record;
+	const struct generation *g = comm->clique->keeper;
+	struct cohort_cause cause = {
+		.status = COHORT_WORKER,
+		.kind = COHORT_VERDICT_WORKER,
+		.rank = comm->rank,
+		.worker = returned,
+	};
+	const bool is_answer = gave_up_is_answer(comm, returned);
+	char how[64];
 
-	if (error_status(&error_ns) != returned)
-		return "";
-	if (recorder_read(&comm->recorder, last, &record) &&
-	    record.submitted_ns > error_ns)
-		return ""; /* the worker has handled that error */
-	return cohort_last_error();
+	text_set(how, sizeof(how), "its worker returned %s",
+	         cohort_status_name(returned));
+	if (gave_up(comm, returned, how, g->options.peers, &cause))
+		cause_set(comm->clique->end, &cause);
+	else if (is_answer)
+		clique_fire(comm->clique, &cause,
+		            "the worker of rank %d returned %s: %s", comm->rank,
+		            cohort_status_name(returned), cohort_last_error());
+	else
+		clique_fire(comm->clique, &cause,
+		            "the worker of rank %d returned %d", comm->rank,
+		            returned);
 }
 
 /* Run the user's function, bound and on the rank's device. */
@@ -142,7 +158,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		.rank = comm->rank,
 	};
 	cudaError_t error = p->cudaSetDevice(comm->device);
-	const char *why;
+	int returned;
 
 	if (error != cudaSuccess) {
 		cause.status = native_cuda(p, "cudaSetDevice", error);
@@ -154,15 +170,13 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		return;
 	}
 	error_forget(); /* left by failed attempts to bind */
-	cause.worker = run->fn(comm, run->user);
-	if (!cause.worker)
+	returned = run->fn(comm, run->user);
+	if (returned) {
+		worker_fails(comm, returned);
 		return;
-	cause.status = COHORT_WORKER;
-	cause.kind = COHORT_VERDICT_WORKER;
-	why = reason(comm, cause.worker);
-	clique_fire(comm->clique, &cause,
-	            "the worker of rank %d returned %d%s%s", comm->rank,
-	            cause.worker, *why ? ": " : "", why);
+	}
+	atomic_store(&comm->returned, true);
+	watch_wake(comm->clique);
 }
 
 /* Bind the rank, which is not run without an owner: the exit of its thread

@@ -70,6 +70,17 @@ void text_set(char *to, size_t room, const char *format, ...)
 	va_end(args);
 }
 
+void text_append(char *to, size_t room, const char *format, ...)
+{
+	const size_t used = strlen(to);
+	struct text t = { to + used, room - used };
+	va_list args;
+
+	va_start(args, format);
+	text_vadd(&t, format, args);
+	va_end(args);
+}
+
 /* The second byte tells overlong forms, surrogates and values above
  * U+10FFFF. */
 int text_character(const char *text)

@@ -39,6 +39,10 @@ void text_add_short(struct text *t, const char *from, size_t n, size_t most);
 void text_set(char *to, size_t room, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Add a piece to the text in the @room bytes at @to. */
+void text_append(char *to, size_t room, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Cut a text that fills its buffer up to @end, the place of its zero; returns
  * its new end.  A signal handler may call this. */
 char *text_cut(char *end);

@@ -94,18 +94,26 @@ static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 	return COHORT_OK;
 }
 
-int cause_set(struct cohort_abort *a, const struct cohort_cause *what)
+/* Take a slot for a cause; NULL if there is a cause, or there are no more slots as that
+ * many others are about to set theirs. */
+static struct cohort_cause *take_slot(struct cohort_abort *a)
 {
 	unsigned i;
 
 	if (cause_any(a))
-		return COHORT_ALREADY;
-	/* Out of slots: that many others are about to set theirs. */
+		return NULL;
 	i = atomic_fetch_add_explicit(&a->used, 1, memory_order_relaxed);
-	if (i >= CAUSE_SLOTS)
+	return i < CAUSE_SLOTS ? &a->slots[i] : NULL;
+}
+
+int cause_set(struct cohort_abort *a, const struct cohort_cause *what)
+{
+	struct cohort_cause *slot = take_slot(a);
+
+	if (!slot)
 		return COHORT_ALREADY;
-	a->slots[i] = *what;
-	return swap(a, &a->slots[i]);
+	*slot = *what;
+	return swap(a, slot);
 }
 
 /* Copy up to @room bytes of @from, and a zero. */
@@ -119,17 +127,20 @@ static char *append(char *to, const char *from, size_t room)
 
 int cause_set_aborted(struct cohort_abort *a, const char *reason)
 {
-	struct cohort_cause what = {
-		.status = COHORT_ABORTED,
-		.kind = COHORT_VERDICT_ABORTED,
-		.rank = -1,
-	};
-	char *end = append(what.text, "aborted", CAUSE_MAX_REASON);
+	/* In place: a signal handler may have a small stack. */
+	struct cohort_cause *slot = take_slot(a);
+	char *end;
 
+	if (!slot)
+		return COHORT_ALREADY;
+	slot->status = COHORT_ABORTED;
+	slot->kind = COHORT_VERDICT_ABORTED;
+	slot->rank = slot->world_rank = -1;
+	end = append(slot->text, "aborted", CAUSE_MAX_REASON);
 	if (reason)
 		append(append(end, ": ", CAUSE_MAX_REASON), reason,
 		       CAUSE_MAX_REASON);
-	return cause_set(a, &what);
+	return swap(a, slot);
 }
 
 void cause_set_explained(struct cohort_abort *a)

@@ -145,6 +145,11 @@ static struct clique *clique_alloc(const struct platform *platform,
 		c->device = devices[i];
 		c->rank = options->ranks ? options->ranks[i] : i;
 		c->origin = options->origins ? options->origins[i] : c->rank;
+		c->world = c->rank;
+		if (options->parent) {
+			c->above = &options->parent->comms[options->above[i]];
+			c->world = c->above->world;
+		}
 	}
 	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();

@@ -226,6 +226,11 @@ struct clique_options {
 	struct list_policy list_policy; /* 0: the platform's */
 	const int *origins; /* of each rank, NULL: the rank itself */
 
+	/* The clique that this one is split from, and the place of each rank in
+	 * its comms; NULL and NULL if it is not split from another. */
+	struct clique *parent;
+	const int *above;
+
 	/* If there are ranks elsewhere: the numbers of those here, and how many
 	 * there are in all.  NULL and 0: these are all. */
 	const int *ranks;
@@ -337,6 +342,16 @@ static inline int clique_launch(const struct clique *q)
 {
 	return q->together ? COHORT_LAUNCH_TOGETHER : COHORT_LAUNCH_AHEAD;
 }
+
+/* True if @q was split from another clique. */
+static inline bool clique_is_child(const struct clique *q)
+{
+	return q->comms->above;
+}
+
+/* The number of rank @rank in the clique that has no parent; -1 if @rank is none, or is in
+ * another process and @q has a parent. */
+int clique_world(const struct clique *q, int rank);
 
 /* The rank of that number; NULL: it is in another process. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);

@@ -39,6 +39,7 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 	struct cohort_cause what = *cause;
 	va_list args;
 
+	what.world_rank = clique_world(q, cause->rank);
 	va_start(args, format);
 	text_vadd(&(struct text){ what.text, sizeof(what.text) }, format, args);
 	va_end(args);

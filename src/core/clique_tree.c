@@ -78,8 +78,17 @@ void clique_tree_visit(const struct clique *q,
 	pthread_mutex_unlock(&lock);
 }
 
+void clique_tree_look_at_all(void (*fn)(const struct clique *first, void *arg),
+                             void *arg)
+{
+	pthread_mutex_lock(&lock);
+	fn(all, arg);
+	pthread_mutex_unlock(&lock);
+}
+
 /* ---- children --------------------------------------------------------- */
 
+/* End @child by the cause of its parent, with the ranks by their numbers in @child. */
 static void end_child(const struct clique *parent, struct clique *child)
 {
 	const struct cohort_cause *cause = clique_cause(parent);
@@ -87,15 +96,23 @@ static void end_child(const struct clique *parent, struct clique *child)
 		.status = cause->status,
 		.kind = cause->kind,
 		.rank = -1,
+		.world_rank = cause->world_rank,
 		.nccl = cause->nccl,
 		.cuda = cause->cuda,
 		.worker = cause->worker,
 	};
+	const struct cohort_comm *c;
 
-	clique_fire(child, &what,
-	            "\"%s\", from which this was split, has "
-	            "ended: %s",
-	            parent->name, cause->text);
+	for (c = child->comms; c < child->comms + child->size; c++) {
+		if (c->world == cause->world_rank)
+			what.rank = c->rank;
+		if (c->above && rank_set_has(cause->missing, c->above->rank))
+			rank_set_add(what.missing, c->rank);
+	}
+	text_set(what.text, sizeof(what.text),
+	         "\"%s\", from which this was split, has ended: %s",
+	         parent->name, cause->text);
+	cause_set(child->end, &what);
 }
 
 void clique_tree_end(struct clique *q)
@@ -247,9 +264,12 @@ struct clique *clique_tree_root(const struct clique *q)
 void clique_tree_keep(struct clique *root, struct clique *child)
 {
 	struct clique *parent = child->parent;
+	int i;
 
 	pthread_mutex_lock(&lock);
 	child->parent = NULL; /* which may go before it */
+	for (i = 0; i < child->size; i++)
+		child->comms[i].above = NULL;
 	child->next_child = root->kept;
 	root->kept = child;
 	pthread_mutex_unlock(&lock);

@@ -47,6 +47,11 @@ void clique_tree_visit(const struct clique *q,
                        void (*fn)(const struct clique *other, void *arg),
                        void *arg);
 
+/* Call @fn for the list of all cliques with the lock held: @first and, from each, its
+ * .next_entered.  @fn must not block. */
+void clique_tree_look_at_all(void (*fn)(const struct clique *first, void *arg),
+                             void *arg);
+
 /* Store up to @most references to what was split from @q, and from that, each
  * clique before what was split from it.  Returns how many. */
 int clique_tree_get_all(struct clique *q, struct clique **out, int most);

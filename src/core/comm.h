@@ -60,6 +60,11 @@ struct cohort_comm {
 		struct clique *clique;
 		int rank;
 		int origin; /* its rank in the first generation */
+		int world;  /* its rank in the group that this was split from */
+
+		/* The same rank in the parent clique; NULL in a clique that was
+		 * not split from another. */
+		struct cohort_comm *above;
 		int device;
 		ncclComm_t native;
 		cudaStream_t stream; /* its own; NULL once nobody can use it */
@@ -197,6 +202,11 @@ struct cohort_comm {
 		 * The watchdog is woken after a change. */
 		_Atomic uint64_t pushed_shortest_ns;
 
+		/* The last pushed deadlines, 0 if none: for the rank's
+		 * communicators that were split from this one. */
+		_Atomic uint64_t pushed_join_ns;
+		_Atomic uint64_t pushed_exec_ns;
+
 		/* The shortest deadline that was ever popped, else
 		 * COHORT_FOREVER; and the last collective and the last transfer
 		 * that may have been called under it.  Written in this order,
@@ -275,6 +285,10 @@ struct cohort_comm {
 
 		/* Atomic; its worker was left behind. */
 		atomic_bool abandoned;
+
+		/* Atomic; its worker has returned 0, and no later run has begun:
+		 * the rank makes no further call. */
+		atomic_bool returned;
 	};
 
 	/*
@@ -346,8 +360,9 @@ void comm_see(struct cohort_comm *comm, uint64_t now_ns);
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);
 
-/* How long the next call of @comm may take; @is_first: it is the rank's
- * first. */
+/* Return the limits of the next call of @comm: those that the rank has pushed on
+ * it, else on the communicators that it was split from, else the group's.
+ * @is_first: the call is the rank's first. */
 struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
 
 #endif

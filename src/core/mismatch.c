@@ -215,6 +215,7 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 		add_side(&t, q, v, right, number);
 	}
 	add_tensors(&t, q, v, right, number);
+	cause->world_rank = clique_world(q, cause->rank);
 	cause_set(q->end, cause);
 }
 
@@ -294,6 +295,7 @@ int mismatch_end_transfer(struct cohort_comm *c, const struct transfer *own,
 		.status = COHORT_MISMATCH,
 		.kind = COHORT_VERDICT_DIFFERENT_CALL,
 		.rank = -1,
+		.world_rank = -1,
 		.ticket = own->ticket,
 	};
 	struct text t = { cause.text, sizeof(cause.text) };

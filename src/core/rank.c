@@ -6,20 +6,41 @@
 
 #include "core/clique.h"
 
+/* Return the deadlines that the rank has pushed on @c or, for those that it has
+ * not pushed there, on the communicators that @c was split from.  A pushed
+ * deadline of 0 stands for the one below it on the stack. */
+static struct limits pushed_limits(const struct cohort_comm *c)
+{
+	struct limits l = { 0, 0 };
+
+	for (; c && (!l.join_ns || !l.exec_ns); c = c->above) {
+		if (!l.join_ns)
+			l.join_ns = atomic_load(&c->pushed_join_ns);
+		if (!l.exec_ns)
+			l.exec_ns = atomic_load(&c->pushed_exec_ns);
+	}
+	return l;
+}
+
 struct limits comm_limits(const struct cohort_comm *c, bool is_first)
 {
 	const struct cohort_deadlines *d = &c->clique->deadlines;
-	struct limits pushed = { 0, 0 }, l = { d->join_ns, d->exec_ns };
+	struct limits pushed = pushed_limits(c), l = { d->join_ns, d->exec_ns };
 
 	if (is_first)
 		l = (struct limits){ d->first_ns, d->first_ns };
-	if (c->pushed_count)
-		pushed = c->pushed[c->pushed_count - 1];
 	if (pushed.join_ns)
 		l.join_ns = pushed.join_ns;
 	if (pushed.exec_ns)
 		l.exec_ns = pushed.exec_ns;
 	return l;
+}
+
+int clique_world(const struct clique *q, int rank)
+{
+	const struct cohort_comm *c = clique_rank(q, rank);
+
+	return c ? c->world : clique_is_child(q) ? -1 : rank;
 }
 
 const struct cohort_comm *clique_rank(const struct clique *q, int rank)

@@ -31,11 +31,13 @@ struct tag_slot {
 };
 
 struct tags {
-	/* Written and read inside the gate only: the number of texts so far,
-	 * and the number of the one that is set, 0: none.  In no cache line
-	 * with what other threads read. */
+	/* The number of texts so far; inside the gate only.  In no cache line
+	 * with what other threads often read. */
 	_Alignas(64) uint64_t count;
-	unsigned now;
+
+	/* Atomic; the number of the text that is set, 0 if none is.  Written
+	 * inside the gate.  Relaxed: for diagnostics only. */
+	_Atomic unsigned now;
 
 	struct tag_slot slots[TAG_SLOTS];
 };

@@ -3,7 +3,7 @@
 #define CORE_WAIT_REASON_H
 
 /*
- * What a rank waits for outside the library before it makes its next call: set
+ * What a rank waits for in the program before it makes its next call: set
  * by the thread that will make the call, read by the watchdog
  *
  *  A. A reader takes no lock and is never held up.

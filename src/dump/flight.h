@@ -16,7 +16,7 @@
 struct json;
 
 /* Room for the text of a verdict, which is as long as that of a cause. */
-#define FLIGHT_TEXT_SIZE sizeof(((struct cohort_cause *)NULL)->text)
+#define FLIGHT_TEXT_SIZE sizeof(((struct cohort_cause *)NULL)->details)
 
 enum flight_state {
 	FLIGHT_SCHEDULED, /* queued, or its call has not returned */

@@ -10,6 +10,9 @@
 /* Ranks that a text names, at most. */
 #define MAX_NAMED 6
 
+/* The start of a row: see render.h. */
+#define ROW "\nwait   "
+
 bool cycle_is_held(const struct rank_snapshot *r)
 {
 	return r->waiting || r->inside;
@@ -135,9 +138,9 @@ static void add_wait(struct text *t, const struct snapshot *s,
 	const struct rank_snapshot *b =
 		&s->ranks[cycle->places[(i + 1) % cycle->n]];
 
-	text_add(t, "; ");
+	text_add(t, ROW);
 	describe_name(t, a);
-	text_add(t, " waits for rank %d in ", b->rank);
+	text_add(t, ", for rank %d in ", b->rank);
 	describe_call(t, call_of_wait(a, b));
 }
 
@@ -149,7 +152,7 @@ void cycle_add(struct text *t, const struct snapshot *s,
 	for (i = 0; i < cycle->n && i < MAX_NAMED; i++)
 		add_wait(t, s, cycle, i);
 	if (cycle->n > MAX_NAMED)
-		text_add(t, "; and so on, %d ranks in all", cycle->n);
+		text_add(t, ROW "and so on, %d ranks in all", cycle->n);
 }
 
 /* ---- crossings -------------------------------------------------------- */
@@ -397,17 +400,17 @@ void crossing_add(struct text *t, const struct snapshot *s)
 	const struct record *there = &b->call_there;
 
 	if (*s->crossing.ended) {
-		text_add(t, "; group \"%s\" has ended because of that: %s",
+		text_add(t, ROW "group \"%s\" has ended because of that: %s",
 		         s->crossing.group, s->crossing.ended);
 		return;
 	}
-	text_add(t, "; ");
+	text_add(t, ROW);
 	describe_name(t, snapshot_rank(s, a->rank));
 	text_add(t, " has called this, ");
 	describe_age(t, s, a->here_ns);
 	text_add(t, " ago, %s ", a->there_ns ? "then" : "and not yet");
 	add_there(t, s, there);
-	text_add(t, "; ");
+	text_add(t, ROW);
 	describe_name(t, snapshot_rank(s, b->rank));
 	text_add(t, " has called that, ");
 	describe_age(t, s, b->there_ns);

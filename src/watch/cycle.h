@@ -32,7 +32,7 @@ bool cycle_is_held(const struct rank_snapshot *r);
 void cycle_find(const struct snapshot *s, bool is_transfer,
                 struct cycle *cycle);
 
-/* "; rank 0 (...) waits for rank 1 in ..." for each rank in the cycle. */
+/* Add a row for each rank in the cycle: "wait   rank 0 (...), for rank 1 in ...". */
 void cycle_add(struct text *t, const struct snapshot *s,
                const struct cycle *cycle);
 
@@ -51,8 +51,8 @@ bool crossing_holds(const struct rank_snapshot *rank,
                     const struct cohort_comm *c, uint64_t collective,
                     struct text *t, bool *is_opposed_out);
 
-/* "; rank 0 (...) has called this, 1.0 s ago, and not yet ..." for both ranks of the
- * crossing in @s. */
+/* Add a row for both ranks of the crossing in @s: "wait   rank 0 (...) has called this,
+ * 1.0 s ago, and not yet ...". */
 void crossing_add(struct text *t, const struct snapshot *s);
 
 #endif

@@ -84,7 +84,7 @@ static void add_place(struct text *t, const struct rank_snapshot *r)
 	text_add(t, r->native   ? "inside its native communicator"
 	            : r->staged ? "waiting inside a call with host memory"
 	            : r->inside ? "inside another call"
-	                        : "outside the library");
+	                        : "busy in the program");
 }
 
 static size_t room_of_stack(const struct text *t)

@@ -66,6 +66,35 @@ static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
 	return due;
 }
 
+/* When the front became what the ranks wait for. */
+static uint64_t front_began(const struct snapshot *s)
+{
+	uint64_t began = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].arrived_ns < began)
+			began = s->ranks[i].arrived_ns;
+	return latest(latest(began, s->resumed_ns), s->moved_ns);
+}
+
+/* True if the front waits for a rank that makes no further call, which is said once. */
+static bool waits_in_vain(const struct snapshot *s)
+{
+	int i;
+
+	for (i = 0; i < s->size && !s->expired; i++)
+		if (!s->ranks[i].joined && rank_has_left(&s->ranks[i]))
+			return true;
+	return false;
+}
+
+/* A clock without a limit that has expired. */
+static struct expiry expired_clock(const struct snapshot *s, uint64_t began_ns)
+{
+	return (struct expiry){ .next_ns = s->now_ns, .since_ns = began_ns };
+}
+
 /* The first clock of the front to expire; its next_ns is UINT64_MAX if none does. */
 static struct expiry first_clock(const struct snapshot *s)
 {
@@ -74,6 +103,8 @@ static struct expiry first_clock(const struct snapshot *s)
 	const bool has_all = snapshot_has_all(s);
 	int i;
 
+	if (waits_in_vain(s))
+		return expired_clock(s, front_began(s));
 	for (i = 0; i < s->size; i++) {
 		if (!has_clock(s, &s->ranks[i]))
 			continue;
@@ -98,7 +129,12 @@ static struct expiry first_clock(const struct snapshot *s)
 static struct expiry transfer_clock(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
+	const struct rank_snapshot *peer = snapshot_rank(s, x->peer);
+	struct expiry in_vain = expired_clock(s, x->since_ns);
 
+	in_vain.is_transfer = true;
+	if (!x->met && peer && rank_has_left(peer) && !x->expired)
+		return in_vain;
 	return (struct expiry){
 		.is_transfer = true,
 		.next_ns = saturating_add(x->since_ns,
@@ -143,18 +179,6 @@ static struct expiry graver(struct expiry a, struct expiry b)
 
 	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
 	return due;
-}
-
-/* When the front became what the ranks wait for. */
-static uint64_t front_began(const struct snapshot *s)
-{
-	uint64_t began = UINT64_MAX;
-	int i;
-
-	for (i = 0; i < s->size; i++)
-		if (s->ranks[i].joined && s->ranks[i].arrived_ns < began)
-			began = s->ranks[i].arrived_ns;
-	return latest(latest(began, s->resumed_ns), s->moved_ns);
 }
 
 /* What is due about an operation that began to wait at @began_ns: it is slow if it is

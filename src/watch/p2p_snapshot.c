@@ -192,6 +192,19 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 		s->transfer = x;
 }
 
+void p2p_snapshot_waits(struct rank_snapshot *r, const struct cohort_comm *c,
+                        uint64_t front)
+{
+	const struct snapshot s = {
+		.starts_are_marked = c->clique->platform->starts_are_marked,
+	};
+	struct transfer t;
+
+	if (pair_count(c) && pair_read(c, next_undone(c, 1), &t) &&
+	    oldest_collective(c, front) > t.ticket)
+		look_at_all(&s, c, t, r);
+}
+
 void p2p_snapshot_take(struct snapshot *s, const struct clique *q)
 {
 	int i;

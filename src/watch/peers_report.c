@@ -15,6 +15,7 @@
 #include "watch/describe.h"
 #include "watch/peer_page.h"
 #include "watch/stall.h"
+#include "watch/waits.h"
 
 /* ---- answering -------------------------------------------------------- */
 
@@ -37,6 +38,31 @@ static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 	};
 }
 
+/* If the rank waits in another communicator, say for whom. */
+static bool report_waits(const struct cohort_comm *c, uint64_t collective,
+                         const struct snapshot *s,
+                         const struct rank_snapshot *r, struct text *t,
+                         struct remote_rank *out)
+{
+	const struct culprit *x;
+	struct waits waits;
+
+	waits_of(c, collective, &waits);
+	if (!waits.link_count || waits.is_cycle)
+		return false;
+	x = waits.culprits;
+	out->waits_for = x->world;
+	if (x->world < 0) {
+		out->waits_in = x->identity;
+		out->waits_number = x->number;
+	}
+	describe_name_of(t, s, r);
+	text_add(t, " waits in %s", waits.links[0].call);
+	if (x->world >= 0)
+		text_add(t, " for rank %d", x->world);
+	return true;
+}
+
 static void report(struct cohort_comm *c, uint64_t collective, const char *host,
                    struct remote_rank *out)
 {
@@ -56,6 +82,8 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.rank = c->rank,
 		.joined = r.joined,
 		.is_behind = front && front < collective,
+		.world = c->world,
+		.waits_for = -1,
 		.kind = stall_kind(&s, &r),
 	};
 	if (!r.joined &&
@@ -64,7 +92,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 			out->kind = COHORT_VERDICT_ORDER;
 		describe_name_of(&t, &s, &r);
 		text_add(&t, " waits in %s instead", other);
-	} else {
+	} else if (r.joined || !report_waits(c, collective, &s, &r, &t, out)) {
 		describe_rank(&t, &s, &r);
 	}
 	if (!agree_word_is_of(word, collective))
@@ -96,6 +124,8 @@ static void report_half(struct cohort_comm *c,
 		.kind = has_called ? stall_half_kind(&s, &half)
 		                   : stall_kind(&s, &r),
 		.is_held = cycle_is_held(&r),
+		.world = c->world,
+		.waits_for = -1,
 	};
 	p2p_snapshot_awaits(c, asked->asking, out);
 	stall_add_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
@@ -184,6 +214,11 @@ static bool is_valid(const struct clique *q, const struct remote_rank *x,
 	return !n;
 }
 
+static int rank_or_none(int rank)
+{
+	return rank >= 0 && rank < COHORT_MAX_RANKS ? rank : -1;
+}
+
 /* Add what is valid of an answer, whose numbers may be anything, to the @n ranks in @out.
  * Returns how many there are then. */
 static int add_answer(const struct clique *q, const struct answer *a,
@@ -198,6 +233,8 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		out[n].joined = !!x->joined;
 		out[n].is_done = !!x->is_done;
 		out[n].is_held = !!x->is_held;
+		out[n].world = rank_or_none(x->world);
+		out[n].waits_for = rank_or_none(x->waits_for);
 		out[n].call[sizeof(out[n].call) - 1] = '\0';
 		out[n].text[sizeof(out[n].text) - 1] = '\0';
 		n++;

@@ -129,6 +129,8 @@ static void end_member(struct member *m, const struct cohort_cause *cause)
 
 	if (what.rank >= m->clique->world)
 		what.rank = -1;
+	if (what.world_rank < -1 || what.world_rank >= COHORT_MAX_RANKS)
+		what.world_rank = -1;
 	/* Before the lock is released, which peers_tell() waits for. */
 	if (cause_set(m->clique->end, &what) == COHORT_OK)
 		m->was_told = true;
@@ -196,7 +198,7 @@ static void take_end(const struct peers *p, int i, struct member *m)
 	/* What was split from it ends with it. */
 	if (!f || !f->ranks || m->parent_end)
 		return;
-	cause.rank = f->first_rank;
+	cause.rank = cause.world_rank = f->first_rank;
 	for (r = 0; r < f->ranks; r++)
 		rank_set_add(cause.missing, f->first_rank + r);
 	text_add(&t, "process %d (host %s, pid %lld) has exited with rank%s ",

@@ -9,6 +9,9 @@
 #include "core/gate.h"
 #include "core/others.h"
 
+/* Collectives before the front whose tags are compared. */
+#define TAGS_COMPARED 8
+
 bool snapshot_init(struct snapshot *s, const struct clique *q)
 {
 	int r;
@@ -20,6 +23,7 @@ bool snapshot_init(struct snapshot *s, const struct clique *q)
 		.size = q->size,
 		.world = q->world,
 		.abort_ns = q->deadlines.abort_ns,
+		.is_child = clique_is_child(q),
 		.starts_are_marked = q->platform->starts_are_marked,
 		.probing = -1,
 		.ranks = calloc((size_t)q->size, sizeof(*s->ranks)),
@@ -85,6 +89,11 @@ static uint64_t find_front(const struct clique *q, uint64_t *next)
 	return 0;
 }
 
+uint64_t snapshot_undone(const struct cohort_comm *c)
+{
+	return next_undone(c, 1);
+}
+
 uint64_t snapshot_front(const struct clique *q)
 {
 	uint64_t front = UINT64_MAX, called = 0, next;
@@ -132,6 +141,15 @@ static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	r->started = r->done || comm_ticket_started(c, ticket);
 }
 
+/* True if the worker of the rank has returned 0, which is noted in the group's
+ * communicator. */
+static bool has_returned(const struct cohort_comm *c)
+{
+	while (c->above)
+		c = c->above;
+	return atomic_load(&c->returned);
+}
+
 static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
                       const struct rank_snapshot *former)
 {
@@ -139,6 +157,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 
 	*r = (struct rank_snapshot){
 		.rank = c->rank,
+		.world = c->world,
 		.device = c->device,
 		.inside = atomic_load(&c->gate),
 		.staged = gate_is_kept(c),
@@ -146,6 +165,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 			atomic_load(&c->waits) > atomic_load(&c->waits_ended),
 		.idle = comm_is_idle(c),
 		.closed = atomic_load(&c->closed),
+		.returned = has_returned(c),
 		.bound = atomic_load(&c->owner) || atomic_load(&c->orphaned),
 		.tid = atomic_load(&c->tid),
 		.alive = -1,
@@ -165,6 +185,10 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		r->last.ticket = 0;
 	if (r->last.ticket && r->last.tag)
 		tag_read(&c->recorder.tags, r->last.tag, r->tag);
+	tag_read(&c->recorder.tags,
+	         atomic_load_explicit(&c->recorder.tags.now,
+	                              memory_order_relaxed),
+	         r->tag_now);
 	if (r->last.ticket && r->last.label)
 		tag_read(&c->recorder.labels, r->last.label, r->label);
 }
@@ -189,7 +213,7 @@ static void take(struct snapshot *s, struct clique *q)
 	};
 	struct rank_snapshot former;
 	uint64_t front = find_front(q, s->next);
-	int r, called;
+	int r, called, left = 0;
 
 	s->all_joined = true;
 	for (r = 0; r < q->size; r++) {
@@ -199,7 +223,9 @@ static void take(struct snapshot *s, struct clique *q)
 			take_part(&s->ranks[r], &q->comms[r], front,
 			          front == s->front ? &former : &none);
 		s->all_joined &= s->ranks[r].joined;
+		left += rank_has_left(&s->ranks[r]);
 	}
+	s->has_left = left > 0 && left < q->size;
 	s->front = front;
 	called = front ? others_called(q, front, &s->others_ns) : -1;
 	s->others_joined = called > 0 ? called : 0;
@@ -229,15 +255,30 @@ static bool is_held(const struct snapshot *s)
 	return s->ranks[r].call.ticket == x->ticket;
 }
 
+/* A rank that is paused is paused in all that was split from its communicator. */
+static void take_pauses(struct snapshot *s, const struct clique *q)
+{
+	uint64_t resumed_ns;
+
+	s->paused = false;
+	s->resumed_ns = 0;
+	for (; q; q = q->parent) {
+		/* In this order, so that a rank that resumes in between is
+		 * seen. */
+		s->paused |= atomic_load(&q->paused) > 0;
+		resumed_ns = atomic_load(&q->resumed_ns);
+		if (resumed_ns > s->resumed_ns)
+			s->resumed_ns = resumed_ns;
+	}
+}
+
 void snapshot_take(struct snapshot *s, struct clique *q)
 {
 	uint64_t front = s->front, resumed_ns = s->resumed_ns;
 	struct transfer_snapshot transfer = s->transfer;
 	bool has_all = snapshot_has_all(s);
 
-	/* In this order, so that a rank that resumes in between is seen. */
-	s->paused = atomic_load(&q->paused) > 0;
-	s->resumed_ns = atomic_load(&q->resumed_ns);
+	take_pauses(s, q);
 	take(s, q);
 	s->split_tid = atomic_load(&q->split_tid);
 	s->closing = cause_any(q->end) && !clique_cause(q);
@@ -267,6 +308,61 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->expired = 0;
 }
 
+/* The tag of collective @number of @c into @tag; false if it is not on record. */
+static bool read_tag(const struct cohort_comm *c, uint64_t number,
+                     char tag[TAG_SIZE])
+{
+	uint64_t ticket = atomic_load(&agree_slot(c, number)->ticket);
+	struct record r;
+
+	tag[0] = '\0';
+	if (!agree_has(c, number) || !recorder_read(&c->recorder, ticket, &r))
+		return false;
+	if (r.tag)
+		tag_read(&c->recorder.tags, r.tag, tag);
+	return true;
+}
+
+/* Write the tags of collective @number into s->tags, if they differ. */
+static void compare_tags(struct snapshot *s, const struct clique *q,
+                         uint64_t number)
+{
+	struct text t = { s->tags, sizeof(s->tags) };
+	char tag[TAG_SIZE], other[TAG_SIZE];
+	uint64_t told[COHORT_RANK_WORDS] = { 0 }, side[COHORT_RANK_WORDS];
+	int i, k, n, sides = 0;
+
+	text_add(&t, "tags of collective %llu:", (unsigned long long)number);
+	for (i = 0; i < q->size; i++) {
+		if (rank_set_has(told, i) || !read_tag(&q->comms[i], number, tag))
+			continue;
+		memset(side, 0, sizeof(side));
+		for (k = i, n = 0; k < q->size; k++) {
+			if (!read_tag(&q->comms[k], number, other) ||
+			    strcmp(tag, other) != 0)
+				continue;
+			rank_set_add(told, k);
+			n++;
+			rank_set_add(side, q->comms[k].rank);
+		}
+		text_add(&t, "%s \"%s\" (%s ", sides++ ? "," : "", tag,
+		         n == 1 ? "rank" : "ranks");
+		rank_set_spell(&t, side);
+		text_add(&t, ")");
+	}
+	if (sides < 2)
+		s->tags[0] = '\0';
+}
+
+void snapshot_tags(struct snapshot *s, const struct clique *q)
+{
+	uint64_t number = s->front > TAGS_COMPARED ? s->front - TAGS_COMPARED : 1;
+
+	s->tags[0] = '\0';
+	for (; number < s->front && !*s->tags; number++)
+		compare_tags(s, q, number);
+}
+
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank)
 {
 	int i;
@@ -277,7 +373,7 @@ const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank)
 	return NULL;
 }
 
-static void take_thread(struct rank_snapshot *r)
+void snapshot_thread(struct rank_snapshot *r)
 {
 	if (!r->tid)
 		return;
@@ -298,7 +394,7 @@ void snapshot_threads(struct snapshot *s)
 	struct rank_snapshot *r;
 
 	for (r = s->ranks; r < s->ranks + s->size; r++)
-		take_thread(r);
+		snapshot_thread(r);
 }
 
 void snapshot_awaited(struct snapshot *s, struct clique *q)
@@ -317,7 +413,7 @@ void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *c,
 
 	/* Asking the system takes time, so what the rank does is read last. */
 	take_rank(&former, c, &none);
-	take_thread(&former);
+	snapshot_thread(&former);
 	take_rank(r, c, &former);
 	if (front)
 		take_part(r, c, front, &none);

@@ -17,11 +17,15 @@
 
 struct stack_report;
 
+/* Room for tags that differ. */
+#define TAGS_SIZE 240
+
 /* Room for the reason why a rank waits. */
 #define AWAITED_SIZE 160
 
 struct rank_snapshot {
 	int rank;
+	int world; /* its rank in the group that its clique was split from */
 	int device;
 
 	/* The rank's part in the front. */
@@ -40,8 +44,10 @@ struct rank_snapshot {
 	bool waiting; /* a thread waits for a ticket */
 	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
+	bool returned; /* its worker has returned 0 */
 	struct record last;   /* the last call of any kind; ticket 0: none */
 	char tag[TAG_SIZE];   /* the last call's tag, "": none */
+	char tag_now[TAG_SIZE]; /* the tag of the next call, "" if there is none */
 	char label[TAG_SIZE]; /* the last call's label, "": none */
 	uint64_t captured;    /* calls that went into CUDA graphs */
 
@@ -73,6 +79,12 @@ struct rank_snapshot {
 static inline bool rank_has_thread(const struct rank_snapshot *r)
 {
 	return r->tid && (r->bound || r->inside);
+}
+
+/* True if the rank makes no further call. */
+static inline bool rank_has_left(const struct rank_snapshot *r)
+{
+	return r->closed || r->returned;
 }
 
 /* The transfer whose deadline passes first, among those in each rank's oldest operation
@@ -121,6 +133,12 @@ struct remote_rank {
 	int is_behind; /* an older collective is not done in its process */
 	int is_done;   /* its half */
 	int is_held;   /* its thread waits for a ticket, or is inside a call */
+	int world;     /* its number in the group that all was split from */
+	int waits_for; /* that of the rank that it waits for elsewhere, or -1 */
+
+	/* If it waits elsewhere for ranks of other processes: the clique's identity, 0 if
+	 * it does not, and the number of the collective. */
+	uint64_t waits_in, waits_number;
 
 	/* The sends and the receives of the rank that asks, by number in their pair,
 	 * that this rank's stream or call waits for; 0: none. */
@@ -156,6 +174,53 @@ struct crossing {
 	struct crossing_side second; /* the rank that called there first */
 };
 
+/* Culprits, and waits on the way to them, that are described. */
+#define WAITS_CULPRITS 4
+#define WAITS_LINKS 6
+
+/* The name of an operation: "all_reduce 3 of "dp.1"". */
+#define WAITS_CALL 128
+
+/* A rank that others wait for, and that waits for nobody. */
+struct culprit {
+	int world; /* its rank in the group that all was split from, or -1 */
+	int rank;  /* its rank in the group where it is missing */
+	char call[WAITS_CALL];   /* what it has not called */
+	struct rank_snapshot at; /* .rank is -1 if it is in another process */
+	bool has_called;         /* it has called, but has not started */
+
+	/* If it is in another process: the identity of the clique where it is missing, and
+	 * the number of the collective; and what it says that it does. */
+	uint64_t identity, number;
+	int kind; /* what it is at fault for; 0 if it has not been asked */
+	char text[160];
+};
+
+/* A rank of another process that some rank here waits for in another clique. */
+struct found_rank {
+	uint64_t identity, number; /* where it is missing; 0 if there is none */
+	int world, rank, kind;
+	char text[160];
+};
+
+/* Ranks that wait for another one in the same operation. */
+struct wait_link {
+	uint64_t worlds[COHORT_RANK_WORDS]; /* the ranks that wait */
+	char call[WAITS_CALL];              /* where they wait */
+	int for_world;                      /* -1 if that is not known */
+};
+
+/* What the ranks that the front waits for are waiting for. */
+struct waits {
+	int culprit_count; /* those in .culprits */
+	struct culprit culprits[WAITS_CULPRITS];
+	uint64_t here[COHORT_RANK_WORDS]; /* all culprits that are ranks of the
+	                                     snapshot's clique */
+	int link_count; /* 0 if none of them waits elsewhere */
+	struct wait_link links[WAITS_LINKS];
+	bool is_cycle; /* the links are a cycle */
+};
+
 struct snapshot {
 	/* Constant. */
 	const char *group;
@@ -166,6 +231,7 @@ struct snapshot {
 	int size;  /* ranks in this process */
 	int world; /* ranks in all */
 	uint64_t abort_ns;
+	bool is_child; /* the clique was split from another one */
 	int split_tid; /* the thread that split the group, 0: none did */
 	unsigned warn_percent;
 	uint64_t slow_ns; /* what takes longer is slow; 0: nothing is */
@@ -191,6 +257,9 @@ struct snapshot {
 	                        a transfer of its batch that the peer had not
 	                        called */
 	bool all_joined;   /* all ranks of this process have called the front */
+	bool has_left;     /* some rank makes no further call, and some rank may */
+	char tags[TAGS_SIZE]; /* tags that differ in a collective before the front,
+	                         "" if there are none; set by snapshot_tags() */
 	int others_joined; /* ranks of other processes that have, as far as can be
 	                      seen */
 	bool others_miss; /* so they have, and as far as can be seen some rank of
@@ -212,6 +281,7 @@ struct snapshot {
 	const struct remote_rank *remote;
 	int remote_count;
 	const char *silent; /* the processes that have not answered, or NULL */
+	struct found_rank found;
 
 	/* The half of another transfer that the transfer's peer, a rank of another
 	 * process, waits for and the transfer's rank has not come to.  Set by
@@ -224,6 +294,7 @@ struct snapshot {
 
 	struct transfer_snapshot transfer;
 	struct crossing crossing; /* set by crossing_take() */
+	struct waits waits;       /* set by waits_take() */
 	struct rank_snapshot *ranks;
 	struct transfer_memory *transfers;
 
@@ -246,9 +317,11 @@ void snapshot_fini(struct snapshot *s);
  * changes and when its clocks start anew. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
-/* The front of a clique, without an earlier snapshot; and one of its ranks, as
- * snapshot_take() would show it. */
+/* The front of a clique, without an earlier snapshot; the first collective that is not
+ * known to be done on one rank; and one of its ranks, as snapshot_take() would show
+ * it. */
 uint64_t snapshot_front(const struct clique *clique);
+uint64_t snapshot_undone(const struct cohort_comm *comm);
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
                    uint64_t front);
 
@@ -264,12 +337,16 @@ const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
  * Transfers, in p2p_snapshot.c:
  *
  * p2p_snapshot_take   - the last part of snapshot_take()
+ * p2p_snapshot_waits  - what the oldest operation of @comm with transfers waits for, into
+ *                       @r; @front: the rank's oldest collective that is not done
  * p2p_snapshot_half   - the half that @comm has, number @number of those that it sends
  *                       to @peer, or else receives from it; false: it has not called that
  * p2p_snapshot_awaits - what @out's rank, @comm's, waits for of rank @peer
  * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has answered
  */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
+void p2p_snapshot_waits(struct rank_snapshot *r, const struct cohort_comm *comm,
+                        uint64_t front);
 bool p2p_snapshot_half(const struct cohort_comm *comm, bool sends, int peer,
                        uint64_t number, struct half *out);
 void p2p_snapshot_awaits(const struct cohort_comm *comm, int peer,
@@ -280,8 +357,13 @@ void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *comm,
 /* Add what the ranks' threads are doing.  This asks the system, which takes its time.
  * The answer is kept until another thread calls for the rank. */
 void snapshot_threads(struct snapshot *s);
+void snapshot_thread(struct rank_snapshot *r);
 
-/* Add what the ranks wait for outside the library. */
+/* Look for tags that differ between ranks in one of the last collectives before the
+ * front: there the ranks were at different places in the program. */
+void snapshot_tags(struct snapshot *s, const struct clique *clique);
+
+/* Add what the ranks wait for in the program. */
 void snapshot_awaited(struct snapshot *s, struct clique *clique);
 
 #endif

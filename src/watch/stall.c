@@ -7,17 +7,17 @@
 #include "watch/adaptive.h"
 #include "watch/cycle.h"
 #include "watch/describe.h"
+#include "watch/render.h"
 
-/* Ranks that a text describes at length, at most. */
-#define MAX_DESCRIBED 3
-
-/* ---- what all stalls have in common ----------------------------------- */
+/* ---- for the front and transfers --------------------------------------- */
 
 int stall_kind_of_absence(const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && !r->alive)
 		return COHORT_VERDICT_THREAD_EXITED;
-	if (r->closed || !r->last.ticket)
+	if (rank_has_left(r))
+		return COHORT_VERDICT_LEFT;
+	if (!r->last.ticket)
 		return COHORT_VERDICT_NEVER_CALLED;
 	if (r->inside && !r->native)
 		return COHORT_VERDICT_DIFFERENT_CALL;
@@ -31,29 +31,7 @@ void stall_find_cycle(const struct snapshot *s, bool is_transfer,
 	if (!cycle->n)
 		return;
 	v->kind = COHORT_VERDICT_CYCLE;
-	v->rank = -1;
-}
-
-void stall_add_kind(struct text *t, const struct snapshot *s,
-                    const struct expiry *due, const struct cohort_verdict *v)
-{
-	text_add(t, ": %s; waited for ", cohort_verdict_text(v->kind));
-	describe_age(t, s, due->since_ns);
-	text_add(t, due->what == EXPIRY_SLOW ? ", slow after " : ", limit ");
-	describe_time(t, due->deadline_ns);
-	adaptive_add(t, s, due);
-	if (due->lost_ns) {
-		text_add(t, "; not counted: ");
-		describe_time(t, due->lost_ns);
-		text_add(t, " in which this process did not run");
-	}
-	if (v->rank < 0)
-		text_add(t, "; no single rank can be blamed");
-	if (s->probing < 0)
-		return;
-	text_add(t, "; %s of rank %d has not returned for ", s->asking,
-	         s->probing);
-	describe_age(t, s, s->probing_since_ns);
+	v->rank = v->world_rank = -1;
 }
 
 /* ---- the front: whose fault ------------------------------------------- */
@@ -101,6 +79,81 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = -1;
 }
 
+/* True if the rank makes no call any more, which needs no other evidence. */
+static bool is_gone(const struct rank_snapshot *r)
+{
+	const int kind = stall_kind_of_absence(r);
+
+	return kind == COHORT_VERDICT_LEFT ||
+	       kind == COHORT_VERDICT_THREAD_EXITED;
+}
+
+bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r, *end = s->ranks + s->size;
+	int joined = 0;
+
+	if (!s->front || s->all_joined || s->world > s->size ||
+	    s->waits.link_count || s->crossing.exists ||
+	    v->kind == COHORT_VERDICT_CYCLE)
+		return false;
+	for (r = s->ranks; r < end; r++) {
+		if (!r->joined && is_gone(r))
+			return false;
+		joined += r->joined;
+	}
+	return joined && 2 * joined < s->size;
+}
+
+/* Where some of the ranks that the front waits for make no call any more, it is these
+ * that are to blame. */
+static void blame_gone(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r, *end = s->ranks + s->size;
+	uint64_t gone[COHORT_RANK_WORDS] = { 0 };
+
+	for (r = end; r-- > s->ranks;) {
+		if (r->joined || !is_gone(r))
+			continue;
+		rank_set_add(gone, r->rank);
+		v->rank = r->rank;
+		v->kind = stall_kind_of_absence(r);
+	}
+	if (!rank_set_is_empty(gone))
+		memcpy(v->missing, gone, sizeof(gone));
+}
+
+/* Where ranks that the front waits for wait for others themselves, it is the last ones
+ * of that chain that are to blame. */
+static void blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct culprit *x = s->waits.culprits;
+	int r = 0;
+
+	if (s->waits.is_cycle) {
+		v->kind = COHORT_VERDICT_CYCLE;
+		v->rank = -1;
+		return;
+	}
+	if (!s->waits.culprit_count)
+		return;
+	memcpy(v->missing, s->waits.here, sizeof(v->missing));
+	while (r < s->world && !rank_set_has(v->missing, r))
+		r++;
+	v->rank = r < s->world ? r : -1;
+	v->world_rank = x->world;
+	v->kind = x->has_called     ? COHORT_VERDICT_NOT_STARTED
+	          : x->at.rank >= 0 ? stall_kind_of_absence(&x->at)
+	          : x->kind         ? x->kind
+	                            : COHORT_VERDICT_REMOTE;
+}
+
+static void blame_nobody(struct cohort_verdict *v)
+{
+	v->rank = -1;
+	memset(v->missing, 0, sizeof(v->missing));
+}
+
 /* True if all ranks of this process are inside the first collective's native call: NCCL
  * may connect all ranks there, and so wait for the calls of other processes. */
 static bool may_connect_all(const struct snapshot *s)
@@ -120,6 +173,16 @@ const struct remote_rank *stall_remote(const struct snapshot *s, int rank)
 	while (i < s->remote_count && s->remote[i].rank != rank)
 		i++;
 	return i < s->remote_count ? &s->remote[i] : NULL;
+}
+
+int stall_world(const struct snapshot *s, int rank)
+{
+	const struct rank_snapshot *r = snapshot_rank(s, rank);
+	const struct remote_rank *x = stall_remote(s, rank);
+
+	if (!s->is_child)
+		return rank;
+	return r ? r->world : x ? x->world : -1;
 }
 
 /* True if the front waits for @x: it has not called, or, if all are known to have, it has
@@ -153,6 +216,30 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
+/* Blame the rank that a rank of another process waits for elsewhere. */
+static void blame_world(const struct snapshot *s, int world,
+                        struct cohort_verdict *v)
+{
+	const struct remote_rank *x;
+	int r = 0;
+
+	while (r < s->world && stall_world(s, r) != world)
+		r++;
+	if (v->rank >= 0 || v->world_rank >= 0)
+		return;
+	v->world_rank = world;
+	v->kind = COHORT_VERDICT_OUTSIDE;
+	if (r == s->world)
+		return;
+	v->rank = r;
+	rank_set_add(v->missing, r);
+	x = stall_remote(s, r);
+	if (snapshot_rank(s, r))
+		v->kind = stall_kind_of_absence(snapshot_rank(s, r));
+	else if (x)
+		v->kind = x->kind;
+}
+
 /* The ranks of other processes that are at fault, by what they have answered: into
  * v->missing, and the first one as v->rank.  Also notes which have called.  If all have,
  * as far as is known, and nothing is known of some, these may be at fault, and what the
@@ -171,9 +258,14 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 	for (x = s->remote; x < end; x++) {
 		if (!is_at_fault(x, all_joined) || (all_joined && !all_known))
 			continue;
+		if (!x->joined && x->waits_for >= 0) {
+			blame_world(s, x->waits_for, v);
+			continue;
+		}
 		rank_set_add(v->missing, x->rank);
 		if (v->rank < 0 || x->rank < v->rank) {
 			v->rank = x->rank;
+			v->world_rank = x->world;
 			v->kind = x->kind;
 		}
 	}
@@ -287,7 +379,10 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer)
 	return v.kind == COHORT_VERDICT_REMOTE;
 }
 
-/* ---- the front: texts ------------------------------------------------- */
+/* ---- rows of the block ------------------------------------------------- */
+
+/* The start of a row: see render.h. */
+#define ROW "\nnote   "
 
 /* The first rank that is missing only because the thread that would call for it waits
  * in the call of another rank, which is *@caller; NULL: there is no such rank. */
@@ -308,79 +403,26 @@ find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 }
 
 /* A thread that calls for several ranks in turn cannot wait in one call for the next. */
-static void add_held(struct text *t, const struct snapshot *s)
+void stall_add_hint(struct text *t, const struct snapshot *s)
 {
 	const struct rank_snapshot *caller, *r = find_held(s, &caller);
 
-	if (!r)
-		return;
-	if (r->tid)
-		text_add(t, "; rank %d was last called by this very thread",
-		         r->rank);
-	else
+	if (r)
 		text_add(t,
-		         "; rank %d was never called, and this very thread has "
-		         "split the group",
-		         r->rank);
-	text_add(t,
-	         ", which waits in the call of rank %d: one thread for several "
-	         "ranks needs a group-level call, or options.launch ahead",
-	         caller->rank);
+		         "; one thread calls for ranks %d and %d: that needs a "
+		         "group-level call, or options.launch ahead",
+		         caller->rank, r->rank);
 }
 
-/* How a text says that it does not describe all ranks. */
-#define NOT_ALL "; the first %d of %d are described"
-#define NOT_ALL_ROOM (sizeof(NOT_ALL) + 8)
-
-/* Describe the ranks in @set: the first one with its stack, and those behind it as long
- * as there is room for the whole description. */
-static void add_ranks(struct text *t, const struct snapshot *s,
-                      const uint64_t *set)
+void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
+                    uint64_t *set)
 {
-	char texts[sizeof(((struct cohort_cause *)NULL)->text)];
-	struct text all = { texts, TEXT_LEAST }, more;
-	struct rank_snapshot r;
-	int i, n = 0, told = 0;
-
-	if (t->room > NOT_ALL_ROOM + TEXT_LEAST)
-		all.room = t->room - NOT_ALL_ROOM;
-	texts[0] = '\0';
-	for (i = 0; i < s->size; i++) {
-		r = s->ranks[i];
-		if (!rank_set_has(set, r.rank) || n++ > told ||
-		    told == MAX_DESCRIBED)
-			continue;
-		if (told)
-			r.stack = NULL;
-		more = all;
-		text_add(&more, "; ");
-		describe_rank(&more, s, &r);
-		if (told && !more.room) {
-			*all.at = '\0';
-			continue;
-		}
-		all = more;
-		told++;
-	}
-	if (n > told && told > 1)
-		text_add(t, NOT_ALL, told, n);
-	else if (n > told)
-		text_add(t, "; the first of %d is described", n);
-	text_add(t, "%s", texts);
-}
-
-/* The call that does not go on, as the first rank has made it. */
-static void add_front(struct text *t, const struct snapshot *s)
-{
-	static const struct record none = { .ticket = 0 };
 	int i;
 
-	for (i = 0; i < s->size; i++)
-		if (s->ranks[i].joined && s->ranks[i].call.ticket)
-			break;
-	describe_call(t, i < s->size ? &s->ranks[i].call : &none);
-	text_add(t, " (collective %llu, group \"%s\", generation %d)",
-	         (unsigned long long)s->front, s->group, s->generation);
+	memcpy(set, v->missing, sizeof(v->missing));
+	for (i = 0; i < s->size && rank_set_is_empty(v->missing); i++)
+		if (!s->ranks[i].joined)
+			rank_set_add(set, s->ranks[i].rank);
 }
 
 /* What another process's rank has called instead. */
@@ -391,7 +433,7 @@ static void add_different(struct text *t, const struct snapshot *s)
 	while (x < end && !calls_other(x, own_digest(s)))
 		x++;
 	if (x < end)
-		text_add(t, "; rank %d calls %s", x->rank, x->call);
+		text_add(t, ROW "rank %d calls %s", x->rank, x->call);
 }
 
 /* What a group that spans several processes needs to have said. */
@@ -402,45 +444,47 @@ static void add_others(struct text *t, const struct snapshot *s,
 	uint64_t unknown[COHORT_RANK_WORDS];
 
 	if (v->kind == COHORT_VERDICT_REMOTE)
-		text_add(t, ", which are of other processes: no rank of this "
-		            "one is missing");
+		text_add(t, ROW "no rank of this process is missing");
 	else if (s->world > s->size && !s->remote_count)
-		text_add(t, "; %d of %d ranks are of other processes",
+		text_add(t, ROW "%d of %d ranks are of other processes",
 		         s->world - s->size, s->world);
 	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL)
 		add_different(t, s);
 	if (x)
-		text_add(t, "; %s", x->text);
+		text_add(t, ROW "%s", x->text);
 	if (s->remote_count && find_unknown(s, unknown)) {
-		text_add(t, "; nothing is known of ranks ");
-		rank_set_spell(t, unknown);
+		text_add(t, ROW "nothing is known of ");
+		render_ranks(t, s, unknown);
 	}
 	if (s->silent)
-		text_add(t, "; no answer from %s", s->silent);
+		text_add(t, ROW "no answer from %s", s->silent);
 }
 
-void stall_front(const struct snapshot *s, const struct expiry *due,
-                 struct verdict *out, struct text *t)
+void stall_add_notes(struct text *t, const struct snapshot *s,
+                     const struct expiry *due, const struct cohort_verdict *v)
 {
-	struct cohort_verdict *v = &out->v;
-	struct cycle cycle;
+	if (due->is_transfer) {
+		stall_add_transfer(t, s);
+		return;
+	}
+	add_others(t, s, v);
+	if (*s->tags)
+		text_add(t, ROW "%s", s->tags);
+}
 
+/* ---- the front ---------------------------------------------------------- */
+
+void stall_front(const struct snapshot *s, struct cohort_verdict *v)
+{
+	v->collective = s->front;
 	find_missing(s, v);
 	find_others(s, v);
-	stall_find_cycle(s, false, &cycle, v);
-	v->collective = s->front;
-	add_front(t, s);
-	stall_add_kind(t, s, due, v);
-	text_add(t, "; joined: ");
-	rank_set_spell(t, v->joined);
-	text_add(t, snapshot_has_all(s) ? "; it waits for: " : "; missing: ");
-	rank_set_spell(t, v->missing);
-	add_others(t, s, v);
-	add_held(t, s);
-	if (cycle.n)
-		cycle_add(t, s, &cycle);
-	else if (s->crossing.exists)
-		crossing_add(t, s);
-	else
-		add_ranks(t, s, v->missing);
+	if (stall_is_minority(s, v))
+		blame_nobody(v);
+	else if (!s->all_joined && !s->crossing.exists)
+		blame_gone(s, v);
+	if (!s->crossing.exists)
+		blame_culprits(s, v);
+	if (v->rank >= 0 && v->world_rank < 0)
+		v->world_rank = stall_world(s, v->rank);
 }

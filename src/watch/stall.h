@@ -3,18 +3,35 @@
 #define WATCH_STALL_H
 
 /*
- * Why the front, or a transfer, does not go on: the two halves of verdict_stalled().
- * Each stores in @out which ranks it waits for and writes that to @t.
+ * Why the front, or a transfer, makes no progress: the ranks that are to blame
  */
 
 #include "watch/verdict.h"
 
 struct cycle;
 
-void stall_front(const struct snapshot *s, const struct expiry *due,
-                 struct verdict *out, struct text *t);
-void stall_transfer(const struct snapshot *s, const struct expiry *due,
-                    struct verdict *out, struct text *t);
+/* Store in @v which ranks have called the front, or the transfer, and which ranks it
+ * waits for. */
+void stall_front(const struct snapshot *s, struct cohort_verdict *v);
+void stall_transfer(const struct snapshot *s, struct cohort_verdict *v);
+
+/* True if nobody is to blame because less than half of the ranks have called the front,
+ * and the others are alive and do something else: these may be right. */
+bool stall_is_minority(const struct snapshot *s,
+                       const struct cohort_verdict *v);
+
+/* If a rank is missing only because the thread that would call for it waits in the call of
+ * another rank, add "; one thread calls for ranks 0 and 1: ...". */
+void stall_add_hint(struct text *t, const struct snapshot *s);
+
+/* The ranks whose threads may tell why: those to blame, or all that have not called. */
+void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
+                    uint64_t *set);
+
+/* Add rows to the block of a verdict: see render.h. */
+void stall_add_notes(struct text *t, const struct snapshot *s,
+                     const struct expiry *due, const struct cohort_verdict *v);
+void stall_add_transfer(struct text *t, const struct snapshot *s);
 
 /* What a rank is at fault for if the front waits for it: enum cohort_verdict_kind. */
 int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
@@ -37,6 +54,9 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 /* What keeps a rank from calling. */
 int stall_kind_of_absence(const struct rank_snapshot *r);
 
+/* The number of a rank in the group that all was split from; -1 if it is not known. */
+int stall_world(const struct snapshot *s, int rank);
+
 /* What is known of a rank of another process, NULL: nothing. */
 const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
 
@@ -45,9 +65,5 @@ const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
 void stall_find_cycle(const struct snapshot *s, bool is_transfer,
                       struct cycle *cycle, struct cohort_verdict *v);
 
-/* ": never called; waited for 10.0 s, limit 10.0 s", and whether one rank is at
- * fault. */
-void stall_add_kind(struct text *t, const struct snapshot *s,
-                    const struct expiry *due, const struct cohort_verdict *v);
 
 #endif

@@ -125,7 +125,7 @@ void stall_add_half(struct text *t, const struct snapshot *s,
 static void add_half(struct text *t, const struct snapshot *s, int rank,
                      const struct half *h)
 {
-	text_add(t, "; ");
+	text_add(t, "\nalso   ");
 	stall_add_half(t, s, snapshot_rank(s, rank),
 	               (rank == s->transfer.rank) == s->transfer.sends, h);
 }
@@ -140,47 +140,41 @@ static void add_peer(struct text *t, const struct snapshot *s, bool both_wait)
 		return;
 	}
 	if (other)
-		text_add(t, "; %s", other->text);
+		text_add(t, "\nalso   %s", other->text);
 	else
-		text_add(t, "; rank %d is of another process%s", x->peer,
+		text_add(t, "\nnote   rank %d is of another process%s", x->peer,
 		         may_connect(x)
 		                 ? ", and the first call waits until it calls"
 		                 : "");
 	if (both_wait)
-		text_add(t, "; rank %d waits for rank %d to %s (number %llu)",
+		text_add(t, "\nwait   rank %d, for rank %d to %s (number %llu)",
 		         x->peer, x->rank, s->kept.sends ? "send" : "receive",
 		         (unsigned long long)s->kept.number);
 	if (!other && s->silent)
-		text_add(t, "; no answer from %s", s->silent);
+		text_add(t, "\nnote   no answer from %s", s->silent);
 }
 
-void stall_transfer(const struct snapshot *s, const struct expiry *due,
-                    struct verdict *out, struct text *t)
+void stall_add_transfer(struct text *t, const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
-	struct cohort_verdict *v = &out->v;
-	const bool both_wait = is_mutual(s);
-	struct cycle cycle;
+
+	text_add(t, "\ncall   %s of %zu %s by rank %d", x->sends ? "send" : "recv",
+	         x->count, type_name(x->type), x->rank);
+	if (x->met)
+		add_half(t, s, x->rank, &x->own);
+	add_peer(t, s, is_mutual(s));
+}
+
+void stall_transfer(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct transfer_snapshot *x = &s->transfer;
 
 	blame(s, v);
-	stall_find_cycle(s, true, &cycle, v);
-	if (both_wait) {
+	if (is_mutual(s)) {
 		v->kind = COHORT_VERDICT_CYCLE;
 		v->rank = -1;
 		rank_set_add(v->missing, x->rank);
 	}
-	text_add(t,
-	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
-	         "\"%s\", generation %d)",
-	         x->sends ? "send" : "recv", x->count, type_name(x->type),
-	         x->rank, x->sends ? "to" : "from", x->peer,
-	         (unsigned long long)x->number, s->group, s->generation);
-	stall_add_kind(t, s, due, v);
-	if (cycle.n) {
-		cycle_add(t, s, &cycle);
-		return;
-	}
-	if (x->met)
-		add_half(t, s, x->rank, &x->own);
-	add_peer(t, s, both_wait);
+	if (v->rank >= 0)
+		v->world_rank = stall_world(s, v->rank);
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watch/cycle.h"
 #include "watch/describe.h"
+#include "watch/render.h"
 #include "watch/stall.h"
 #include "watch/symbolizer.h"
 
@@ -31,14 +33,17 @@ static struct text verdict_start(const struct snapshot *s, struct verdict *out)
 {
 	out->v = (struct cohort_verdict){
 		.rank = -1,
+		.world_rank = -1,
 		.generation = s->generation,
 		.group = out->group,
 		.time_ns = s->now_ns,
 		.size = s->size,
 		.ranks = out->ranks,
 		.rank_size = sizeof(*out->ranks),
+		.line = out->line,
 		.text = out->text,
 	};
+	out->line[0] = out->text[0] = '\0';
 	text_add(&(struct text){ out->group, sizeof(out->group) }, "%s",
 	         s->group);
 	return (struct text){ out->text, sizeof(out->text) };
@@ -86,9 +91,10 @@ static void report_ranks(const struct snapshot *s, struct verdict *out)
 void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out)
 {
-	struct text t = verdict_start(s, out);
 	struct cohort_verdict *v = &out->v;
+	struct cycle cycle;
 
+	verdict_start(s, out);
 	report_ranks(s, out);
 	v->stage = due->what == EXPIRY_SLOW      ? COHORT_STAGE_SLOW
 	           : due->what == EXPIRY_WARNING ? COHORT_STAGE_WARNING
@@ -96,28 +102,39 @@ void verdict_stalled(const struct snapshot *s, const struct expiry *due,
 	v->since_ns = due->since_ns;
 	v->deadline_ns = due->deadline_ns;
 	if (due->is_transfer)
-		stall_transfer(s, due, out, &t);
+		stall_transfer(s, v);
 	else
-		stall_front(s, due, out, &t);
+		stall_front(s, v);
+	stall_find_cycle(s, due->is_transfer, &cycle, v);
+	render_stall(s, due, &cycle, out);
+}
+
+/* Other verdicts than those on stalls have one text. */
+static void copy_line(struct verdict *out)
+{
+	text_set(out->line, sizeof(out->line), "%s", out->text);
 }
 
 void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
                    struct verdict *out)
 {
-	struct text t = verdict_start(s, out);
 	struct cohort_verdict *v = &out->v;
 
+	verdict_start(s, out);
 	report_ranks(s, out);
 	v->kind = cause->kind;
 	v->stage = COHORT_STAGE_ENDED;
 	v->rank = cause->rank;
+	v->world_rank = cause->world_rank;
 	v->collective = cause->collective;
 	v->time_ns = cause->time_ns;
 	v->since_ns = cause->since_ns;
 	v->deadline_ns = cause->deadline_ns;
 	memcpy(v->joined, cause->joined, sizeof(v->joined));
 	memcpy(v->missing, cause->missing, sizeof(v->missing));
-	text_add(&t, "%s", cause->text);
+	text_set(out->line, sizeof(out->line), "%s", cause->text);
+	text_set(out->text, sizeof(out->text), "%s",
+	         *cause->details ? cause->details : cause->text);
 }
 
 /* Ranks that keep the clique from its end and are described one by one, at most: the text
@@ -225,6 +242,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		text_add(&t, "; on_verdict has not returned for ");
 		describe_age(&t, s, s->telling_since_ns);
 	}
+	copy_line(out);
 }
 
 void verdict_prober(const struct snapshot *s, struct verdict *out)
@@ -242,6 +260,7 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	         "for ",
 	         s->group, s->asking, s->probing);
 	describe_age(&t, s, s->probing_since_ns);
+	copy_line(out);
 }
 
 struct cohort_cause verdict_cause(const struct verdict *verdict)
@@ -251,6 +270,7 @@ struct cohort_cause verdict_cause(const struct verdict *verdict)
 		.status = COHORT_STALLED,
 		.kind = v->kind,
 		.rank = v->rank,
+		.world_rank = v->world_rank,
 		.collective = v->collective,
 		.since_ns = v->since_ns,
 		.deadline_ns = v->deadline_ns,
@@ -258,7 +278,8 @@ struct cohort_cause verdict_cause(const struct verdict *verdict)
 
 	memcpy(cause.joined, v->joined, sizeof(cause.joined));
 	memcpy(cause.missing, v->missing, sizeof(cause.missing));
-	memcpy(cause.text, verdict->text, sizeof(cause.text));
+	text_set(cause.text, sizeof(cause.text), "%s", verdict->line);
+	memcpy(cause.details, verdict->text, sizeof(cause.details));
 	return cause;
 }
 
@@ -284,8 +305,10 @@ void verdict_copy(struct verdict *to, const struct verdict *from)
 	       (size_t)from->v.size * sizeof(*to->ranks));
 	copy_stacks(to, from);
 	memcpy(to->group, from->group, sizeof(to->group));
+	memcpy(to->line, from->line, sizeof(to->line));
 	memcpy(to->text, from->text, sizeof(to->text));
 	to->v = from->v;
+	to->v.line = to->line;
 	to->v.group = to->group;
 	to->v.ranks = to->ranks;
 	to->v.text = to->text;

@@ -9,6 +9,10 @@
 
 #include "watch/expiry.h"
 
+/* Room for the two forms of a verdict's text: see render.h. */
+#define VERDICT_LINE 201
+#define VERDICT_TEXT sizeof(((struct cohort_cause *)NULL)->details)
+
 /* A verdict that owns all it points to, because the callback that is told of it may
  * outlive the clique. */
 struct verdict {
@@ -16,7 +20,8 @@ struct verdict {
 	struct cohort_rank_report *ranks; /* room for all */
 	struct stack_report *stacks;      /* room for STACK_RANKS */
 	char group[sizeof(((struct clique *)NULL)->name)];
-	char text[sizeof(((struct cohort_cause *)NULL)->text)];
+	char line[VERDICT_LINE];
+	char text[VERDICT_TEXT];
 };
 
 /* Allocate room for verdicts on @size ranks; false if out of memory. */

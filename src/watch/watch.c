@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
+#include "core/owner.h"
+#include "watch/gave_up.h"
 #include "watch/peers.h"
 #include "watch/watchdog.h"
 
@@ -81,6 +83,7 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	struct watch *g = watch_alloc(q, options);
 	int err, rc;
 
+	owner_exits = gave_up_by_exit;
 	if (!g)
 		return error_set(COHORT_NO_MEMORY, "no memory for a watchdog");
 	rc = dumper_start(q, &options->dump, &g->dumper);

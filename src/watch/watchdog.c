@@ -20,6 +20,11 @@
 #include "watch/cycle.h"
 #include "watch/peers.h"
 #include "watch/stall.h"
+#include "watch/waits.h"
+
+/* The time between samples once a rank has left, for which others may wait at any
+ * time. */
+#define LEFT_NS UINT64_C(5000000)
 
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
@@ -67,19 +72,35 @@ static void forget_stacks(struct watch *g)
 	g->subject = (struct subject){ .number = 0 };
 }
 
+/* Add the stack of the rank's thread, if it was taken. */
+static void add_stack(const struct watch *g, struct rank_snapshot *r)
+{
+	int k;
+
+	r->stack = NULL;
+	for (k = 0; k < g->stack_count; k++)
+		if (r->tid && g->stacks[k].tid == r->tid)
+			r->stack = &g->stacks[k];
+}
+
 /* Add the stacks that were taken to the snapshot, if the rank still has the thread. */
 static void add_stacks(const struct watch *g, struct snapshot *s)
 {
 	struct rank_snapshot *r;
-	int k;
+	int i;
 
-	for (r = s->ranks; r < s->ranks + s->size; r++) {
-		r->stack = NULL;
-		for (k = 0; k < g->stack_count; k++)
-			if (g->stacks[k].rank == r->rank &&
-			    g->stacks[k].tid == r->tid)
-				r->stack = &g->stacks[k];
-	}
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		add_stack(g, r);
+	for (i = 0; i < s->waits.culprit_count; i++)
+		add_stack(g, &s->waits.culprits[i].at);
+}
+
+/* Have the thread of @r asked for its stack, as number @n. */
+static void want_stack(struct watch *g, const struct rank_snapshot *r, int n)
+{
+	g->stacks[n].rank = r->rank;
+	g->stacks[n].bound = r->bound;
+	g->stacks[n].tid = r->tid;
 }
 
 /* Take the stacks of the threads of the first few ranks in @set. */
@@ -94,10 +115,13 @@ static void take_stacks(struct watch *g, struct snapshot *s,
 		if (!rank_set_has(set, s->ranks[i].rank) ||
 		    s->ranks[i].alive != 1)
 			continue;
-		g->stacks[n].rank = s->ranks[i].rank;
-		g->stacks[n].bound = s->ranks[i].bound;
-		g->stacks[n++].tid = s->ranks[i].tid;
+		want_stack(g, &s->ranks[i], n++);
 	}
+	for (i = 0; g->options.stack_signal && i < s->waits.culprit_count &&
+	            n < STACK_RANKS;
+	     i++)
+		if (s->waits.culprits[i].at.alive == 1)
+			want_stack(g, &s->waits.culprits[i].at, n++);
 	if (n)
 		symbolizer_report(&g->symbolizer, g->stacks, n);
 	g->stack_count = n;
@@ -131,6 +155,8 @@ static void sample_again(struct watch *g, struct snapshot *s)
 		snapshot_take(s, g->clique);
 	snapshot_awaited(s, g->clique);
 	crossing_take(s, g->clique);
+	waits_take(s, g->clique);
+	snapshot_tags(s, g->clique);
 	add_watch(g, s);
 }
 
@@ -151,8 +177,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
  * one. */
 static uint64_t shortest_own(const struct watch *g, int rank)
 {
-	const struct cohort_comm *c = &g->clique->comms[rank];
+	const struct cohort_comm *c = &g->clique->comms[rank], *above;
 	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
+
+	for (above = c->above; above; above = above->above)
+		ns = earlier(ns, earlier(atomic_load(&above->pushed_shortest_ns),
+		                         atomic_load(&above->popped_shortest_ns)));
 
 	if (g->now.next[rank] <= atomic_load(&c->popped_last) ||
 	    g->now.transfers[rank].next <= atomic_load(&c->popped_transfers))
@@ -184,6 +214,8 @@ static uint64_t period(const struct watch *g)
 	if (ns == COHORT_FOREVER && !g->options.slow_ns)
 		return ns;
 	ns = earlier(ns / 100 * g->options.warn_percent, ns / SAMPLES);
+	if (g->now.has_left)
+		ns = earlier(ns, LEFT_NS);
 	/* What is slow is told of soon after it is. */
 	if (g->options.slow_ns)
 		ns = earlier(ns, g->options.slow_ns);
@@ -250,7 +282,9 @@ static uint64_t tell(struct watch *g)
 /* How often the deadline has passed. */
 static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 {
-	uint64_t n = (s->now_ns - due->since_ns) / due->deadline_ns;
+	uint64_t n = due->deadline_ns ? (s->now_ns - due->since_ns) /
+	                                        due->deadline_ns
+	                              : 1;
 
 	return n < UINT_MAX ? (unsigned)n : UINT_MAX;
 }
@@ -321,6 +355,53 @@ static struct peer_question question_of(const struct snapshot *s,
 	};
 }
 
+/* If ranks here wait in another clique for ranks of other processes, ask for which.
+ * False: they do not, and that has taken no time. */
+static bool ask_elsewhere(struct watch *g)
+{
+	const struct culprit *x = g->now.waits.culprits;
+	struct found_rank *f = &g->now.found;
+	struct peer_question question = { .number = x->number };
+	struct text silent = { g->silent, sizeof(g->silent) };
+	struct clique *q;
+	int i, n;
+
+	if (!g->now.waits.culprit_count || x->at.rank >= 0 || x->rank >= 0)
+		return false;
+	*f = (struct found_rank){ .identity = x->identity,
+		                  .number = x->number,
+		                  .world = -1,
+		                  .rank = -1 };
+	q = waits_clique(x->identity);
+	if (!q)
+		return false;
+	g->silent[0] = '\0';
+	n = peers_ask(g->options.peers, q, &question, g->remote,
+	              g->now.world - g->now.size,
+	              clock_deadline(peers_patience_ns(g->options.peers)),
+	              &silent);
+	clique_put(q);
+	for (i = 0; i < n && g->remote[i].joined; i++)
+		;
+	if (i == n)
+		return true;
+	f->rank = g->remote[i].rank;
+	f->kind = g->remote[i].kind;
+	f->world = g->remote[i].waits_for >= 0 ? g->remote[i].waits_for
+	                                       : g->remote[i].world;
+	text_set(f->text, sizeof(f->text), "%s", g->remote[i].text);
+	return true;
+}
+
+/* What ranks of other processes wait for in cliques of which this process has ranks. */
+static void resolve_waits(struct remote_rank *x, int n)
+{
+	for (; n--; x++)
+		if (!x->joined && x->waits_in)
+			x->waits_for =
+				waits_resolve(x->waits_in, x->waits_number);
+}
+
 /* Ask the other processes what their ranks do, if no rank here is at fault.  False: that
  * has taken no time. */
 static bool ask_others(struct watch *g, const struct expiry *due)
@@ -330,6 +411,8 @@ static bool ask_others(struct watch *g, const struct expiry *due)
 	struct peer_question question;
 	uint64_t deadline;
 
+	if (g->remote && ask_elsewhere(g))
+		return true;
 	if (!g->remote || !stall_is_remote(s, due->is_transfer))
 		return false;
 	question = question_of(s, due);
@@ -339,6 +422,8 @@ static bool ask_others(struct watch *g, const struct expiry *due)
 		peers_ask(g->options.peers, g->clique, &question, g->remote,
 	                  s->world - s->size, deadline, &silent);
 	s->remote = g->remote;
+	if (!due->is_transfer)
+		resolve_waits(g->remote, s->remote_count);
 	s->kept.exists = false;
 	if (due->is_transfer && s->remote_count)
 		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),
@@ -352,8 +437,10 @@ static bool ask_others(struct watch *g, const struct expiry *due)
 static bool add_evidence(struct watch *g, struct expiry *due)
 {
 	struct subject subject = subject_of(&g->now, due);
+	uint64_t suspects[COHORT_RANK_WORDS];
 
-	take_stacks(g, &g->now, g->verdict.v.missing);
+	stall_suspects(&g->now, &g->verdict.v, suspects);
+	take_stacks(g, &g->now, suspects);
 	if (!ask_others(g, due) && !g->stack_count)
 		return true;
 	sample_again(g, &g->now);

@@ -501,7 +501,7 @@ static void expect_blame(int kind, const char *what)
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.joined[0], 0x3);
 	cr_assert_eq(cause.missing[0], 0x1c);
-	cr_assert_not_null(strstr(cause.text, what), "%s", cause.text);
+	cr_assert_not_null(strstr(cause.details, what), "%s", cause.details);
 }
 
 static void open_impatient(void)
@@ -521,7 +521,8 @@ Test(bootstrap, a_rank_of_another_process_that_has_not_called_is_named)
 	open_impatient();
 	on_all(stall_alone);
 	snprintf(what, sizeof(what),
-	         "; rank 2 (pid %d, device 2) has never called anything",
+	         "\nnote   rank 2 (pid %d, device 2) has never called "
+	         "anything",
 	         (int)getpid());
 	expect_blame(COHORT_VERDICT_NEVER_CALLED, what);
 	close_all();
@@ -535,7 +536,7 @@ Test(bootstrap, a_rank_of_another_process_is_named_with_its_last_call)
 	cr_assert_eq(processes[1].rc, COHORT_OK);
 	on_all(stall_alone);
 	expect_blame(COHORT_VERDICT_OUTSIDE,
-	             "is outside the library; its last call, all_reduce of 1 "
+	             "is busy in the program; its last call, all_reduce of 1 "
 	             "int32, sum (ticket 1), was ");
 	close_all();
 }

@@ -579,7 +579,7 @@ Test(dump, is_written_with_a_verdict)
 	close_group();
 	has("fr_dp_g1_merged.json", "\"trigger\":\"verdict\"");
 	has("fr_dp_g1_merged.json",
-	    "\"verdict\":{\"kind\":\"outside the library\",\"stage\":\"ended\","
+	    "\"verdict\":{\"kind\":\"busy in the program\",\"stage\":\"ended\","
 	    "\"rank\":1,\"collective\":2,");
 	has("fr_dp_g1_merged.json", "\"joined\":[0],\"missing\":[1]");
 	/* Calls that were cut short are not completed. */

@@ -307,9 +307,9 @@ Test(host_memory_ends, a_deadline_names_the_call)
 	cr_assert_eq(sum(comms[0], data, COHORT_FOREVER), COHORT_STALLED);
 	free(data);
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.text,
+	cr_assert_not_null(strstr(cause.details,
 	                          "all_reduce_host of 10000 int32, sum"),
-	                   "%s", cause.text);
+	                   "%s", cause.details);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -159,7 +159,7 @@ Test(respawn, keeps_the_options)
 	v = verdicts_next(&told);
 	cr_assert_eq(v->generation, 2);
 	cr_assert_eq(v->rank, 0);
-	cr_assert_not_null(strstr(v->text, "group \"dp\", generation 2): "));
+	cr_assert_not_null(strstr(v->text, " of \"dp\" (generation 2)\n"));
 	close_group();
 }
 

@@ -204,7 +204,7 @@ static void expect_cause(enum fault fault, const char *text)
 
 Test(run, the_text_of_the_error_that_a_worker_returned_is_in_the_cause)
 {
-	expect_cause(REFUSED, "the worker of rank 1 returned -1: broadcast: "
+	expect_cause(REFUSED, "the worker of rank 1 returned COHORT_INVALID: broadcast: "
 	                      "root is 9, not 0 to 1");
 }
 
@@ -306,7 +306,7 @@ static void await(sem_t *sem)
 }
 
 /*
- * Stay outside the library until told to go on; then make every call that is
+ * Stay busy in the program until told to go on; then make every call that is
  * allowed.
  */
 static int stay_away(struct cohort_comm *comm)

@@ -120,7 +120,7 @@ Test(snapshot, names_the_ranks_that_have_called_and_their_threads,
 	cr_assert_eq(cohort_synchronize(comms[2], RANKS_SOON), COHORT_OK);
 	take_snapshot();
 	cr_assert_eq(reports[1].joined, 0);
-	says(1, "\", device 1) is alive, outside the library; its last call, "
+	says(1, "\", device 1) is alive, busy in the program; its last call, "
 	        "all_reduce of 1 int32, sum (ticket 1, tag \"step 7\"), was ");
 	sem_post(&may_go);
 	pthread_join(thread, NULL);

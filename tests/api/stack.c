@@ -122,8 +122,8 @@ static void stall(void (*place)(void), int signal)
 
 static void says(const char *text)
 {
-	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
-	                   text, cause.text);
+	cr_assert_not_null(strstr(cause.details, text), "\"%s\" is not in %s",
+	                   text, cause.details);
 }
 
 static void is_default(int signal)
@@ -169,7 +169,7 @@ Test(stack, of_a_thread_that_sleeps_names_its_function)
 	stall(asleep_in_here, SIGNAL);
 	/* AddressSanitizer has a function of its own in between. */
 #ifndef __SANITIZE_ADDRESS__
-	says("; its stack: asleep_in_here < ");
+	says("\nwhere  asleep_in_here\n");
 	cr_assert_eq(told, strstr(told, "asleep_in_here < "), "%s", told);
 #endif
 	cr_assert_not_null(strstr(told, "asleep_in_here < "), "%s", told);
@@ -180,24 +180,24 @@ Test(stack, of_a_thread_that_sleeps_names_its_function)
 Test(stack, of_a_thread_that_spins_names_its_function)
 {
 	stall(spinning_in_here, SIGNAL);
-	says("; its stack: spinning_in_here < ");
-	says("; its thread is running");
+	says("\nwhere  spinning_in_here\n");
+	says(" is running\n");
 }
 
 Test(stack, is_absent_if_it_is_not_wanted)
 {
 	stall(asleep_in_here, 0);
-	cr_assert_null(strstr(cause.text, "stack"), "%s", cause.text);
+	cr_assert_null(strstr(cause.details, "where"), "%s", cause.details);
 	cr_assert_str_eq(told, "");
-	says("; its thread is "); /* asleep, or about to be */
+	says("\" is "); /* asleep, or about to be */
 }
 
 Test(stack, of_a_thread_that_blocks_the_signal_is_unavailable)
 {
 	stall(blocking_the_signal, SIGNAL);
-	says("; stack unavailable: it blocks the signal");
+	says("\nwhere  stack unavailable: it blocks the signal");
 	cr_assert_str_eq(told, "stack unavailable: it blocks the signal");
-	says("; its thread is "); /* asleep, or about to be */
+	says("\" is "); /* asleep, or about to be */
 }
 
 static atomic_int handled;
@@ -214,7 +214,7 @@ Test(stack, never_replaces_a_handler)
 
 	sigaction(SIGNAL, &action, NULL);
 	stall(asleep_in_here, SIGNAL);
-	says("; stack unavailable: the program handles the signal");
+	says("\nwhere  stack unavailable: the program handles the signal");
 	cr_assert_eq(handled, 0);
 	sigaction(SIGNAL, NULL, &now);
 	cr_assert(now.sa_handler == users_own);
@@ -241,9 +241,9 @@ Test(stack, of_a_woken_thread_is_that_of_the_bound_thread)
 
 	for (i = 0; i < ATTEMPTS; i++) {
 		stall_once(napping_in_here, SIGNAL);
-		says("rank 1 (thread ");
-		cr_assert_null(strstr(cause.text, "last seen"), "%s",
-		               cause.text);
+		says("rank 1 has ");
+		cr_assert_null(strstr(cause.details, "last seen"), "%s",
+		               cause.details);
 	}
 }
 
@@ -444,7 +444,7 @@ Test(stack, of_a_thread_with_a_small_alternate_stack_is_unavailable)
 {
 	worker = go_guarded;
 	stall(spinning_in_here, SIGNAL);
-	says("; stack unavailable: " TOO_SMALL);
+	says("\nwhere  stack unavailable: " TOO_SMALL);
 	cr_assert_str_eq(told, "stack unavailable: " TOO_SMALL);
 }
 

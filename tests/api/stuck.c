@@ -363,7 +363,7 @@ Test(stuck, on_verdict_that_does_not_answer_means_yes)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_not_null(strstr(
-		cause.text, "rank 1 (device 1) has never called anything; "
+		cause.text, "it has never called anything; rank 0 waits; "
 			    "on_verdict has not answered in time"));
 	close_says("on_verdict has not returned: its thread is left behind");
 	cr_assert_str_eq(verdicts_let_go(&told), "dp");

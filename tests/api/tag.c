@@ -44,9 +44,10 @@ Test(tag, of_the_last_call_is_in_the_verdict)
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
-	cr_assert_not_null(strstr(cause.text,
-	                          "(ticket 1, tag \"step 3, \"gradients\"\")"),
-	                   "%s", cause.text);
+	cr_assert_not_null(strstr(cause.details,
+	                          ", tag \"step 3, \"gradients\"\"; tag now "
+	                          "\"step 4\"\n"),
+	                   "%s", cause.details);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	cr_assert_str_eq(told, "step 3, \"gradients\"");
 }

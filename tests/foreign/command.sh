@@ -514,7 +514,7 @@ tells()
 	done
 }
 exact
-tells '"fault":"stall","stalled_rank":2,"verdict_kind":"outside the library"' \
+tells '"fault":"stall","stalled_rank":2,"verdict_kind":"busy in the program"' \
 	'"generations":2,"final_ranks":3,"abandoned":[2]' '"join_deadline_ms":500,'
 exact --ranks 2 --stall 0@45 --join-deadline 200
 tells '"stalled_rank":0,' '"final_ranks":1,"abandoned":[0]' '"join_deadline_ms":200,'
@@ -542,7 +542,7 @@ tells '"fault":"kill","stalled_rank":2,"verdict_kind":"process exited"' \
 exact --ranks 8 --processes 4 --kill 3@0
 tells '"stalled_rank":6,' '"final_ranks":6,'
 exact --processes 2 --stall 3@10 --join-deadline 200
-tells '"stalled_rank":3,"verdict_kind":"outside the library"' \
+tells '"stalled_rank":3,"verdict_kind":"busy in the program"' \
 	'"final_ranks":3,"abandoned":[3]'
 exact --ranks 3 --processes 2 --die 2@30
 tells '"fault":"die","stalled_rank":2,' '"final_ranks":2,'
@@ -583,7 +583,7 @@ has_keys loss
 
 helps demo --epochs 1 --verify
 narrow 'cohort demo'
-for word in '^verdict   outside the library' 'rank 2 begins to wait' \
+for word in '^verdict   busy in the program' 'rank 2 begins to wait' \
 	'the watchdog reports' 'missing: 2;' 'generation 2: 3 ranks go on'; do
 	grep -q "$word" "$dir/out" || fail "cohort demo: no '$word'"
 done

@@ -76,7 +76,7 @@ fi
 # no drill.
 run 1 --only call/missing-rank --slack 0 --ranks 8
 grep -q ' rank 7; too late$' "$dir/out" || fail "a late verdict is not found"
-grep -q 'expected: outside the library, rank 7$' "$dir/out" ||
+grep -q 'expected: busy in the program, rank 7$' "$dir/out" ||
 	fail "the expectation is not named"
 grep -q '1 of 1 cells are wrong' "$dir/err" || fail "the number of wrong cells is not named"
 COHORT_FAULTS=0@1:error=3

@@ -89,8 +89,8 @@ prints supervisor <<'END'
 generation 2, rank 0, which was 0: 56
 generation 2, rank 1, which was 2: 56
 lost: rank 1 of generation 1
-rank 1, outside the library: end it
-rank 1, outside the library: wait on
+rank 1, busy in the program: end it
+rank 1, busy in the program: wait on
 END
 prints threads <<'END'
 10 sums

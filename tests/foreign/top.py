@@ -313,7 +313,7 @@ def watch_stall(cohort, folder):
     assert stalled[-1]["ranks"][2]["last_call"]["call"] == "copy"
     ended = [f for f in first if f["cause"]]
     assert ended, found
-    assert ended[0]["cause"]["kind"] == "outside the library"
+    assert ended[0]["cause"]["kind"] == "busy in the program"
     assert ended[0]["cause"]["rank"] == 2
 
 
@@ -473,7 +473,7 @@ def check_hostile(cohort):
 
 def check_ends(cohort):
     cause = {
-        "status": -19, "kind": "outside the library", "rank": 2, "collective": 6,
+        "status": -19, "kind": "busy in the program", "rank": 2, "collective": 6,
         "text": "all_reduce: \x1b[31m" + "rank 2 is missing; " * 20,
     }  # fmt: skip
     with program() as made:
@@ -481,7 +481,7 @@ def check_ends(cohort):
         top = Terminal(cohort, "--interval", "0.1", made.fifo)
         top.see("running")
         group.cause = cause
-        top.see("^ended: outside the library")
+        top.see("^ended: busy in the program")
         top.see(r"^all_reduce: \?\[31mrank 2 is missing;")
         group.cause = None
         group.generation, group.serial = 2, 2

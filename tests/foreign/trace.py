@@ -70,7 +70,7 @@ def check_whole(trace):
     verdict = json.loads(read(trace.path("merged")))["cohort"]["verdict"]
     found = trace.json(*trace.files())
     assert found["verdict"]["text"] == verdict["text"]
-    assert found["verdict"]["kind"] == "outside the library"
+    assert found["verdict"]["kind"] == "busy in the program"
     assert found["verdict"]["rank"] == 2
     assert found["stalled_at"] == verdict["collective"]
     assert found["missing_ranks"] == [] and found["problems"] == []
@@ -113,7 +113,7 @@ def check_figures(trace, found):
 
 def check_text(trace):
     text = trace.run(*trace.files()).stdout
-    assert "verdict   outside the library" in text, text
+    assert "verdict   busy in the program" in text, text
     assert re.search(r"^>\d+ +all_reduce.* > .* \. +> ", text, re.M), text
     assert "came last" in text and "execution" in text, text
     for line in text.splitlines():

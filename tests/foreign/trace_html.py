@@ -146,7 +146,7 @@ def check_page(trace):
     check_data(trace, text)
     found = trace.json(*trace.files())
     assert found["verdict"]["text"] in page.content, "the cause"
-    assert page.text["h1"] == "rank 2: outside the library"
+    assert page.text["h1"] == "rank 2: busy in the program"
     rows = re.findall(r'<th scope="row" data-key="(\d)">', text)
     assert rows == ["0", "1", "2", "3"], rows
     for rank in found["ranks"]:
@@ -521,7 +521,7 @@ def check_without_script(b, path):
     b.open(path)
     text = b.command("Runtime.evaluate", expression="document.body.innerText")["result"]["value"]
     b.command("Emulation.setScriptExecutionDisabled", value=False)
-    assert "outside the library" in text.lower() and "need JavaScript" in text, text
+    assert "busy in the program" in text.lower() and "need JavaScript" in text, text
     assert "came last" in text and "Kinds of calls" not in text, text
 
 

@@ -39,7 +39,7 @@
  * (run.sh checks that, too).  So every execution ends, without an assumption of
  * fairness, and a thread that has not reached its end is a deadlock.
  *
- * What may go wrong outside the library: a native call blocks until the flag is
+ * What may go wrong in the program: a native call blocks until the flag is
  * up, or for ever; a native call fails, with or without having queued something; a
  * mark fails; an operation's peer never comes, or the operation ignores the flag; a
  * query of the prober never returns; ncclCommAbort(), ncclGroupEnd() and cudaFree()
@@ -68,7 +68,7 @@
  *
  * With PATIENT the abort's deadlines never pass and nothing is stuck for ever:
  * close must then end as RELEASED or LEAKED, without the help of a deadline.  A
- * run may leave a worker behind all the same: that worker was outside the library,
+ * run may leave a worker behind all the same: that worker was busy in the program,
  * so the clique does not wait for it.
  *
  * What the model leaves out.  Memory is sequentially consistent.  Two places depend

@@ -57,7 +57,7 @@ class Ranks(Case):
         error = caught.exception
         self.assertEqual((error.rank, error.status), (2, cohort.Status.STALLED))
         self.assertEqual(error.verdict, cohort.VerdictKind.OUTSIDE)
-        self.assertIn("outside the library", error.text)
+        self.assertIn("busy in the program", error.text)
         self.assertEqual([one.rank for one in raised], [2, 2])
         self.assertEqual((error.cause, error.cause.missing, error.cause.joined),
                          (cause, {2}, {0, 1}))

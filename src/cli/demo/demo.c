@@ -71,7 +71,7 @@ static void print_help(void)
 	       (double)defaults.lr, (unsigned long long)defaults.seed);
 	puts("  --processes N     processes to spread the ranks over (default 1)\n"
 	     "  --platform P      gpu or host (default: see cohort info)\n"
-	     "  --stall R@S       rank R waits outside the library at step S, from 0\n"
+	     "  --stall R@S       rank R waits in the program at step S, from 0\n"
 	     "                    (default: rank 2, or the last, half-way)\n"
 	     "  --die R@S         the thread of rank R exits at step S\n"
 	     "  --mismatch R@S    rank R makes another call than the others at step S\n"

@@ -15,7 +15,7 @@
 enum demo_fault {
 	FAULT_UNSAID, /* not given: a stall, if there is more than one rank */
 	FAULT_NONE,
-	FAULT_STALL,    /* the rank waits outside the library */
+	FAULT_STALL,    /* the rank waits in the program */
 	FAULT_DIE,      /* its thread exits */
 	FAULT_MISMATCH, /* it makes another call than the others */
 	FAULT_KILL,     /* its process is killed */

@@ -365,7 +365,7 @@ void train_gradients(const struct plan *plan, struct rank *rank, size_t part,
 
 /* ---- faults: what a rank can be made to do ---------------------------- */
 
-/* Wait outside the library until the supervisor releases the rank. */
+/* Wait in the program until the supervisor releases the rank. */
 static void stall(struct plan *plan)
 {
 	atomic_store(&plan->is_stalled, true);

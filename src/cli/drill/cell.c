@@ -71,7 +71,7 @@ void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
 	v->since_ns = cause->since_ns;
 	v->deadline_ns = cause->deadline_ns;
 	v->time_ns = cause->time_ns;
-	memcpy(v->text, cause->text, sizeof(v->text));
+	memcpy(v->text, cause->details, sizeof(v->text));
 	pthread_mutex_unlock(&run->lock);
 }
 

@@ -154,7 +154,7 @@ struct drill_result {
 	int ranks;
 	char expected[96];
 	char got[512];
-	char text[1024];    /* the verdict's, or empty */
+	char text[2048];    /* the verdict's, or empty */
 	bool is_timed;      /* the following times are set */
 	double detected_ms; /* since the begin of the bound */
 	double bound_ms;
@@ -202,7 +202,7 @@ struct drill_outcome {
 		uint64_t since_ns; /* begin of the deadline, or 0 */
 		uint64_t deadline_ns;
 		uint64_t time_ns;
-		char text[1024];
+		char text[2048];
 	} verdict;
 	char complaint[256]; /* the first problem other than the verdict */
 };
@@ -477,7 +477,7 @@ void drill_print_summary(const struct drill_summary *summary);
 void drill_json(const struct drill_result *results, size_t n);
 void drill_list(const struct drill_options *options);
 
-/* Write a verdict as text, such as "outside the library, rank 3". */
+/* Write a verdict as text, such as "busy in the program, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);
 
 /* The rank that the verdict must blame among @ranks ranks of @processes, or -1. */

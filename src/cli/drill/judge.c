@@ -124,8 +124,7 @@ static bool has_stack(const struct drill_run *run, int kind, const char *text)
 	    kind != COHORT_VERDICT_NEVER_CALLED &&
 	    kind != COHORT_VERDICT_OUTSIDE)
 		return true;
-	return strstr(text, "; its stack: ") ||
-	       strstr(text, "; stack unavailable: ");
+	return strstr(text, "\nwhere  ");
 }
 
 /* What is wrong with the text of the verdict, or NULL. */

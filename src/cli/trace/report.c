@@ -53,6 +53,17 @@ static void print_line(const char *label, const char *text)
 	print_wrapped(text);
 }
 
+/* Print the lines of the text of a verdict as they are. */
+static void print_block(const char *text)
+{
+	int line;
+
+	for (; *text; text += line + (text[line] == '\n')) {
+		line = (int)strcspn(text, "\n");
+		printf("%*s%.*s\n", COLUMN, "", line, text);
+	}
+}
+
 struct trace_time trace_time(uint64_t ns)
 {
 	struct trace_time t;
@@ -106,7 +117,7 @@ static void print_verdict(const struct flight *f)
 {
 	if (f->has_verdict) {
 		print_line("verdict", cohort_verdict_text(f->verdict.kind));
-		print_line("", f->text);
+		print_block(f->text);
 	} else if (f->cause.status != COHORT_OK) {
 		print_line("cause", cohort_verdict_text(f->cause.kind));
 		print_line("", f->cause.text);

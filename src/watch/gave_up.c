@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/gave_up.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/clique_tree.h"
+#include "watch/cycle.h"
+#include "watch/verdict.h"
+#include "watch/waits.h"
+
+bool gave_up_is_answer(const struct cohort_comm *c, int status)
+{
+	uint64_t error_ns;
+	struct record r;
+
+	return status && error_status(&error_ns) == status &&
+	       !(recorder_read(&c->recorder, atomic_load(&c->last), &r) &&
+	         r.submitted_ns > error_ns);
+}
+
+/* What the rank of .c does in the communicators of its family. */
+struct family {
+	const struct cohort_comm *c;
+	int status;
+
+	/* The latest cause of that status, and its clique; NULL if there is none. */
+	const struct cohort_cause *cause;
+	const struct clique *ended;
+
+	/* The operation that the rank has called last, of those that are not done:
+	 * its communicator, NULL if there is none, and when it was called. */
+	struct cohort_comm *pending;
+	uint64_t since_ns;
+};
+
+static void visit_cause(struct family *f, const struct clique *q)
+{
+	const struct cohort_cause *cause = clique_cause(q);
+
+	if (!cause || cause->status != f->status ||
+	    (f->cause && f->cause->time_ns >= cause->time_ns))
+		return;
+	f->cause = cause;
+	f->ended = q;
+}
+
+/* When the oldest operation of @c that is not done was called; 0 if all are done. */
+static uint64_t pending_since(const struct cohort_comm *c)
+{
+	const uint64_t ticket = comm_oldest(c);
+	struct record r;
+
+	if (cause_any(c->clique->end) || !ticket ||
+	    !recorder_read(&c->recorder, ticket, &r))
+		return 0;
+	return r.submitted_ns;
+}
+
+static void visit_pending(struct family *f, const struct cohort_comm *c)
+{
+	const uint64_t since_ns = pending_since(c);
+
+	if (since_ns <= f->since_ns)
+		return;
+	f->since_ns = since_ns;
+	f->pending = (struct cohort_comm *)(uintptr_t)c;
+}
+
+static void visit_all(const struct clique *first, void *arg)
+{
+	struct family *f = arg;
+	const struct clique *q, *root = clique_tree_root(f->c->clique);
+	const struct cohort_comm *c;
+
+	for (q = first; q; q = q->next_entered)
+		for (c = q->comms; c < q->comms + q->size; c++) {
+			if (c->world != f->c->world ||
+			    clique_tree_root(q) != root)
+				continue;
+			visit_cause(f, q);
+			visit_pending(f, c);
+		}
+}
+
+/* The rank of @q that has the number @world in the clique that has no parent, or -1. */
+static int rank_of_world(const struct clique *q, int world)
+{
+	int i;
+
+	for (i = 0; i < q->size; i++)
+		if (q->comms[i].world == world)
+			return q->comms[i].rank;
+	return clique_is_child(q) ? -1 : world;
+}
+
+/* Set @to to the ranks of @set by their numbers in @q, where @set has their numbers in
+ * @from. */
+static void translate(uint64_t *set, const struct clique *from,
+                      const struct clique *q)
+{
+	uint64_t to[COHORT_RANK_WORDS] = { 0 };
+	int i, rank;
+
+	for (i = 0; i < from->size; i++) {
+		if (!rank_set_has(set, from->comms[i].rank))
+			continue;
+		rank = rank_of_world(q, from->comms[i].world);
+		if (rank >= 0)
+			rank_set_add(to, rank);
+	}
+	memcpy(set, to, sizeof(to));
+}
+
+/* The cause of @from as one of @q. */
+static struct cohort_cause cause_in(const struct clique *q,
+                                    const struct clique *from,
+                                    const struct cohort_cause *cause)
+{
+	struct cohort_cause out = *cause;
+
+	if (from == q)
+		return out;
+	out.ticket = out.collective = 0;
+	translate(out.joined, from, q);
+	translate(out.missing, from, q);
+	out.rank = out.world_rank < 0 ? -1 : rank_of_world(q, out.world_rank);
+	if (out.rank >= 0)
+		rank_set_add(out.missing, out.rank);
+	return out;
+}
+
+/* True if a wait may end with @status although its operation is not done. */
+static bool is_answer_to_wait(int status)
+{
+	return status == COHORT_TIMED_OUT || status == COHORT_BUSY ||
+	       status == COHORT_OWNER || status == COHORT_STALE;
+}
+
+static void look(struct snapshot *s, struct clique *q)
+{
+	snapshot_take(s, q);
+	snapshot_threads(s);
+	snapshot_take(s, q);
+	crossing_take(s, q);
+	waits_take(s, q);
+}
+
+/* The verdict on what the rank waits for in f->pending; false if nobody else is to
+ * blame. */
+static bool judge(const struct family *f, struct peers *peers,
+                  struct cohort_cause *out)
+{
+	struct clique *q = f->pending->clique;
+	struct expiry due = {
+		.what = EXPIRY_VERDICT,
+		.since_ns = f->since_ns,
+	};
+	struct verdict verdict = { .ranks = NULL };
+	struct snapshot s;
+	bool is_known = snapshot_init(&s, q) && verdict_init(&verdict, q->size);
+
+	if (is_known) {
+		look(&s, q);
+		due.is_transfer = !s.front;
+		is_known = s.front || s.transfer.number;
+	}
+	if (is_known) {
+		verdict_stalled(&s, &due, &verdict);
+		*out = verdict_cause(&verdict);
+		is_known = out->world_rank != f->c->world;
+	}
+	(void)peers;
+	verdict_fini(&verdict);
+	snapshot_fini(&s);
+	return is_known;
+}
+
+bool gave_up(struct cohort_comm *c, int status, const char *how,
+             struct peers *peers, struct cohort_cause *out)
+{
+	struct family f = { .c = c, .status = status };
+	const struct clique *from;
+
+	if (!gave_up_is_answer(c, status))
+		return false;
+	clique_tree_look_at_all(visit_all, &f);
+	if (f.cause) {
+		from = f.ended;
+		*out = *f.cause;
+	} else if (f.pending && is_answer_to_wait(status) &&
+	           judge(&f, peers, out)) {
+		from = f.pending->clique;
+	} else {
+		return false;
+	}
+	*out = cause_in(c->clique, from, out);
+	out->worker = status;
+	text_append(out->text, sizeof(out->text),
+	            "; rank %d gave up first (%s)", c->world, how);
+	text_append(out->details, sizeof(out->details),
+	            "\nnote   rank %d gave up first (%s)", c->world, how);
+	return true;
+}
+
+void gave_up_by_exit(struct cohort_comm *c)
+{
+	struct cohort_cause cause;
+	uint64_t ns;
+
+	if (gave_up(c, error_status(&ns), "its thread exited", NULL, &cause))
+		cause_set(c->clique->end, &cause);
+}

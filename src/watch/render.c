@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/render.h"
+
+#include <string.h>
+
+#include "watch/adaptive.h"
+#include "watch/describe.h"
+#include "watch/stall.h"
+#include "watch/symbolizer.h"
+
+/* Ranks that the block describes one by one, beside the first culprit. */
+#define MAX_DESCRIBED 3
+
+/* Bytes of a line for what the culprit's thread is doing. */
+#define WHY_ROOM 72
+
+/* Frames of the stack that the block has. */
+#define MAX_FRAMES 8
+
+/* ---- ranks -------------------------------------------------------------- */
+
+static int rank_set_count(const uint64_t *set)
+{
+	int i, n = 0;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		n += __builtin_popcountll(set[i]);
+	return n;
+}
+
+/* Spell @set by the ranks' numbers in the group that all was split from; where these
+ * differ, add their numbers in the snapshot's group. */
+static void spell_ranks(struct text *t, const struct snapshot *s,
+                        const uint64_t *set)
+{
+	uint64_t world[COHORT_RANK_WORDS] = { 0 };
+	int r, w;
+
+	if (!s->is_child) {
+		rank_set_spell(t, set);
+		return;
+	}
+	for (r = 0; r < s->world; r++) {
+		if (!rank_set_has(set, r))
+			continue;
+		w = stall_world(s, r);
+		if (w < 0)
+			break;
+		rank_set_add(world, w);
+	}
+	if (r == s->world)
+		rank_set_spell(t, world);
+	if (memcmp(world, set, sizeof(world)) == 0)
+		return;
+	text_add(t, r == s->world ? " (" : "");
+	rank_set_spell(t, set);
+	text_add(t, " in \"%s\"%s", s->group, r == s->world ? ")" : "");
+}
+
+/* "rank 2", or "ranks 0-1, 3": numbers in the group that all was split from. */
+static void add_numbers(struct text *t, const uint64_t *set)
+{
+	text_add(t, rank_set_count(set) == 1 ? "rank " : "ranks ");
+	rank_set_spell(t, set);
+}
+
+void render_ranks(struct text *t, const struct snapshot *s, const uint64_t *set)
+{
+	text_add(t, rank_set_count(set) == 1 ? "rank " : "ranks ");
+	spell_ranks(t, s, set);
+}
+
+void render_rank(struct text *t, const struct snapshot *s, int rank)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	rank_set_add(set, rank);
+	render_ranks(t, s, set);
+}
+
+/* ---- the culprit -------------------------------------------------------- */
+
+/* The rank of this process that is to blame, wherever it is missing; NULL if there is
+ * none. */
+static const struct rank_snapshot *culprit_of(const struct snapshot *s,
+                                              const struct cohort_verdict *v)
+{
+	if (v->kind == COHORT_VERDICT_ORDER)
+		return NULL; /* the order is at fault, not what it does now */
+	if (s->waits.culprit_count && s->waits.culprits[0].at.rank >= 0)
+		return &s->waits.culprits[0].at;
+	return snapshot_rank(s, v->rank);
+}
+
+/* "train_worker (train.c:372)", the first frame of a stack. */
+static int first_frame(const char *stack)
+{
+	const char *end = strstr(stack, " < ");
+
+	return end ? (int)(end - stack) : (int)strlen(stack);
+}
+
+static bool has_stack(const struct rank_snapshot *r)
+{
+	return r->stack && strncmp(r->stack->text, STACK_UNAVAILABLE,
+	                           strlen(STACK_UNAVAILABLE)) != 0;
+}
+
+static const char *departure(const struct rank_snapshot *r)
+{
+	return r->closed ? "its communicator was closed"
+	                 : "its worker returned 0";
+}
+
+/* What a rank that has not called does instead. */
+static void add_place(struct text *t, const struct rank_snapshot *r)
+{
+	if (rank_has_left(r))
+		text_add(t, "it has left: %s", departure(r));
+	else if (!r->tid)
+		text_add(t, "it has never called anything");
+	else if (rank_has_thread(r) && !r->alive)
+		text_add(t, "its thread has exited");
+	else if (r->native)
+		text_add(t, "it is inside its native communicator");
+	else if (r->staged)
+		text_add(t, "it waits in a call with host memory");
+	else if (r->inside && r->last.ticket)
+		text_add(t, "it is inside %s", record_name(&r->last));
+	else if (r->inside)
+		text_add(t, "it is inside another call");
+	else
+		text_add(t, "it is busy in the program");
+}
+
+/* The same in few words: "asleep in futex at train_worker (train.c:372)". */
+static void add_brief_place(struct text *t, const struct rank_snapshot *r)
+{
+	char why[WHY_ROOM];
+	struct text w = { why, sizeof(why) };
+
+	if (rank_has_left(r) || !r->tid || (rank_has_thread(r) && !r->alive) ||
+	    r->inside || !*r->state) {
+		add_place(t, r);
+		return;
+	}
+	text_add(&w, "%s", r->state);
+	if (has_stack(r))
+		text_add(&w, " at %.*s", first_frame(r->stack->brief),
+		         r->stack->brief);
+	text_add(t, "%s", why);
+}
+
+/* How far a rank that has called the front is with it. */
+static void add_progress(struct text *t, const struct snapshot *s,
+                         const struct rank_snapshot *r)
+{
+	if (r->meets && s->all_joined)
+		text_add(t, "it is about to launch");
+	else if (r->in_call)
+		text_add(t, "it is inside %s", record_native_name(&r->call));
+	else
+		text_add(t, "its stream is busy with what was queued before");
+}
+
+/* ---- the headline ------------------------------------------------------- */
+
+/* The first record of the front. */
+static const struct record *front_call(const struct snapshot *s)
+{
+	static const struct record none = { .ticket = 0 };
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].call.ticket)
+			return &s->ranks[i].call;
+	return &none;
+}
+
+static void add_front(struct text *t, const struct snapshot *s)
+{
+	const struct record *call = front_call(s);
+
+	text_add(t, "%s %llu of \"%s\"",
+	         call->ticket ? record_name(call) : "collective",
+	         (unsigned long long)s->front, s->group);
+}
+
+static void add_transfer(struct text *t, const struct snapshot *s, int rank)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	const bool is_own = rank == x->rank;
+	const bool sends = x->sends == is_own;
+	const int peer = is_own ? x->peer : x->rank;
+
+	text_add(t, "%s %llu %s rank %d of \"%s\"", sends ? "send" : "recv",
+	         (unsigned long long)x->number, sends ? "to" : "from", peer,
+	         s->group);
+}
+
+/* Add the tag that is set now for a rank between calls, or that of its last call. */
+static void add_tag(struct text *t, const struct rank_snapshot *r)
+{
+	const char *tag = r->joined ? r->tag : r->tag_now;
+
+	if (*tag)
+		text_add(t, " (tag \"%s\")", tag);
+}
+
+/* True if ranks that have called the front and ranks that have not have different
+ * tags. */
+static bool tags_differ(const struct snapshot *s)
+{
+	const char *tags[2] = { NULL, NULL };
+	const struct rank_snapshot *r;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		if (!tags[r->joined])
+			tags[r->joined] = r->joined ? r->tag : r->tag_now;
+	return tags[0] && tags[1] && strcmp(tags[0], tags[1]) != 0;
+}
+
+static void add_minority(struct text *t, const struct snapshot *s,
+                         const struct cohort_verdict *v)
+{
+	const bool is_one = rank_set_count(v->joined) == 1;
+	int i;
+
+	render_ranks(t, s, v->joined);
+	text_add(t, is_one ? " alone waits in " : " alone wait in ");
+	add_front(t, s);
+	for (i = 0; !s->ranks[i].joined; i++)
+		;
+	if (tags_differ(s))
+		add_tag(t, &s->ranks[i]);
+}
+
+static void add_elsewhere(struct text *t, const struct snapshot *s)
+{
+	const struct culprit *x = &s->waits.culprits[0];
+
+	if (x->world >= 0)
+		text_add(t, "rank %d", x->world);
+	else
+		text_add(t, "another process");
+	if (x->rank >= 0 && x->rank != x->world)
+		text_add(t, " (%d there)", x->rank);
+	text_add(t, x->has_called ? " has not started %s"
+	                          : " has not called %s",
+	         x->call);
+}
+
+static void add_cycle_ranks(struct text *t, const struct snapshot *s,
+                            const struct cycle *cycle)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	int i;
+
+	for (i = 0; i < cycle->n; i++)
+		rank_set_add(set, s->ranks[cycle->places[i]].rank);
+	if (cycle->n) {
+		render_ranks(t, s, set);
+	} else {
+		for (i = 0; i < s->waits.link_count; i++)
+			rank_set_add_all(set, s->waits.links[i].worlds);
+		add_numbers(t, set);
+	}
+	text_add(t, " wait for each other in a cycle");
+}
+
+/* What the ranks in @set have not done about the front or the transfer. */
+static const char *omission(const struct snapshot *s, const struct expiry *due,
+                            const struct cohort_verdict *v, const uint64_t *set)
+{
+	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
+	const struct transfer_snapshot *x = &s->transfer;
+	const bool is_one = rank_set_count(set) == 1;
+	const bool in_call =
+		due->is_transfer
+			? (v->rank == x->rank ? x->own.in_call : x->other.in_call)
+			: r && r->in_call;
+
+	if (v->kind == COHORT_VERDICT_REMOTE)
+		return "of other processes may not have called";
+	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL && !due->is_transfer &&
+	    snapshot_has_all(s))
+		return "called something else than";
+	if (v->kind != COHORT_VERDICT_NOT_STARTED)
+		return is_one ? "has not called" : "have not called";
+	if (in_call && is_one)
+		return "has not returned from the native call of";
+	return is_one ? "has not started" : "have not started";
+}
+
+static void add_operation(struct text *t, const struct snapshot *s,
+                          const struct expiry *due, int rank)
+{
+	if (due->is_transfer)
+		add_transfer(t, s, rank);
+	else
+		add_front(t, s);
+}
+
+/* What has not happened, for ranks of the front or the transfer. */
+static void add_blamed(struct text *t, const struct snapshot *s,
+                       const struct expiry *due, const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	if (v->kind == COHORT_VERDICT_NOT_FINISHED ||
+	    rank_set_is_empty(v->missing)) {
+		add_operation(t, s, due, s->transfer.rank);
+		text_add(t, " has started and has not finished on ");
+		render_ranks(t, s, v->missing);
+		return;
+	}
+	/* Both ends of a transfer may be missing, of which one is to blame. */
+	if (due->is_transfer && v->rank >= 0)
+		rank_set_add(set, v->rank);
+	else
+		memcpy(set, v->missing, sizeof(set));
+	render_ranks(t, s, set);
+	if (v->kind == COHORT_VERDICT_LEFT && r) {
+		text_add(t, " has left: %s", departure(r));
+		return;
+	}
+	text_add(t, " %s ", omission(s, due, v, set));
+	add_operation(t, s, due, v->rank >= 0 ? v->rank : s->transfer.peer);
+}
+
+static void add_headline(struct text *t, const struct snapshot *s,
+                         const struct expiry *due, const struct cycle *cycle,
+                         const struct cohort_verdict *v)
+{
+	if (v->kind == COHORT_VERDICT_CYCLE && (cycle->n || s->waits.is_cycle))
+		add_cycle_ranks(t, s, cycle);
+	else if (v->kind == COHORT_VERDICT_ORDER) {
+		add_front(t, s);
+		text_add(t, ": ranks use two communicators in different "
+		            "orders");
+	} else if (v->kind == COHORT_VERDICT_CYCLE) {
+		text_add(t, "ranks %d and %d wait for each other's messages",
+		         s->transfer.rank, s->transfer.peer);
+	} else if (stall_is_minority(s, v))
+		add_minority(t, s, v);
+	else if (s->waits.culprit_count)
+		add_elsewhere(t, s);
+	else
+		add_blamed(t, s, due, v);
+}
+
+/* ---- the waiters -------------------------------------------------------- */
+
+/* The ranks that wait: those that have called, but are not at fault themselves. */
+static void find_waiters(const struct cohort_verdict *v, uint64_t *set)
+{
+	int i;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		set[i] = v->joined[i] & ~v->missing[i];
+}
+
+static void add_links(struct text *t, const struct snapshot *s,
+                      const char *before)
+{
+	const struct wait_link *x = s->waits.links;
+	int i;
+
+	for (i = 0; i < s->waits.link_count; i++, x++) {
+		text_add(t, "%s", before);
+		add_numbers(t, x->worlds);
+		text_add(t, rank_set_count(x->worlds) == 1 ? " waits" : " wait");
+		text_add(t, " in %s for ", x->call);
+		if (x->for_world >= 0)
+			text_add(t, "rank %d", x->for_world);
+		else
+			text_add(t, "another process");
+	}
+}
+
+/* What the other ranks do in place of the call that a minority waits in. */
+static void add_others(struct text *t, const struct snapshot *s)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	const struct rank_snapshot *first = NULL;
+	int i;
+
+	for (i = 0; i < s->size; i++) {
+		if (s->ranks[i].joined)
+			continue;
+		rank_set_add(set, s->ranks[i].rank);
+		if (!first)
+			first = &s->ranks[i];
+	}
+	render_ranks(t, s, set);
+	text_add(t, rank_set_count(set) == 1 ? " is" : " are");
+	text_add(t, first && first->last.ticket ? " between calls"
+	                                        : " without a call so far");
+	if (first && tags_differ(s))
+		add_tag(t, first);
+	else if (*s->tags)
+		text_add(t, "; %s", s->tags);
+}
+
+/* ---- the line ----------------------------------------------------------- */
+
+static void add_times(struct text *t, const struct snapshot *s,
+                      const struct expiry *due)
+{
+	text_add(t, " (");
+	describe_age(t, s, due->since_ns);
+	if (due->deadline_ns) {
+		text_add(t, due->what == EXPIRY_SLOW ? ", slow after "
+		            : due->is_adapted        ? ", observed limit "
+		                                     : ", limit ");
+		describe_time(t, due->deadline_ns);
+	}
+	text_add(t, ")");
+}
+
+static void add_line_why(struct text *t, const struct snapshot *s,
+                         const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r = culprit_of(s, v);
+	const struct remote_rank *x = stall_remote(s, v->rank);
+
+	if (v->kind == COHORT_VERDICT_LEFT)
+		return;
+	if (r && (!r->joined || s->waits.culprit_count)) {
+		text_add(t, ": ");
+		add_brief_place(t, r);
+	} else if (r && v->kind == COHORT_VERDICT_NOT_STARTED) {
+		text_add(t, ": ");
+		add_progress(t, s, r);
+	} else if (x && *x->text) {
+		text_add(t, ": %s", x->text);
+	} else if (s->waits.culprit_count && *s->waits.culprits[0].text) {
+		text_add(t, ": %s", s->waits.culprits[0].text);
+	}
+}
+
+static void add_line_wait(struct text *t, const struct snapshot *s,
+                          const struct expiry *due,
+                          const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r = culprit_of(s, v);
+	uint64_t waiters[COHORT_RANK_WORDS];
+
+	if (stall_is_minority(s, v)) {
+		text_add(t, "; ");
+		add_others(t, s);
+		return;
+	}
+	find_waiters(v, waiters);
+	if (v->kind == COHORT_VERDICT_CYCLE || rank_set_is_empty(waiters)) {
+		add_links(t, s, "; ");
+		return;
+	}
+	text_add(t, "; ");
+	render_ranks(t, s, waiters);
+	text_add(t, rank_set_count(waiters) == 1 ? " waits" : " wait");
+	if (v->kind == COHORT_VERDICT_LEFT)
+		text_add(t, " for it");
+	if (v->kind == COHORT_VERDICT_LEFT) {
+		text_add(t, " in ");
+		add_operation(t, s, due, s->transfer.rank);
+	}
+	add_links(t, s, "; ");
+	if (r && !r->joined && *r->awaits)
+		text_add(t, "; it needs %s", r->awaits);
+	if (!due->is_transfer)
+		stall_add_hint(t, s);
+}
+
+static void write_line(const struct snapshot *s, const struct expiry *due,
+                       const struct cycle *cycle, struct verdict *out)
+{
+	struct text t = { out->line, sizeof(out->line) };
+
+	add_headline(&t, s, due, cycle, &out->v);
+	add_times(&t, s, due);
+	add_line_why(&t, s, &out->v);
+	add_line_wait(&t, s, due, &out->v);
+}
+
+/* ---- the block ---------------------------------------------------------- */
+
+static void start_row(struct text *t, const char *label)
+{
+	text_add(t, "\n%-7s", label);
+}
+
+static void add_block_why(struct text *t, const struct snapshot *s,
+                          const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r = culprit_of(s, v);
+
+	if (!r || (r->joined && !s->waits.culprit_count &&
+	           v->kind != COHORT_VERDICT_NOT_STARTED))
+		return;
+	start_row(t, "why");
+	if (r->joined && !s->waits.culprit_count)
+		add_progress(t, s, r);
+	else
+		add_place(t, r);
+	if (!r->tid || (rank_has_left(r) && !r->inside))
+		return;
+	text_add(t, rank_has_thread(r) ? ": thread %d"
+	                               : "; last seen in thread %d",
+	         r->tid);
+	if (*r->thread)
+		text_add(t, " \"%s\"", r->thread);
+	if (*r->state)
+		text_add(t, rank_has_thread(r) ? " is %s" : ", which is %s",
+		         r->state);
+	else if (!rank_has_thread(r) && r->alive == 0)
+		text_add(t, ", which has exited");
+}
+
+static void add_where(struct text *t, const struct rank_snapshot *r)
+{
+	const char *at, *label = "where";
+	int n, i;
+
+	if (!r || !r->stack)
+		return;
+	if (!has_stack(r)) {
+		start_row(t, label);
+		text_add(t, "%s", r->stack->text);
+		return;
+	}
+	for (i = 0, at = r->stack->brief; *at && i < MAX_FRAMES; i++) {
+		n = first_frame(at);
+		start_row(t, label);
+		text_add(t, "%.*s", n, at);
+		at += n;
+		if (*at)
+			at += strlen(" < ");
+		label = "";
+	}
+}
+
+static void add_since(struct text *t, const struct snapshot *s,
+                      const struct expiry *due, const struct rank_snapshot *r)
+{
+	start_row(t, "since");
+	describe_age(t, s, due->since_ns);
+	if (due->deadline_ns) {
+		text_add(t, due->what == EXPIRY_SLOW ? " (slow after "
+		                                     : " (limit ");
+		describe_time(t, due->deadline_ns);
+		adaptive_add(t, s, due);
+		text_add(t, ")");
+	}
+	if (r && !r->joined && r->last.ticket) {
+		text_add(t, "; its last call was ");
+		record_add(t, &r->last);
+		text_add(t, ", ");
+		describe_age(t, s, r->last.submitted_ns);
+		text_add(t, " ago");
+		if (*r->tag)
+			text_add(t, ", tag \"%s\"", r->tag);
+		if (*r->label)
+			text_add(t, ", label \"%s\"", r->label);
+	}
+	if (r && *r->tag_now && strcmp(r->tag_now, r->tag) != 0)
+		text_add(t, "; tag now \"%s\"", r->tag_now);
+	if (r && *r->awaits) {
+		start_row(t, "needs");
+		text_add(t, "%s", r->awaits);
+	}
+}
+
+static void add_block_wait(struct text *t, const struct snapshot *s,
+                           const struct expiry *due,
+                           const struct cohort_verdict *v)
+{
+	uint64_t waiters[COHORT_RANK_WORDS];
+	int i;
+
+	if (stall_is_minority(s, v)) {
+		start_row(t, "others");
+		add_others(t, s);
+	}
+	if (v->kind != COHORT_VERDICT_CYCLE || s->waits.is_cycle)
+		add_links(t, s, "\nwait   ");
+	find_waiters(v, waiters);
+	if (due->is_transfer)
+		return;
+	start_row(t, rank_set_is_empty(waiters) ? "call" : "wait");
+	if (!rank_set_is_empty(waiters)) {
+		render_ranks(t, s, waiters);
+		text_add(t, ", in ");
+	}
+	describe_call(t, front_call(s));
+	for (i = 0; i < s->size; i++)
+		if (rank_set_has(waiters, s->ranks[i].rank))
+			break;
+	if (i < s->size && *s->ranks[i].tag)
+		text_add(t, ", tag \"%s\"", s->ranks[i].tag);
+	else if (i < s->size && *s->ranks[i].label)
+		text_add(t, ", \"%s\"", s->ranks[i].label);
+}
+
+/* The other ranks that are to blame, one by one as long as there is room. */
+static void add_more(struct text *t, const struct snapshot *s,
+                     const struct cohort_verdict *v)
+{
+	const bool is_minority = stall_is_minority(s, v);
+	struct rank_snapshot r;
+	int i, n = 0;
+
+	for (i = 0; i < s->size && n < MAX_DESCRIBED; i++) {
+		r = s->ranks[i];
+		if (is_minority ? r.joined
+		                : !rank_set_has(v->missing, r.rank) ||
+		                          r.rank == v->rank)
+			continue;
+		r.stack = NULL;
+		start_row(t, "also");
+		describe_rank(t, s, &r);
+		n++;
+	}
+}
+
+static void add_note(struct text *t, const char *what)
+{
+	start_row(t, "note");
+	text_add(t, "%s", what);
+}
+
+static void add_notes(struct text *t, const struct snapshot *s,
+                      const struct expiry *due, const struct cohort_verdict *v)
+{
+	if (v->rank < 0)
+		add_note(t, "no single rank can be blamed");
+	if (due->lost_ns) {
+		add_note(t, "not counted: ");
+		describe_time(t, due->lost_ns);
+		text_add(t, " in which this process did not run");
+	}
+	if (s->probing >= 0) {
+		start_row(t, "note");
+		text_add(t, "%s of rank %d has not returned for ", s->asking,
+		         s->probing);
+		describe_age(t, s, s->probing_since_ns);
+	}
+	stall_add_notes(t, s, due, v);
+}
+
+static void write_block(const struct snapshot *s, const struct expiry *due,
+                        const struct cycle *cycle, struct verdict *out)
+{
+	struct text t = { out->text, sizeof(out->text) };
+	const struct cohort_verdict *v = &out->v;
+	const struct rank_snapshot *r = culprit_of(s, v);
+
+	text_add(&t, due->what == EXPIRY_SLOW      ? "SLOW   "
+	             : due->what == EXPIRY_WARNING ? "LATE   "
+	                                           : "HANG   ");
+	add_headline(&t, s, due, cycle, v);
+	text_add(&t, " (generation %d)", s->generation);
+	add_block_why(&t, s, v);
+	add_where(&t, r);
+	add_since(&t, s, due, r);
+	if (cycle->n)
+		cycle_add(&t, s, cycle);
+	else if (s->crossing.exists)
+		crossing_add(&t, s);
+	add_block_wait(&t, s, due, v);
+	if (!cycle->n && !s->crossing.exists && !due->is_transfer)
+		add_more(&t, s, v);
+	add_notes(&t, s, due, v);
+}
+
+void render_stall(const struct snapshot *s, const struct expiry *due,
+                  const struct cycle *cycle, struct verdict *out)
+{
+	write_line(s, due, cycle, out);
+	write_block(s, due, cycle, out);
+}

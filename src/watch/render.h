@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WATCH_RENDER_H
+#define WATCH_RENDER_H
+
+/*
+ * The text of a verdict on the front or on a transfer, in two forms: a line for errors
+ * and logs, and a block for people
+ *
+ *	HANG   rank 2 has not called all_reduce 349 of "demo" (generation 1)
+ *	why    busy in the program: thread 26235 "demo/2" is asleep in futex
+ *	where  train_worker (train.c:372)
+ *	       worker_run (worker.c:157)
+ *	since  501 ms (limit 500 ms)
+ *	wait   ranks 0-1, 3, in all_reduce of 1000 float32, sum, tag "bucket 1/1"
+ */
+
+#include "watch/cycle.h"
+#include "watch/verdict.h"
+
+/* Write out->line and out->text about what is stored in out->v. */
+void render_stall(const struct snapshot *s, const struct expiry *due,
+                  const struct cycle *cycle, struct verdict *out);
+
+/* Add "rank 3", or "rank 3 (1 in "dp.1")" if the rank of the group that all was split
+ * from has another number; and the same for a set of ranks. */
+void render_rank(struct text *t, const struct snapshot *s, int rank);
+void render_ranks(struct text *t, const struct snapshot *s,
+                  const uint64_t *set);
+
+#endif

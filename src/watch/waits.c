@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "watch/waits.h"
+
+#include <string.h>
+
+#include "base/pages.h"
+#include "core/clique_tree.h"
+#include "core/pair.h"
+#include "watch/cycle.h"
+
+/* Nodes that a walk visits at most; the others count as reached. */
+#define MAX_NODES COHORT_MAX_RANKS
+
+/* A rank, as the communicator shows it in which another rank waits for it. */
+struct node {
+	const struct clique *q;
+	int rank;                    /* in q */
+	const struct cohort_comm *c; /* NULL if it is in another process */
+	uint64_t number; /* of q's collective that it is missing in, or 0 */
+	const char *name; /* of that operation */
+	bool has_called;
+
+	/* The first rank that it waits for, and the operation; to is -1 if it
+	 * waits for nobody. */
+	int to;
+	const struct clique *in;
+	uint64_t in_number;
+	const char *in_name;
+};
+
+struct walk {
+	const struct clique *all; /* the first of the list */
+	struct waits *out;
+	const struct snapshot *s; /* its front's missing ranks are the starts; or NULL */
+	const struct cohort_comm *start; /* the only one, */
+	uint64_t number;                 /* in this collective */
+	const struct clique *here;
+	bool with_queued; /* follow operations that no thread waits for, too */
+	uint64_t since_ns; /* when the first rank called the front */
+	int links;         /* nodes that wait for another */
+	int n;
+	struct node nodes[MAX_NODES];
+};
+
+/* ---- ranks in several communicators ------------------------------------ */
+
+static int world_of(const struct clique *q, const struct cohort_comm *c,
+                    int rank)
+{
+	if (c)
+		return c->world;
+	return clique_is_child(q) ? -1 : rank;
+}
+
+/* True if both are the same rank, and one thread calls for both. */
+static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
+{
+	const int t = atomic_load(&a->tid), u = atomic_load(&b->tid);
+
+	if (a == b)
+		return true;
+	if (clique_tree_root(a->clique) != clique_tree_root(b->clique))
+		return t && t == u;
+	return a->world == b->world && (!t || !u || t == u);
+}
+
+static bool is_node(const struct node *x, const struct clique *q, int rank,
+                    const struct cohort_comm *c)
+{
+	if (x->c && c)
+		return is_same(x->c, c);
+	return x->q == q && x->rank == rank;
+}
+
+/* The index of the node, which is added if it is new; -1 if there is no room. */
+static int reach(struct walk *w, struct node node)
+{
+	int i;
+
+	for (i = 0; i < w->n; i++)
+		if (is_node(&w->nodes[i], node.q, node.rank, node.c))
+			return i;
+	if (w->n == MAX_NODES)
+		return -1;
+	node.to = -1;
+	w->nodes[w->n] = node;
+	return w->n++;
+}
+
+/* ---- edges -------------------------------------------------------------- */
+
+/* Add an edge from node @from to the rank @node, which it waits for in @name, number
+ * @number of @in. */
+static void add_edge(struct walk *w, int from, struct node node,
+                     const struct clique *in, uint64_t number, const char *name)
+{
+	int to = reach(w, node);
+	struct node *x = &w->nodes[from];
+
+	if (to < 0 || to == from || x->to >= 0)
+		return;
+	w->links++;
+	x->to = to;
+	x->in = in;
+	x->in_number = number;
+	x->in_name = name;
+}
+
+/* True if @r has reached its operation in its stream, as far as marks tell. */
+static bool is_at(const struct clique *q, const struct rank_snapshot *r)
+{
+	return r->started || r->in_call || r->meets ||
+	       !q->platform->starts_are_marked;
+}
+
+/* The name of collective @number of @c; "call" if it is not on record. */
+static const char *name_of(const struct cohort_comm *c, uint64_t number)
+{
+	struct record r;
+
+	if (!number || !agree_has(c, number) ||
+	    !recorder_read(&c->recorder,
+	                   atomic_load(&agree_slot(c, number)->ticket), &r))
+		return "call";
+	return record_name(&r);
+}
+
+/* The edges of @c in its oldest collective that is not done. */
+static void add_collective(struct walk *w, int from,
+                           const struct cohort_comm *c, uint64_t number)
+{
+	const struct clique *q = c->clique;
+	const char *name = name_of(c, number);
+	const struct cohort_comm *peer;
+	struct rank_snapshot p;
+	int i, before = w->links;
+
+	for (i = 0; i < q->size; i++) {
+		peer = &q->comms[i];
+		if (peer == c)
+			continue;
+		snapshot_part(&p, peer, number);
+		if (p.joined && (p.done || is_at(q, &p)))
+			continue;
+		add_edge(w, from,
+		         (struct node){ .q = q,
+		                        .rank = peer->rank,
+		                        .c = peer,
+		                        .number = number,
+		                        .name = name,
+		                        .has_called = p.joined },
+		         q, number, name);
+	}
+	/* All here have called: some rank of another process may have not. */
+	if (q->world > q->size && w->links == before && w->nodes[from].to < 0)
+		add_edge(w, from,
+		         (struct node){ .q = q,
+		                        .rank = -1,
+		                        .number = number,
+		                        .name = name },
+		         q, number, name);
+}
+
+/* The edges of @c in its oldest operation with sends or receives. */
+static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
+                          const struct rank_snapshot *r)
+{
+	const char *name = record_name(&r->transfers);
+	const struct clique *q = c->clique;
+	int i;
+
+	for (i = 0; i < q->size; i++)
+		if (rank_set_has(r->awaits_call, q->comms[i].rank) ||
+		    rank_set_has(r->awaits_start, q->comms[i].rank))
+			add_edge(w, from,
+			         (struct node){ .q = q,
+			                        .rank = q->comms[i].rank,
+			                        .c = &q->comms[i],
+			                        .name = name },
+			         q, 0, name);
+}
+
+/* The rank that has the number @world in the root of @q's family: in @q, if it is one
+ * there, or in the root. */
+static struct node node_of_world(const struct clique *q, int world)
+{
+	int i;
+
+	for (i = 0; i < q->size && q->comms[i].world != world; i++)
+		;
+	if (i < q->size)
+		return (struct node){ .q = q,
+			              .rank = q->comms[i].rank,
+			              .c = &q->comms[i] };
+	q = clique_tree_root(q);
+	return (struct node){ .q = q,
+		              .rank = world,
+		              .c = clique_rank(q, world) };
+}
+
+/* @c waited in a clique that has ended since the front was called: for the rank that
+ * is to blame for that end. */
+static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
+                      const struct cohort_cause *cause)
+{
+	const int world = cause->world_rank;
+	struct node node;
+
+	if (world < 0 || world == c->world || cause->time_ns < w->since_ns)
+		return;
+	node = node_of_world(c->clique, world);
+	node.number = cause->collective;
+	node.name = name_of(c, cause->collective);
+	add_edge(w, from, node, c->clique, cause->collective, node.name);
+}
+
+/* True if the rank has called nothing since the collective: its thread may wait for
+ * that without the library's knowledge, in cudaStreamSynchronize(). */
+static bool has_called_last(const struct rank_snapshot *r)
+{
+	return r->joined && r->last.ticket && r->last.ticket == r->call.ticket;
+}
+
+/* The edges of node @from in the communicator @c. */
+static void add_edges(struct walk *w, int from, const struct cohort_comm *c)
+{
+	const struct cohort_cause *cause = clique_cause(c->clique);
+	const uint64_t number = snapshot_undone(c);
+	struct rank_snapshot r;
+
+	if (cause)
+		add_ended(w, from, c, cause);
+	if (cause_any(c->clique->end))
+		return;
+	snapshot_part(&r, c, number);
+	if (!cycle_is_held(&r) && !(w->with_queued && has_called_last(&r)))
+		return;
+	if (r.joined && !r.done && is_at(c->clique, &r))
+		add_collective(w, from, c, number);
+	p2p_snapshot_waits(&r, c, number);
+	add_transfers(w, from, c, &r);
+}
+
+static void follow(struct walk *w, int from)
+{
+	const struct clique *q;
+	int i;
+
+	for (q = w->all; q && w->nodes[from].c; q = q->next_entered)
+		for (i = 0; i < q->size; i++)
+			if (q->platform == w->here->platform &&
+			    is_same(w->nodes[from].c, &q->comms[i]))
+				add_edges(w, from, &q->comms[i]);
+}
+
+/* Visit all that can be reached from the first @starts nodes.  Returns how many of them
+ * wait for nobody. */
+static int visit(struct walk *w, int starts, bool with_queued)
+{
+	int i, ends = 0;
+
+	w->n = starts;
+	w->with_queued = with_queued;
+	w->links = 0;
+	for (i = 0; i < starts; i++)
+		w->nodes[i].to = -1;
+	for (i = 0; i < w->n; i++) {
+		follow(w, i);
+		ends += w->nodes[i].to < 0;
+	}
+	return ends;
+}
+
+/* ---- results ------------------------------------------------------------ */
+
+static void spell_call(char *to, const char *name, uint64_t number,
+                       const struct clique *q, const char *group)
+{
+	struct text t = { to, WAITS_CALL };
+
+	text_add(&t, "%s", name);
+	if (number)
+		text_add(&t, " %llu", (unsigned long long)number);
+	text_add(&t, " of %s\"%s\"", group, q->name);
+}
+
+/* The rank that node @x is in the clique @q, -1 if it is none there. */
+static int rank_in(const struct clique *q, const struct node *x)
+{
+	int i;
+
+	if (x->q == q)
+		return x->rank;
+	for (i = 0; x->c && i < q->size; i++)
+		if (is_same(x->c, &q->comms[i]) ||
+		    (x->c->world == q->comms[i].world &&
+		     clique_tree_root(x->q) == clique_tree_root(q)))
+			return q->comms[i].rank;
+	return -1;
+}
+
+static void add_culprit(struct walk *w, const struct node *x)
+{
+	struct waits *out = w->out;
+	const int here = rank_in(w->here, x);
+	struct culprit *to;
+
+	if (here >= 0)
+		rank_set_add(out->here, here);
+	if (out->culprit_count == WAITS_CULPRITS)
+		return;
+	to = &out->culprits[out->culprit_count++];
+	*to = (struct culprit){
+		.world = world_of(x->q, x->c, x->rank),
+		.rank = x->rank,
+		.at = { .rank = -1 },
+		.has_called = x->has_called,
+		.identity = x->q->identity,
+		.number = x->number,
+	};
+	if (x->c)
+		snapshot_part(&to->at, x->c, x->number);
+	spell_call(to->call, x->name, x->number, x->q, "");
+}
+
+static void add_link(struct walk *w, const struct node *x)
+{
+	struct waits *out = w->out;
+	const struct node *y = &w->nodes[x->to];
+	struct wait_link link = { .for_world = world_of(y->q, y->c, y->rank) };
+	const int world = world_of(x->q, x->c, x->rank);
+	int i = 0;
+
+	spell_call(link.call, x->in_name, x->in_number, x->in, "group ");
+	while (i < out->link_count &&
+	       (strcmp(out->links[i].call, link.call) != 0 ||
+	        out->links[i].for_world != link.for_world))
+		i++;
+	if (i == WAITS_LINKS)
+		return;
+	if (i == out->link_count)
+		out->links[out->link_count++] = link;
+	if (world >= 0)
+		rank_set_add(out->links[i].worlds, world);
+}
+
+/* The links of the cycle that the walk from the first node ends in. */
+static void add_cycle(struct walk *w)
+{
+	int i, first, at = 0;
+
+	for (i = 0; i < w->n; i++)
+		at = w->nodes[at].to;
+	first = at;
+	do {
+		add_link(w, &w->nodes[at]);
+		at = w->nodes[at].to;
+	} while (at != first);
+}
+
+static void add_all(struct walk *w, int ends)
+{
+	int i;
+
+	w->out->is_cycle = !ends;
+	if (!ends) {
+		add_cycle(w);
+		return;
+	}
+	for (i = 0; i < w->n; i++)
+		if (w->nodes[i].to < 0)
+			add_culprit(w, &w->nodes[i]);
+		else
+			add_link(w, &w->nodes[i]);
+}
+
+/* ---- the front ---------------------------------------------------------- */
+
+static const char *front_name(const struct snapshot *s)
+{
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].call.ticket)
+			return record_name(&s->ranks[i].call);
+	return "call";
+}
+
+/* The ranks that the front waits for, as the first nodes. */
+static void add_starts(struct walk *w, const struct clique *q)
+{
+	const struct snapshot *s = w->s;
+	const struct rank_snapshot *r;
+	int i;
+
+	for (i = 0; i < q->size; i++) {
+		r = &s->ranks[i];
+		if (r->joined && r->arrived_ns < w->since_ns)
+			w->since_ns = r->arrived_ns;
+		if (s->all_joined ? r->done || is_at(q, r) : r->joined)
+			continue;
+		reach(w, (struct node){ .q = q,
+		                        .rank = r->rank,
+		                        .c = &q->comms[i],
+		                        .number = s->front,
+		                        .name = front_name(s),
+		                        .has_called = r->joined });
+	}
+}
+
+static void take(const struct clique *all, void *arg)
+{
+	struct walk *w = arg;
+	int starts, ends;
+
+	w->all = all;
+	if (w->s)
+		add_starts(w, w->here);
+	else
+		reach(w, (struct node){ .q = w->here,
+		                        .rank = w->start->rank,
+		                        .c = w->start,
+		                        .number = w->number,
+		                        .name = "call" });
+	starts = w->n;
+	ends = visit(w, starts, true);
+	if (!ends)
+		ends = visit(w, starts, false);
+	if (w->links)
+		add_all(w, ends);
+}
+
+/* Walk from the ranks that the front of @s waits for, or from @start if @s is NULL.
+ * Without memory nothing is found. */
+static void find(struct waits *out, const struct snapshot *s,
+                 const struct clique *here, const struct cohort_comm *start,
+                 uint64_t number)
+{
+	struct walk *w = pages_alloc(sizeof(*w));
+	struct culprit *x;
+
+	memset(out, 0, sizeof(*out));
+	if (!w)
+		return;
+	w->out = out;
+	w->s = s;
+	w->here = here;
+	w->start = start;
+	w->number = number;
+	w->since_ns = s ? UINT64_MAX : 0;
+	clique_tree_look_at_all(take, w);
+	pages_free(w, sizeof(*w));
+	/* Asking the system takes time, so it is done without the lock. */
+	for (x = out->culprits; x < out->culprits + out->culprit_count; x++)
+		if (x->at.rank >= 0)
+			snapshot_thread(&x->at);
+}
+
+/* Put the rank of another process that was found to be missing in the place of the culprit
+ * that stands for all of them. */
+static void put_found(struct snapshot *s)
+{
+	struct culprit *x = s->waits.culprits;
+	const struct found_rank *f = &s->found;
+
+	if (!s->waits.culprit_count || x->at.rank >= 0 || x->rank >= 0 ||
+	    x->identity != f->identity || x->number != f->number)
+		return;
+	x->world = f->world;
+	x->rank = f->rank;
+	x->kind = f->kind;
+	memcpy(x->text, f->text, sizeof(x->text));
+	s->waits.links[0].for_world = f->world;
+	if (f->world >= 0 && !s->is_child)
+		rank_set_add(s->waits.here, f->world);
+}
+
+void waits_take(struct snapshot *s, const struct clique *q)
+{
+	memset(&s->waits, 0, sizeof(s->waits));
+	if (!s->front)
+		return;
+	find(&s->waits, s, q, NULL, 0);
+	put_found(s);
+}
+
+/* ---- other processes ---------------------------------------------------- */
+
+struct lookup {
+	uint64_t identity, number;
+	struct clique *q;            /* with a reference */
+	const struct cohort_comm *c; /* the first rank that has not called */
+};
+
+static void look_up(const struct clique *first, void *arg)
+{
+	struct lookup *l = arg;
+	const struct clique *q = first;
+	int i;
+
+	while (q && (q->identity != l->identity || cause_any(q->end)))
+		q = q->next_entered;
+	if (!q)
+		return;
+	l->q = (struct clique *)(uintptr_t)q;
+	clique_get(l->q);
+	for (i = 0; i < q->size && !l->c; i++)
+		if (agree_called(&q->comms[i]) < l->number)
+			l->c = &q->comms[i];
+}
+
+struct clique *waits_clique(uint64_t identity)
+{
+	struct lookup l = { .identity = identity };
+
+	clique_tree_look_at_all(look_up, &l);
+	return l.q;
+}
+
+int waits_resolve(uint64_t identity, uint64_t number)
+{
+	struct lookup l = { .identity = identity, .number = number };
+	struct waits waits = { .culprit_count = 0 };
+	int world = -1;
+
+	clique_tree_look_at_all(look_up, &l);
+	if (l.c) {
+		world = l.c->world;
+		waits_of(l.c, number, &waits);
+		if (waits.culprit_count && waits.culprits[0].world >= 0)
+			world = waits.culprits[0].world;
+	}
+	if (l.q)
+		clique_put(l.q);
+	return world;
+}
+
+void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out)
+{
+	find(out, NULL, c->clique, c, number);
+}

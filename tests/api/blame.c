@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The rank that is blamed in programs with several communicators, timeouts of their own,
+ * and ranks that leave early: the last one in the chain of waits, not a witness
+ */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "support/ranks.h"
+#include "support/spread.h"
+
+#define MS UINT64_C(1000000)
+#define RANKS 4
+
+static struct cohort_group_options o;
+static struct cohort_group *group;
+static struct cohort_cause cause;
+
+static void limit(uint64_t join_ns)
+{
+	o.deadlines.join_ns = o.deadlines.first_ns = join_ns;
+}
+
+static void set_up(void)
+{
+	spread_not("the texts are those of one process");
+	cohort_group_options_init(&o);
+	o.name = "world";
+	limit(RANKS_SOON);
+}
+
+TestSuite(blame, .init = set_up, .timeout = 60);
+
+static void run(int ranks, cohort_worker_fn worker, void *user, int status)
+{
+	group = ranks_open(ranks, &o);
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), status,
+	             "%s", cohort_last_error());
+}
+
+static void close_group(void)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+static void says(const char *text)
+{
+	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
+	                   text, cause.text);
+}
+
+static void expect_blame(int rank)
+{
+	cr_assert_eq(cause.rank, rank, "%s", cause.text);
+	cr_assert_eq(cause.world_rank, rank);
+	cr_assert_eq(cause.missing[0], UINT64_C(1) << rank);
+}
+
+static void expect_lost(int rank)
+{
+	int lost[RANKS];
+
+	cr_assert_eq(cohort_group_lost(group, lost, RANKS), 1);
+	cr_assert_eq(lost[0], rank);
+}
+
+/* Make no call until the communicator has ended. */
+static int hang(struct cohort_comm *c)
+{
+	struct cohort_cause now = { .status = COHORT_OK };
+	struct backoff b = BACKOFF;
+
+	while (now.status == COHORT_OK) {
+		backoff_wait(&b, UINT64_MAX);
+		ranks_must(cohort_comm_cause(c, &now), "cause");
+	}
+	return 0;
+}
+
+static int sum(struct cohort_comm *c, uint64_t timeout_ns)
+{
+	int32_t x = 1;
+
+	return cohort_all_reduce_host(c, &x, 1, COHORT_I32, COHORT_SUM,
+	                              timeout_ns);
+}
+
+/* ---- timeouts of the program's own ------------------------------------- */
+
+static int rank_3_hangs(struct cohort_comm *c, void *user)
+{
+	(void)user;
+	return cohort_comm_rank(c) == 3 ? hang(c) : sum(c, 50 * MS);
+}
+
+Test(blame, worker_that_returns_its_own_timeout_is_a_witness)
+{
+	run(RANKS, rank_3_hangs, NULL, COHORT_STALLED);
+	expect_blame(3);
+	cr_assert_eq(cause.worker, COHORT_TIMED_OUT);
+	says("rank 3 has not called all_reduce_host 1 of \"world\" (");
+	says("; ranks 0-2 wait; rank ");
+	says(" gave up first (its worker returned COHORT_TIMED_OUT)");
+	expect_lost(3);
+	close_group();
+}
+
+static int rank_3_hangs_and_rank_1_fails(struct cohort_comm *c, void *user)
+{
+	int rank = cohort_comm_rank(c);
+
+	(void)user;
+	return rank == 3   ? hang(c)
+	       : rank == 1 ? 5
+	                   : sum(c, COHORT_FOREVER);
+}
+
+Test(blame, worker_that_returns_a_code_of_its_own_is_blamed)
+{
+	run(RANKS, rank_3_hangs_and_rank_1_fails, NULL, COHORT_WORKER);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cr_assert_eq(cause.worker, 5);
+	expect_lost(1);
+	close_group();
+}
+
+static void *give_up(void *comm)
+{
+	ranks_must(cohort_comm_bind(comm), "bind");
+	cr_assert_eq(sum(comm, 50 * MS), COHORT_TIMED_OUT);
+	return NULL;
+}
+
+Test(blame, thread_that_exits_after_its_own_timeout_is_a_witness)
+{
+	struct cohort_comm *comms[2];
+	pthread_t thread;
+
+	group = ranks_split(2, &o, comms);
+	pthread_create(&thread, NULL, give_up, comms[0]);
+	pthread_join(thread, NULL);
+	ranks_must(cohort_group_cause(group, &cause), "cause");
+	cr_assert_eq(cause.status, COHORT_STALLED);
+	expect_blame(1);
+	says("; rank 0 gave up first (its thread exited)");
+	close_group();
+}
+
+static void *exit_at_once(void *comm)
+{
+	ranks_must(cohort_comm_bind(comm), "bind");
+	return NULL;
+}
+
+Test(blame, thread_that_exits_without_a_timeout_is_blamed)
+{
+	struct cohort_comm *comms[2];
+	pthread_t thread;
+
+	group = ranks_split(2, &o, comms);
+	pthread_create(&thread, NULL, exit_at_once, comms[0]);
+	pthread_join(thread, NULL);
+	ranks_must(cohort_group_cause(group, &cause), "cause");
+	cr_assert_eq(cause.status, COHORT_THREAD_EXITED);
+	cr_assert_eq(cause.rank, 0);
+	close_group();
+}
+
+/* ---- several communicators --------------------------------------------- */
+
+/* Ranks 1 and 3 wait in a child for rank 2, and rank 0 for them. */
+static int rank_2_hangs_in_child(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *child;
+	int rc;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank ? 0 : COHORT_NO_COLOR, 0, &child),
+	           "split");
+	if (rank)
+		ranks_must(cohort_deadline_push(child, &patient), "push");
+	if (rank == 2)
+		return hang(c);
+	rc = rank ? sum(child, COHORT_FOREVER) : COHORT_OK;
+	return rc == COHORT_OK ? sum(c, COHORT_FOREVER) : rc;
+}
+
+Test(blame, rank_that_others_wait_for_in_a_child_is_blamed)
+{
+	limit(200 * MS);
+	run(RANKS, rank_2_hangs_in_child, NULL, COHORT_STALLED);
+	expect_blame(2);
+	says("; ranks 1, 3 wait in all_reduce_host 1 of group \"world.0\" for "
+	     "rank 2");
+	expect_lost(2);
+	close_group();
+}
+
+/* Of three ranks, 0 and 1 have a communicator, and 1 and 2 another one. */
+static int rank_2_hangs_in_sibling(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
+	const int rank = cohort_comm_rank(c);
+	struct cohort_cause *causes = user;
+	struct cohort_comm *a, *b;
+	int rc = COHORT_OK;
+
+	ranks_must(cohort_comm_split(c, rank < 2 ? 0 : COHORT_NO_COLOR, 0, &a),
+	           "split");
+	ranks_must(cohort_comm_split(c, rank > 0 ? 1 : COHORT_NO_COLOR, 0, &b),
+	           "split");
+	if (b)
+		ranks_must(cohort_deadline_push(b, &patient), "push");
+	if (rank == 2)
+		return hang(b);
+	if (b)
+		rc = sum(b, COHORT_FOREVER);
+	else
+		rc = sum(a, COHORT_FOREVER);
+	if (a)
+		ranks_must(cohort_comm_cause(a, &causes[rank]), "cause");
+	return rc;
+}
+
+Test(blame, rank_that_waits_in_a_sibling_is_no_culprit)
+{
+	static struct cohort_cause causes[2];
+
+	limit(200 * MS);
+	run(3, rank_2_hangs_in_sibling, causes, COHORT_STALLED);
+	expect_blame(2);
+	/* Of the communicator of ranks 0 and 1. */
+	cause = causes[0];
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
+	cr_assert_eq(cause.world_rank, 2);
+	cr_assert_eq(cause.missing[0], 0);
+	says("; rank 1 waits in all_reduce_host 1 of group \"world.1\" for rank "
+	     "2");
+	close_group();
+}
+
+/* Ranks 2 and 3 are a pair, in which rank 3 hangs. */
+static int rank_3_hangs_in_pair(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &pair), "split");
+	cr_assert_eq(cohort_comm_group_rank(pair, 1), rank < 2 ? 1 : 3);
+	return rank == 3 ? hang(c) : sum(pair, COHORT_FOREVER);
+}
+
+Test(blame, error_of_a_child_is_no_fault_of_the_rank_that_returns_it)
+{
+	limit(200 * MS);
+	run(RANKS, rank_3_hangs_in_pair, NULL, COHORT_STALLED);
+	expect_blame(3);
+	says("rank 3 (1 in \"world.1\") has not called all_reduce_host 1 of ");
+	says("; rank 2 gave up first (its worker returned COHORT_STALLED)");
+	expect_lost(3);
+	close_group();
+}
+
+/* ---- pauses and pushed deadlines --------------------------------------- */
+
+/* Rank 0 takes its time, as it says on the parent. */
+static int rank_0_is_late(struct cohort_comm *c, void *user)
+{
+	const bool pauses = user != NULL;
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
+	const uint64_t late_ns = 250 * MS;
+	struct cohort_comm *child, *later;
+	struct backoff b = BACKOFF;
+	uint64_t until;
+
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	if (!pauses)
+		ranks_must(cohort_deadline_push(c, &patient), "push");
+	ranks_must(cohort_comm_split(c, 0, 0, &later), "split");
+	if (cohort_comm_rank(c) == 0) {
+		if (pauses)
+			ranks_must(cohort_pause(c), "pause");
+		for (until = clock_deadline(late_ns); clock_now() < until;)
+			backoff_wait(&b, until);
+		if (pauses)
+			ranks_must(cohort_resume(c), "resume");
+	}
+	ranks_must(sum(child, COHORT_FOREVER), "sum");
+	ranks_must(sum(later, COHORT_FOREVER), "sum");
+	return 0;
+}
+
+Test(blame, pause_of_a_parent_holds_for_its_children)
+{
+	limit(100 * MS);
+	run(3, rank_0_is_late, &o, COHORT_OK);
+	close_group();
+}
+
+Test(blame, deadlines_pushed_on_a_parent_hold_for_its_children)
+{
+	limit(100 * MS);
+	run(3, rank_0_is_late, NULL, COHORT_OK);
+	close_group();
+}
+
+/* ---- ranks that leave --------------------------------------------------- */
+
+static int rank_1_returns(struct cohort_comm *c, void *user)
+{
+	(void)user;
+	return cohort_comm_rank(c) == 1 ? 0 : sum(c, COHORT_FOREVER);
+}
+
+/* The deadline is longer than the test may take. */
+Test(blame, worker_that_returns_0_while_others_wait_is_named_at_once)
+{
+	limit(COHORT_FOREVER);
+	run(RANKS, rank_1_returns, NULL, COHORT_STALLED);
+	expect_blame(1);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
+	says("rank 1 has left: its worker returned 0 (");
+	says("; ranks 0, 2-3 wait for it in all_reduce_host 1 of \"world\"");
+	close_group();
+}
+
+static int rank_1_closes_child(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	if (cohort_comm_rank(c) != 1)
+		return sum(child, COHORT_FOREVER);
+	ranks_must(cohort_comm_close(child), "close");
+	return hang(c);
+}
+
+Test(blame, rank_that_closes_a_child_while_others_wait_is_named_at_once)
+{
+	limit(COHORT_FOREVER);
+	run(RANKS, rank_1_closes_child, NULL, COHORT_STALLED);
+	expect_blame(1);
+	says("rank 1 has left: its communicator was closed (");
+	close_group();
+}
+
+static int all_return(struct cohort_comm *c, void *user)
+{
+	(void)user;
+	return sum(c, COHORT_FOREVER);
+}
+
+Test(blame, group_can_run_again_after_its_workers_returned)
+{
+	run(RANKS, all_return, NULL, COHORT_OK);
+	cr_assert_eq(cohort_group_run(group, all_return, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	close_group();
+}
+
+/* ---- ranks alone --------------------------------------------------------- */
+
+static int rank_0_saves(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+
+	(void)user;
+	ranks_must(cohort_tag(c, "step 60"), "tag");
+	ranks_must(sum(c, COHORT_FOREVER), "sum");
+	if (rank)
+		return hang(c);
+	ranks_must(cohort_tag(c, "save_checkpoint"), "tag");
+	return sum(c, COHORT_FOREVER);
+}
+
+Test(blame, rank_that_waits_alone_accuses_nobody)
+{
+	limit(200 * MS);
+	run(RANKS, rank_0_saves, NULL, COHORT_STALLED);
+	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.missing[0], 0);
+	cr_assert_eq(cause.joined[0], 1);
+	says("rank 0 alone waits in all_reduce_host 2 of \"world\" (tag "
+	     "\"save_checkpoint\")");
+	says("; ranks 1-3 are between calls (tag \"step 60\")");
+	cr_assert_eq(cohort_group_lost(group, NULL, 0), 0);
+	close_group();
+}
+
+static int rank_0_has_other_tags(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+
+	(void)user;
+	ranks_must(cohort_tag(c, rank ? "finish" : "save"), "tag");
+	ranks_must(sum(c, COHORT_FOREVER), "sum");
+	ranks_must(cohort_tag(c, "finish"), "tag");
+	return rank ? hang(c) : sum(c, COHORT_FOREVER);
+}
+
+Test(blame, tags_that_differed_before_are_shown)
+{
+	limit(200 * MS);
+	run(RANKS, rank_0_has_other_tags, NULL, COHORT_STALLED);
+	says("; tags of collective 1: \"save\" (rank 0), \"finish\" (ranks 1-3)");
+	close_group();
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Waits across communicators: in random trees of communicators, in which all ranks but
+ * one wait for others somewhere, that one is named and no other
+ */
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/clique_tree.h"
+#include "watch/verdict.h"
+#include "watch/waits.h"
+
+#define SLOTS 8
+#define MAX_RANKS 9
+#define MAX_CLIQUES 12
+#define TREES 10000
+
+static const struct platform platform;
+static struct clique *cliques[MAX_CLIQUES];
+static int count;
+
+/* A number from 0 to @n - 1. */
+static int pick(int n)
+{
+	return (int)(lrand48() % n);
+}
+
+/* ---- trees ------------------------------------------------------------- */
+
+static void make_comm(struct clique *q, int i, struct cohort_comm *above)
+{
+	struct cohort_comm *c = &q->comms[i];
+
+	c->clique = q;
+	c->rank = i;
+	c->above = above;
+	c->world = above ? above->world : i;
+	c->device = c->world;
+	atomic_store(&c->tid, 1000 + c->world);
+	c->done = calloc(SLOTS, sizeof(*c->done));
+	c->started = calloc(SLOTS, sizeof(*c->started));
+	c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+	cr_assert_eq(recorder_init(&c->recorder, SLOTS), COHORT_OK);
+	cr_assert_eq(call_shapes_init(&c->shapes, SLOTS), COHORT_OK);
+}
+
+/* Make a clique of @n ranks, which are those at @above in @parent. */
+static struct clique *make(struct clique *parent, const int *above, int n)
+{
+	const size_t bytes =
+		sizeof(struct clique) + (size_t)n * sizeof(struct cohort_comm);
+	struct clique *q = aligned_alloc(_Alignof(struct clique), bytes);
+	int i;
+
+	cr_assert(q);
+	memset(q, 0, bytes);
+	snprintf(q->name, sizeof(q->name), "g.%d", count);
+	q->platform = &platform;
+	q->size = q->world = n;
+	q->slots = SLOTS;
+	q->generation = 1;
+	q->parent = parent;
+	q->end = cause_create();
+	for (i = 0; i < n; i++)
+		make_comm(q, i, parent ? &parent->comms[above[i]] : NULL);
+	clique_tree_enter(q);
+	cliques[count++] = q;
+	return q;
+}
+
+static void unmake(struct clique *q)
+{
+	struct cohort_comm *c;
+
+	clique_tree_leave(q);
+	for (c = q->comms; c < q->comms + q->size; c++) {
+		free(c->done);
+		free(c->started);
+		free(c->agreed);
+		recorder_fini(&c->recorder);
+		call_shapes_fini(&c->shapes);
+	}
+	cause_put(q->end);
+	free(q);
+}
+
+static void unmake_all(void)
+{
+	while (count)
+		unmake(cliques[--count]);
+}
+
+/* Split random ranks off random cliques, at least two each. */
+static void make_tree(void)
+{
+	struct clique *parent = make(NULL, NULL, 2 + pick(MAX_RANKS - 1));
+	int above[MAX_RANKS], children = pick(MAX_CLIQUES), i, n;
+
+	while (children--) {
+		parent = cliques[pick(count)];
+		for (i = n = 0; i < parent->size; i++)
+			if (pick(2))
+				above[n++] = i;
+		if (n > 1)
+			make(parent, above, n);
+	}
+}
+
+/* ---- waits ------------------------------------------------------------- */
+
+/* The thread of @c waits in the first collective of its clique. */
+static void wait_in(struct cohort_comm *c)
+{
+	const struct cohort_tensor tensor = { .count = 1, .type = COHORT_I32 };
+	const struct op op = {
+		.kind = OP_ALL_REDUCE,
+		.tensors = &tensor,
+		.n = 1,
+	};
+
+	agree_publish(c, &op, 1, 7, 1, 1);
+	atomic_store(&c->last, 1);
+	atomic_store(&c->collectives, 1);
+	atomic_store(&c->waits, 1);
+}
+
+static bool waits_in(const struct cohort_comm *c)
+{
+	return atomic_load(&c->waits);
+}
+
+/* True if a rank of @q waits elsewhere, or is the culprit. */
+static bool misses_one(const struct clique *q, int but, const bool *placed)
+{
+	const struct cohort_comm *c;
+
+	for (c = q->comms; c < q->comms + q->size; c++)
+		if (c->world != but && placed[c->world] && !waits_in(c))
+			return true;
+	return false;
+}
+
+static struct cohort_comm *comm_of(struct clique *q, int world)
+{
+	int i;
+
+	for (i = 0; i < q->size; i++)
+		if (q->comms[i].world == world)
+			return &q->comms[i];
+	return NULL;
+}
+
+/* Let every rank but @culprit wait in a clique where some rank is missing. */
+static void place_all(int culprit)
+{
+	bool placed[MAX_RANKS] = { false };
+	const int size = cliques[0]->size;
+	struct cohort_comm *c;
+	int rank, start = pick(size), i;
+
+	placed[culprit] = true;
+	for (i = 0; i < size; i++) {
+		rank = (start + i) % size;
+		if (rank == culprit)
+			continue;
+		do
+			c = comm_of(cliques[pick(count)], rank);
+		while (!c || !misses_one(c->clique, rank, placed));
+		wait_in(c);
+		placed[rank] = true;
+	}
+}
+
+/* ---- verdicts ---------------------------------------------------------- */
+
+static void check(struct clique *q, int culprit, long seed)
+{
+	const struct expiry due = { .what = EXPIRY_VERDICT, .deadline_ns = 1 };
+	const struct cohort_comm *c = comm_of(q, culprit);
+	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
+	struct verdict out;
+	struct snapshot s;
+
+	cr_assert(snapshot_init(&s, q));
+	cr_assert(verdict_init(&out, q->size));
+	snapshot_take(&s, q);
+	waits_take(&s, q);
+	if (s.front && !s.all_joined) {
+		verdict_stalled(&s, &due, &out);
+		cr_assert_eq(out.v.world_rank, culprit, "seed %ld: %d, not %d: %s", seed,
+		             out.v.world_rank, culprit, out.text);
+		cr_assert_eq(out.v.rank, c ? c->rank : -1);
+		if (c)
+			rank_set_add(missing, c->rank);
+		cr_assert_eq(memcmp(out.v.missing, missing, sizeof(missing)),
+		             0, "%s", out.text);
+	}
+	verdict_fini(&out);
+	snapshot_fini(&s);
+}
+
+Test(waits, name_the_culprit_in_every_tree_and_no_other_rank, .timeout = 120)
+{
+	const char *given = getenv("WAITS_SEED");
+	const long seed = given ? atol(given) : time(NULL);
+	int tree, culprit, i;
+
+	cr_log_info("WAITS_SEED=%ld", seed);
+	srand48(seed);
+	for (tree = 0; tree < TREES; tree++) {
+		make_tree();
+		culprit = pick(cliques[0]->size);
+		place_all(culprit);
+		for (i = 0; i < count; i++)
+			check(cliques[i], culprit, seed);
+		unmake_all();
+	}
+}
+
+/* Ranks 0 to n - 1 wait in a ring of communicators, each for the next one. */
+Test(waits, of_a_ring_through_many_communicators_are_a_cycle)
+{
+	const struct expiry due = { .what = EXPIRY_VERDICT, .deadline_ns = 1 };
+	struct clique *root = make(NULL, NULL, MAX_RANKS);
+	struct verdict out;
+	struct snapshot s;
+	int i, pair[2];
+
+	for (i = 0; i < MAX_RANKS; i++) {
+		pair[0] = i;
+		pair[1] = (i + 1) % MAX_RANKS;
+		wait_in(comm_of(make(root, pair, 2), i));
+	}
+	cr_assert(snapshot_init(&s, cliques[3]));
+	cr_assert(verdict_init(&out, 2));
+	snapshot_take(&s, cliques[3]);
+	waits_take(&s, cliques[3]);
+	verdict_stalled(&s, &due, &out);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.world_rank, -1);
+	cr_assert_not_null(strstr(out.line, "wait for each other in a cycle"));
+	verdict_fini(&out);
+	snapshot_fini(&s);
+	unmake_all();
+}
