@@ -12,16 +12,18 @@ import ctypes
 import math
 import operator
 import os
+import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Protocol, TypeVar
+from types import CodeType
+from typing import Any, Callable, Dict, List, Optional, Protocol, Set, Tuple, TypeVar
 
 from . import _abi
 from ._abi import FOREVER, Status
-from ._errors import Cause, cause_of, error_of, text_of
+from ._errors import Cause, CohortError, cause_of, error_of, text_of
 
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 # How long a wait of the main thread lasts until Python has looked for signals.
 SLICE_NS = 50_000_000
@@ -66,8 +68,12 @@ def bare(name: str) -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int)((name, lib))
 
 
-def integer(value: Any, what: str, kind: Any = ctypes.c_int) -> int:
-    """A number that a type of C holds: ctypes would cut off what it does not."""
+def integer(value: Any, what: str, kind: Any = ctypes.c_int, flag: bool = False) -> int:
+    """A number that a type of C holds: ctypes would cut off what it does not.
+
+    A truth value is a number only for a flag."""
+    if isinstance(value, bool) and not flag:
+        raise TypeError(f"{what} is {value!r}, not an integer")
     try:
         number = operator.index(value)
     except TypeError:
@@ -83,12 +89,13 @@ def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "t
     if seconds is None:
         return default
     try:
-        valid = seconds >= 0
+        number = math.inf if isinstance(seconds, int) and seconds >= 2**64 \
+            else float(seconds + 0)  # text has no sum with a number
     except TypeError:
         raise TypeError(f"{what} is {seconds!r}, not a number of seconds") from None
-    if not valid:
+    if not number >= 0:
         raise ValueError(f"{what} is {seconds!r} seconds: it must be 0 or more")
-    return FOREVER if math.isinf(seconds * 1e9) else min(int(seconds * 1e9), FOREVER - 1)
+    return FOREVER if math.isinf(number * 1e9) else min(int(number * 1e9), FOREVER - 1)
 
 
 def cause_of_comm(comm: Optional[int]) -> Optional[Cause]:
@@ -106,7 +113,7 @@ def cause_of_group(group: Optional[int]) -> Optional[Cause]:
 
 
 def failure(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]] = None,
-            handle: Optional[int] = None, text: Optional[str] = None) -> Exception:
+            handle: Optional[int] = None, text: Optional[str] = None) -> CohortError:
     """The exception of a result that is none the caller wants.
 
     The text is asked for first: it is that of the thread's last call.
@@ -132,7 +139,14 @@ def check(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]]
 #
 # Python runs its signal handlers on the main thread, between two instructions of its own.
 # So that Ctrl-C is heard, the main thread waits in slices, and has another thread make
-# calls that block without a timeout.
+# calls that block without a timeout, and store what they have changed.
+#
+# A handler that raises can separate any two instructions: a call of C from the statement
+# that stores its result, a statement from the try block or the finally clause that follows.
+# Hence three rules:
+#  - What C gives is written by C into a cell that its owner has already noted.
+#  - What C takes back is told by the call's answer, which record() stores.
+#  - Whether a thread is inside a call is told by its stack.
 
 _main = threading.main_thread().ident
 
@@ -154,6 +168,130 @@ def wait(call: Callable[[int], int], limit_ns: int) -> int:
             return status
 
 
+def record(answers: List[Tuple[bool, int]], begins: bool, call: Callable[..., Any],
+           *arguments: Any) -> int:
+    """Make a call of C and append (begins, its answer) to a list.
+
+    extend(), zip(), map() and iter() are C: no signal handler runs between the call's
+    return and the append."""
+    answers.extend(zip((begins,), map(call, *zip(arguments)) if arguments
+                       else iter(call, None)))
+    return answers[-1][1]
+
+
+class Number(ctypes.c_uint64):
+    """A cell for the number of a ticket, and a key, by identity."""
+
+    __hash__ = object.__hash__
+
+
+# The code of all methods that inside() marks.
+_marked: Set[CodeType] = set()
+
+
+def inside(method: F) -> F:
+    """Mark a method whose thread may be in a call of C: nothing is closed meanwhile.
+
+    Its first argument is self: the communicator or group, or something that has it as _comm.
+    The interpreter lock orders the method's start and its look at the handle against the
+    close, which takes the handle away before it looks at the stacks."""
+    _marked.add(method.__code__)
+    return method
+
+
+def count_inside(handles: Set[int]) -> int:
+    """The number of marked methods, of objects with one of these id()s, that threads are in."""
+    n = 0
+    for top in list(sys._current_frames().values()):
+        frame = top
+        while frame is not None:
+            if frame.f_code in _marked:
+                this = frame.f_locals.get("self")
+                n += id(getattr(this, "_comm", this)) in handles
+            frame = frame.f_back  # type: ignore[assignment]
+    return n
+
+
+class Owned(weakref.ref):  # type: ignore[type-arg]
+    """Something that C has given to an object, and takes back once.
+
+    C writes its handle into the cell.  When the object is dropped, in whatever thread, the
+    weak reference is appended to a list of the communicator's, which gives it back with
+    its next call."""
+
+    __slots__ = ("cell", "keep", "call", "_before", "_answers")
+
+    def __new__(cls, of: object, dropped: List["Owned"], *_: Any) -> "Owned":
+        return super().__new__(cls, of, dropped.append)
+
+    def __init__(self, of: object, dropped: List["Owned"], cell: Any, keep: object,
+                 call: Callable[..., int], *before: Any) -> None:
+        super().__init__(of, dropped.append)  # type: ignore[call-arg]
+        self.cell = cell
+        self.keep = keep  #: what C may use until then
+        self.call = call
+        self._before = before
+        self._answers: List[Tuple[bool, int]] = []
+
+    @property
+    def handle(self) -> int:
+        """The handle; 0 if there is none, or none any more."""
+        if self._answers and self._answers[-1][1] in (Status.OK, Status.WEDGED):
+            return 0
+        return self.cell.value or 0
+
+    def give_back(self) -> int:
+        """Give it back, unless that was done."""
+        handle = self.handle
+        return record(self._answers, False, self.call, *self._before, handle) if handle \
+            else int(Status.OK)
+
+
+class Scope:
+    """What holds between two calls of C, as a context manager.
+
+    The second call is made once if the first has succeeded, and at the latest when this
+    object is dropped: a signal handler may keep a with statement from either."""
+
+    _answers: List[Tuple[bool, int]] = []
+
+    def __init__(self, comm: Any, value: Any, begin: Tuple[Any, ...], end: Tuple[Any, ...]
+                 ) -> None:
+        self._of = comm  # a communicator, or None
+        self._value = value
+        self._begin = begin
+        self._end = end
+        self._answers = []
+
+    @property
+    def open(self) -> bool:
+        """Whether it is between the two calls."""
+        return self._answers[-1:] == [(True, Status.OK)]
+
+    def __enter__(self) -> Any:
+        if self._answers:
+            raise failure(Status.STATE, text="this context was entered before")
+        try:
+            status = record(self._answers, True, *self._begin)
+            if status < 0:
+                raise self._of._fail(status) if self._of else failure(status)
+            return self._value() if callable(self._value) else self._value
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        if self.open and (self._of is None or self._of._handle):
+            record(self._answers, False, *self._end)
+
+    def __exit__(self, *_: object) -> Optional[bool]:
+        self._leave()
+        return None
+
+    def __del__(self) -> None:
+        self._leave()
+
+
 class Answer:
     """What a call on another thread has come to."""
 
@@ -163,6 +301,17 @@ class Answer:
         self.text = ""
         self.error: Optional[BaseException] = None
 
+    def take(self, call: Callable[[], int]) -> None:
+        """Make the call, and keep what it returns or raises."""
+        try:
+            self.status = call()
+            if self.status < 0:
+                self.text = text_of(lib.cohort_last_error())
+        except BaseException as error:  # pylint: disable=broad-except # aside() raises it
+            self.error = error
+        finally:
+            self.done.set()
+
     def wait(self) -> None:
         """Wait for it.  A signal that comes just before a wait begins does not end that
         wait, so it is one of several."""
@@ -170,35 +319,21 @@ class Answer:
             pass
 
 
-def thread_inside() -> Answer:
-    """The answer of a close that is refused because a thread is inside a call."""
-    answer = Answer()
-    answer.status, answer.text = Status.STATE, "a thread is inside a call"
-    return answer
-
-
-def aside(call: Callable[[], Any], interrupted: Callable[[Answer], None]) -> Answer:
+def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
+          here: bool = False) -> Answer:
     """Make a call that blocks, on another thread if this is the main one.
 
-    If a signal handler raises meanwhile, interrupted() is called, which may wait for the
-    answer, and the exception goes on.
-    """
+    No signal handler runs on that thread, so the call also stores what it has changed.
+    If one raises here in the meantime, interrupted() is called, which may wait for the
+    answer, and the exception is passed on.  With here, this thread makes the call."""
     answer = Answer()
     begun = threading.Lock()
 
     def work() -> None:
-        if not begun.acquire(blocking=False):
-            return
-        try:
-            answer.status = call()
-            if answer.status < 0:
-                answer.text = text_of(lib.cohort_last_error())
-        except BaseException as error:  # pylint: disable=broad-except # raised below
-            answer.error = error
-        finally:
-            answer.done.set()
+        if begun.acquire(blocking=False):
+            answer.take(call)
 
-    if not on_main():
+    if here or not on_main():
         work()
     else:
         try:
@@ -229,6 +364,8 @@ class Closable(Protocol):
         """Abort it and close it; raise nothing."""
 
 
+# Answers after which a close has closed nothing.
+STILL_OPEN = (Status.TIMED_OUT, Status.OWNER, Status.BUSY, Status.STATE, Status.INVALID)
 # How often this process was forked from another that had the library.
 forks = 0
 

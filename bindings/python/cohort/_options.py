@@ -170,7 +170,7 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             encoded = as_path(value, name) if name.startswith("dump_") else as_bytes(value, name)
             value = encoded or None
         elif value is not None:
-            value = integer(value, name, kind)
+            value = integer(value, name, kind, isinstance(getattr(Options, name, None), bool))
         if value is not None:
             setattr(raw, name, value)
             keep.append(value)

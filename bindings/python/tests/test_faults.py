@@ -329,7 +329,7 @@ class Arrays(Case):
         def waiting(comm):
             thread = threading.Thread(target=wait, args=(comm.all_reduce(floats(1)),))
             thread.start()
-            while not comm._inside:
+            while not comm._count_inside():
                 time.sleep(0.001)
             return thread
         with opened(2) as group:
@@ -403,6 +403,7 @@ class Arrays(Case):
             gone = weakref.ref(array_of_it)
             reducer = cohort.Reducer(comm, [array_of_it])
             del reducer, array_of_it
+            comm.barrier().wait()  # it is freed by the next call
             gc.collect()
             self.assertIsNone(gone())
 
