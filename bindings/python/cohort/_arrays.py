@@ -10,7 +10,7 @@ be resized; a capsule does not: PyTorch's resize_() moves a tensor that is in us
 import ctypes
 import math
 import sys
-from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from ._abi import Type
 from ._errors import Handle
@@ -199,7 +199,7 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
         if tensor.lanes == 1 and tensor.bits % 8 == 0 else None
     if kind is None:
         raise _wrong_type(what, getattr(array, "dtype", f"{tensor.code} (DLPack)"))
-    count = math.prod(tensor.shape[i] for i in range(tensor.ndim))
+    count = _size_of(tensor.shape[:tensor.ndim] if tensor.ndim > 0 else (), kind, what)
     if count and not _is_contiguous(tensor):
         raise _not_contiguous(what)
     return Elements((tensor.data or 0) + tensor.offset, count, kind, capsule, place,
@@ -207,6 +207,13 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
 
 
 # ---- interfaces of NumPy and of CUDA ------------------------------------------------
+
+def _size_of(shape: Sequence[Any], kind: Type, what: str) -> int:
+    """The number of elements, which the memory of a process can hold."""
+    count = math.prod(integer(extent, f"{what}.shape", ctypes.c_size_t) for extent in shape)
+    integer(count * SIZES[kind], f"{what}: its number of bytes", ctypes.c_size_t)
+    return count
+
 
 def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
                   place: int) -> Elements:
@@ -219,16 +226,17 @@ def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
     if kind is None:
         raise _wrong_type(what, spelling)
     shape, strides = facts["shape"], facts.get("strides")
-    step = SIZES[kind]
+    count, step = _size_of(shape, kind, what), SIZES[kind]
     for extent, stride in zip(reversed(shape), reversed(strides or ())):
-        if extent != 1 and stride != step and math.prod(shape):
+        if extent != 1 and stride != step and count:
             raise _not_contiguous(what)
         step *= extent
     address, read_only = facts["data"]
     if writable and read_only:
         raise _read_only(what)
     stream = facts.get("stream")
-    return Elements(address, math.prod(shape), kind, array, place, -1,
+    return Elements(integer(address or 0, f"{what}: its address", ctypes.c_size_t), count, kind,
+                    array, place, -1,
                     0 if stream == 1 else stream)
 
 

@@ -15,7 +15,7 @@ from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
 from ._arrays import HOST, PINNED, Elements, look, stream_of, type_of
 from ._errors import Handle
-from ._library import Number, Scope, bare, failure, inside, integer, lib, nanoseconds, record
+from ._library import Number, Scope, bare, failure, inside, integer, lib, nanoseconds, real, record
 from ._rank import Array, Rank, Stream, Ticket
 
 #: A reduction: a member, its name, or a sum that Comm.premul_sum() gives.
@@ -469,12 +469,9 @@ class Comm(Rank):
             kind = type_of(kind)
             if kind not in _SCALARS:
                 raise TypeError(f"a scalar of {kind.name} must be given as an array")
-            number = scalar if kind in (Type.F32, Type.F64) and not isinstance(scalar, bool) \
-                else integer(scalar, "scalar", _SCALARS[kind])
-            try:
-                value = _SCALARS[kind](number)
-            except OverflowError:
-                raise ValueError(f"scalar is {scalar}, which is out of range") from None
+            value = _SCALARS[kind](
+                real(scalar, "scalar") if kind in (Type.F32, Type.F64)
+                else integer(scalar, "scalar", _SCALARS[kind]))
             return PremulSum(self, value, ctypes.addressof(value), kind, Scalar.HOST)
         found = self._array(scalar, "scalar", False, self.stream)
         self._want(found, "scalar", found.type, 1)

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from types import CodeType
-from typing import Any, Callable, Dict, List, Optional, Protocol, Set, Tuple, TypeVar
+from typing import Any, Callable, List, Optional, Protocol, Set, Tuple, TypeVar
 
 from . import _abi
 from ._abi import FOREVER, Status
@@ -71,16 +71,26 @@ def bare(name: str) -> Any:
 def integer(value: Any, what: str, kind: Any = ctypes.c_int, flag: bool = False) -> int:
     """A number that a type of C holds: ctypes would cut off what it does not.
 
-    A truth value is a number only for a flag."""
+    A truth value is a number only for a flag, which is 0 or 1."""
     if isinstance(value, bool) and not flag:
         raise TypeError(f"{what} is {value!r}, not an integer")
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{what} is {value!r}, not an integer") from None
-    if kind(number).value != number:
+    if kind(number).value != number or flag and number not in (0, 1):
         raise ValueError(f"{what} is {number}, which is out of range")
     return number
+
+
+def real(value: Any, what: str) -> float:
+    """A number that a double holds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what} is {value!r}, not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{what} is {value}, which is out of range") from None
 
 
 def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "timeout"
@@ -89,6 +99,8 @@ def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "t
     if seconds is None:
         return default
     try:
+        if isinstance(seconds, bool):
+            raise TypeError
         number = math.inf if isinstance(seconds, int) and seconds >= 2**64 \
             else float(seconds + 0)  # text has no sum with a number
     except TypeError:
@@ -369,7 +381,7 @@ STILL_OPEN = (Status.TIMED_OUT, Status.OWNER, Status.BUSY, Status.STATE, Status.
 # How often this process was forked from another that had the library.
 forks = 0
 
-_open: Dict[int, "weakref.ref[Closable]"] = {}
+_open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 
 # Arrays that an abort which did not complete may still write to, and callbacks that a
 # thread of the library may be in: never freed.
@@ -378,19 +390,18 @@ kept: List[Any] = []
 
 def opened(what: Closable) -> None:
     """Have the end of the interpreter close it."""
-    _open[id(what)] = weakref.ref(what)
+    _open.add(what)
 
 
 def closed(what: Closable) -> None:
     """It is closed."""
-    _open.pop(id(what), None)
+    _open.discard(what)
 
 
 @atexit.register
 def _at_exit() -> None:
     """End what is open, so that no thread of the library calls a Python that is gone."""
-    there = [what for what in (reference() for reference in list(_open.values()))
-             if what is not None]
+    there = list(_open)
     # The end of one may wait for work that another has on its devices.
     for what in there:
         what._abort("the interpreter ends")

@@ -78,8 +78,8 @@ TIMES = {"slow_ns": "slow", "adaptive_floor_ns": "adaptive_floor"}
 def _member(kind: Any, value: Any, what: str) -> Any:
     """A member by itself or by its name in any case."""
     try:
-        return kind[value.upper()] if isinstance(value, str) else kind(value)
-    except (KeyError, ValueError):
+        return kind[value.upper()] if isinstance(value, str) else kind(integer(value, what))
+    except (KeyError, TypeError, ValueError):
         names = ", ".join(member.name.lower() for member in kind)
         raise ValueError(f"{what} is {value!r}, not one of {names}") from None
 

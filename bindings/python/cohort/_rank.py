@@ -10,7 +10,8 @@ import warnings
 import weakref
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ContextManager, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import (Any, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar,
+                    Union)
 
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
@@ -314,10 +315,8 @@ class Rank(Handle):
     def alloc(self, shape: Union[int, Sequence[int]], kind: Union[Type, str] = Type.F32, *,
               registered: bool = False) -> Memory:
         """Memory on the rank's device (cohort_alloc(), cohort_alloc_registered())."""
-        try:
-            extents = tuple(shape)  # type: ignore[arg-type]
-        except TypeError:
-            extents = (shape,)  # type: ignore[assignment]
+        extents = tuple(shape) if isinstance(shape, Iterable) \
+            and not isinstance(shape, (str, bytes)) else (shape,)
         if self._dropped:
             self._give_back_dropped()
         return Memory(self, tuple(integer(extent, "shape", ctypes.c_size_t)

@@ -12,7 +12,7 @@ from ._abi import Op, Status, Type
 from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
 from ._comm import Comm, op_of
 from ._errors import CohortError, Handle
-from ._library import inside, integer, lib, nanoseconds
+from ._library import inside, integer, lib, nanoseconds, real
 from ._rank import Array, Stream, as_bytes, describe
 
 _byref = ctypes.byref
@@ -154,8 +154,8 @@ class Reducer(Handle):
         stream is where the gradients are computed; None: by threads of the host.  weight
         is for a weighted reducer: the samples of this rank's batch, say."""
         queue = self._stream(stream)
-        if isinstance(weight, bool) or not isinstance(weight, (int, float, type(None))):
-            raise TypeError(f"weight is {weight!r}, not a number")
+        if weight is not None:
+            weight = real(weight, "weight")
         handle, was_open = self._live, self._open
         self._open = True  # before the call: Ctrl-C may come after it
         if weight is None:
@@ -345,6 +345,7 @@ def checked(options: Optional[ReducerOptions]) -> ReducerOptions:
 
 def _raw_options(options: ReducerOptions) -> _abi.cohort_reducer_options:
     raw = _abi.cohort_reducer_options(size=ctypes.sizeof(_abi.cohort_reducer_options))
+    kinds = {field[0]: field[1] for field in raw._fields_}
     for field in fields(options):
         value = getattr(options, field.name)
         if field.name == "transport":
@@ -354,10 +355,9 @@ def _raw_options(options: ReducerOptions) -> _abi.cohort_reducer_options:
         elif field.name == "op":
             value = op_of(value)
         elif field.name == "max_norm":
-            if not isinstance(value, (int, float)):
-                raise TypeError(f"max_norm is {value!r}, not a number")
+            value = real(value, field.name)
         else:
-            value = integer(value, field.name, dict(raw._fields_)[field.name],
+            value = integer(value, field.name, kinds[field.name],
                             isinstance(field.default, bool))
         setattr(raw, field.name, value)
     return raw

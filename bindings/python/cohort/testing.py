@@ -54,7 +54,7 @@ def script(*faults: Fault) -> None:
         value = fault.value if fault.seconds is None \
             else nanoseconds(fault.seconds, what="seconds")
         raw = _abi.cohort_fault(*(
-            integer(number, name, of) for number, (name, of) in zip(
+            integer(number, of[0], of[1]) for number, of in zip(
                 (fault.rank, fault.operation, kind, value), _abi.cohort_fault._fields_)))
         check(lib.cohort_sim_fault_add(ctypes.byref(raw)))
 
