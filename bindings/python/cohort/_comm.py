@@ -9,7 +9,7 @@ import ctypes
 import weakref
 from threading import get_ident
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
@@ -44,7 +44,7 @@ class Batch(Scope):
     """An open batch, which Comm.batch() gives; ticket is one for all of its calls."""
 
     def __init__(self, comm: "Comm", stream: int) -> None:
-        super().__init__(comm, self, (lib.cohort_batch_begin, comm._live),
+        super().__init__(comm, None, (lib.cohort_batch_begin, comm._live),
                          (lib.cohort_batch_end, comm._live, stream, None))
         self._comm = comm
         self.ticket = Ticket(comm, 0)
@@ -53,7 +53,8 @@ class Batch(Scope):
 
     def __enter__(self) -> "Batch":
         self._comm._batch = weakref.ref(self)
-        return cast(Batch, super().__enter__())
+        super().__enter__()
+        return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:

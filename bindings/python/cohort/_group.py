@@ -354,7 +354,7 @@ class Group(Handle):
                 lib.cohort_group_abort(handle, b"the main thread was interrupted")
             answer.wait()
         # Only this thread's close unbinds what is bound to it.
-        return _library.aside(call, give_up, any(comm._bound for comm in self._comms))
+        return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms))
 
     def _is_inside(self) -> bool:
         """Whether a thread is in a call, of the group or of a communicator."""
@@ -374,7 +374,7 @@ class Group(Handle):
         if self._is_inside() or self._is_running():
             raise busy
         shut = [comm for comm in [*self._comms, *self._past]
-                if comm._handle and not comm._bound]
+                if comm._handle and (comm._bound_here or not comm._bound)]
         self._shut = True  # no call begins from now on
         if not self._is_running(True):
             for comm in shut:
@@ -402,9 +402,10 @@ class Group(Handle):
         _library.closed(self)
         for comm in [*self._comms, *self._past]:
             # Threads that were left behind may still use theirs.
-            if not left and not comm._bound:
+            if not left and (comm._bound_here or not comm._bound):
                 comm._gone(status)
-            comm._ended = True
+            else:
+                comm._ended = True
         self._held.clear()
 
     def _abort(self, reason: str) -> None:

@@ -154,6 +154,12 @@ class AbortHandle(Handle):
         return bool(lib.cohort_abort_fired(self._handle))
 
 
+def _refer(refs: object, what: object) -> bool:
+    """Whether these arrays are this one, or have it among them."""
+    return refs is what or isinstance(refs, (tuple, list)) and any(
+        _refer(one, what) for one in refs)
+
+
 class Rank(Handle):
     """A communicator without its collectives, which cohort.Comm adds."""
 
@@ -170,8 +176,9 @@ class Rank(Handle):
         self._registered: Dict[int, Owned] = {}
         self._most = 64
         self._bindings: List[Tuple[bool, int]] = []
+        self._binder = 0  # the thread of the last bind()
         self._joined = False
-        self._ended = False  # the group was closed
+        self._ended = False  # the group was closed, while another thread has it
         self._forks = _library.forks
         self._children: "weakref.WeakSet[Rank]" = weakref.WeakSet()
         self._on_host = platform == Platform.HOST
@@ -191,11 +198,15 @@ class Rank(Handle):
                      if status == Status.OK), False)
 
     @property
+    def _bound_here(self) -> bool:
+        return self._bound and self._binder == get_ident()
+
+    @property
     def _raw(self) -> Optional[int]:
         """The handle for a close; None once that, or its group's, has closed it."""
         if self._closes and self._closes[-1][1] not in STILL_OPEN:
             return None
-        if not self._bound and getattr(self._owner, "_raw", self) is None:
+        if not self._ended and getattr(self._owner, "_raw", self) is None:
             return None
         return self._made
 
@@ -244,11 +255,8 @@ class Rank(Handle):
 
     def _uses(self, what: object) -> bool:
         """Whether a call that is not done uses this."""
-        def inside(refs: object) -> bool:
-            return refs is what or isinstance(refs, (tuple, list)) and any(
-                map(inside, refs))
         self._drop_answered()
-        return any(inside(refs) for refs in [*self._held.values(), *self._copies])
+        return any(_refer(refs, what) for refs in [*self._held.values(), *self._copies])
 
     def _answered(self, cell: Number, status: int) -> None:
         """A ticket was waited for: its arrays may go, unless they are in use."""
@@ -432,6 +440,8 @@ class Rank(Handle):
     def bind(self) -> None:
         """Only the calling thread may call from now on; its end without unbind() ends the
         group (cohort_comm_bind()).  Workers of a run are bound."""
+        if not self._bound:
+            self._binder = get_ident()
         self._check(record(self._bindings, True, lib.cohort_comm_bind, self._live))
 
     def unbind(self) -> None:
@@ -465,8 +475,8 @@ class Rank(Handle):
         def give_up(answer: _library.Answer) -> None:
             lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
             answer.done.wait(_library.EXIT_S)
-        # If it is bound, only this thread may.
-        return _library.aside(self._close_here, give_up, self._bound)
+        # If it is bound to this thread, only this thread may.
+        return _library.aside(self._close_here, give_up, self._bound_here)
 
     @inside
     def _close_here(self) -> int:
