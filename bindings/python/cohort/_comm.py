@@ -47,6 +47,7 @@ class Batch(Scope):
         super().__init__(comm, None, (lib.cohort_batch_begin, comm._live),
                          (lib.cohort_batch_end, comm._live, stream, None))
         self._comm = comm
+        self._inside = comm._inside
         self.ticket = Ticket(comm, 0)
         self.stream = stream  #: where it is launched
         self._refs: List[object] = []
@@ -106,11 +107,12 @@ class PreparedHost:
     way on the host platform.
     """
 
-    __slots__ = ("_comm", "_refs", "_call", "_again")
+    __slots__ = ("_comm", "_inside", "_refs", "_call", "_again")
 
     def __init__(self, comm: "Comm", refs: object, again: Callable[[], None],
                  *arguments: Any) -> None:
         self._comm = comm
+        self._inside = comm._inside
         self._refs = refs
         self._again = again
         self._call = partial(bare("cohort_all_reduce_host"), ctypes.c_void_p(comm._live),
@@ -138,10 +140,11 @@ class Prepared:
     the communicator.  Costs less than the method that it stands for.
     """
 
-    __slots__ = ("_comm", "_refs", "_number", "_submit", "_wait")
+    __slots__ = ("_comm", "_inside", "_refs", "_number", "_submit", "_wait")
 
     def __init__(self, comm: "Comm", name: str, refs: object, *arguments: Any) -> None:
         self._comm = comm
+        self._inside = comm._inside
         self._refs = refs
         self._number = Number()
         handle = ctypes.c_void_p(comm._live)
@@ -498,7 +501,8 @@ class Comm(Rank):
         else:
             def give_up(answer: _library.Answer) -> None:
                 lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
-                if not answer.done.wait(_library.EXIT_S):
+                answer.wait(_library.EXIT_S)
+                if not answer.done:
                     _library.kept.append(refs)
             # The other thread may be inside for longer than this one.
             answer = _library.aside(partial(self._inside_of, call), give_up)

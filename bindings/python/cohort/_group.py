@@ -11,6 +11,7 @@ import warnings
 import weakref
 from dataclasses import dataclass, fields
 from functools import partial
+from types import FrameType
 from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence,
                     Tuple, Union)
 
@@ -168,6 +169,7 @@ class Group(Handle):
         self._handles: Any = ()  # of the communicators, as C has written them
         self._past: "weakref.WeakSet[Comm]" = weakref.WeakSet()
         self._held: Dict[Number, object] = {}
+        self._inside: List[FrameType] = []  # one for each call that a thread is in
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
@@ -190,7 +192,7 @@ class Group(Handle):
 
         def give_up(answer: _library.Answer) -> None:
             self._unwanted = True
-            if answer.done.is_set():
+            if answer.done:
                 self._end(_library.EXIT_S)
         answer = _library.aside(call, give_up)
         if answer.status < 0:
@@ -347,19 +349,21 @@ class Group(Handle):
             raise failure(answer.status, text=answer.text or None)
 
     def _close(self, call: Callable[[], int]) -> _library.Answer:
-        handle = self._raw
+        # A group must not be aborted by its handle while it is closed.
+        comm = next((comm for comm in self._comms if comm._handle), None)
+        handle = comm.abort_handle() if comm and comm._forks == _library.forks else None
 
         def give_up(answer: _library.Answer) -> None:
-            if self._raw:
-                lib.cohort_group_abort(handle, b"the main thread was interrupted")
+            if handle:
+                handle.fire("the main thread was interrupted")
             answer.wait()
         # Only this thread's close unbinds what is bound to it.
         return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms))
 
     def _is_inside(self) -> bool:
-        """Whether a thread is in a call, of the group or of a communicator."""
-        every = [*self._comms, *self._past]
-        return count_inside({id(self)}.union(*(comm._family() for comm in every))) > 1
+        """Whether a thread is in a call beside this one, of the group or of a communicator."""
+        return count_inside(self._inside) > 1 or any(
+            comm._count_inside() for comm in [*self._comms, *self._past])
 
     def _is_running(self, over: bool = False) -> bool:
         """Whether run() has not returned; if over, also whether it has left threads behind."""
@@ -655,7 +659,7 @@ def join(identity: bytes, size: int, rank: int, device: int,
 
     def give_up(answer: _library.Answer) -> None:
         unwanted.append(None)
-        if answer.done.is_set():
+        if answer.done:
             leave()
     answer = _library.aside(call, give_up)
     if answer.status < 0:

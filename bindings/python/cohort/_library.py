@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 import weakref
-from types import CodeType
-from typing import Any, Callable, List, Optional, Protocol, Set, Tuple, TypeVar
+from functools import wraps
+from types import FrameType
+from typing import Any, Callable, List, Optional, Protocol, Tuple, TypeVar, cast
 
 from . import _abi
 from ._abi import FOREVER, Status
@@ -158,7 +159,7 @@ def check(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]]
 # Hence three rules:
 #  - What C gives is written by C into a cell that its owner has already noted.
 #  - What C takes back is told by the call's answer, which record() stores.
-#  - Whether a thread is inside a call is told by its stack.
+#  - That a thread is inside a call is noted as a frame, which ends whatever is raised.
 
 _main = threading.main_thread().ident
 
@@ -197,30 +198,38 @@ class Number(ctypes.c_uint64):
     __hash__ = object.__hash__
 
 
-# The code of all methods that inside() marks.
-_marked: Set[CodeType] = set()
+_frame = sys._getframe
 
 
 def inside(method: F) -> F:
-    """Mark a method whose thread may be in a call of C: nothing is closed meanwhile.
+    """A method whose thread may be in a call of C for long: nothing is closed meanwhile.
 
-    Its first argument is self: the communicator or group, or something that has it as _comm.
-    The interpreter lock orders the method's start and its look at the handle against the
-    close, which takes the handle away before it looks at the stacks."""
-    _marked.add(method.__code__)
-    return method
+    The interpreter lock orders the note, which is the frame, and the look at the handle
+    that follows it against the close, which takes the handle away before it counts."""
+    @wraps(method)
+    def noted(self: Any, *arguments: Any, **more: Any) -> Any:
+        self._inside.append(_frame())
+        try:
+            return method(self, *arguments, **more)
+        finally:
+            self._inside.remove(_frame())
+    return cast(F, noted)
 
 
-def count_inside(handles: Set[int]) -> int:
-    """The number of marked methods, of objects with one of these id()s, that threads are in."""
+def count_inside(notes: List[FrameType]) -> int:
+    """The number of these frames that threads are in.
+
+    A signal handler may have kept one from being removed; clear() raises for the others.
+    The locals of another thread's frame must not be read: it may be gone in the middle."""
     n = 0
-    for top in list(sys._current_frames().values()):
-        frame = top
-        while frame is not None:
-            if frame.f_code in _marked:
-                this = frame.f_locals.get("self")
-                n += id(getattr(this, "_comm", this)) in handles
-            frame = frame.f_back  # type: ignore[assignment]
+    for frame in list(notes):
+        try:
+            frame.clear()
+            notes.remove(frame)
+        except RuntimeError:
+            n += 1
+        except ValueError:  # another thread has removed it
+            pass
     return n
 
 
@@ -308,7 +317,10 @@ class Answer:
     """What a call on another thread has come to."""
 
     def __init__(self) -> None:
-        self.done = threading.Event()
+        self.done = False
+        # Not an Event: a signal handler may leave its condition inconsistent.
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
         self.status: int = Status.SYSTEM
         self.text = ""
         self.error: Optional[BaseException] = None
@@ -322,13 +334,15 @@ class Answer:
         except BaseException as error:  # pylint: disable=broad-except # aside() raises it
             self.error = error
         finally:
-            self.done.set()
+            self.done = True
+            self._lock.release()
 
-    def wait(self) -> None:
+    def wait(self, patience_s: float = math.inf) -> None:
         """Wait for it.  A signal that comes just before a wait begins does not end that
         wait, so it is one of several."""
-        while not self.done.wait(SLICE_NS / 1e9):
-            pass
+        end = time.monotonic() + patience_s
+        while not self.done and time.monotonic() < end:
+            self._lock.acquire(timeout=SLICE_NS / 1e9)
 
 
 def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],

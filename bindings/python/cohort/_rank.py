@@ -10,6 +10,7 @@ import warnings
 import weakref
 from dataclasses import dataclass, fields
 from functools import partial
+from types import FrameType
 from typing import (Any, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar,
                     Union)
 
@@ -171,6 +172,7 @@ class Rank(Handle):
         # By the cell of the ticket's number, which is 0 until the call is made.
         self._held: Dict[Number, object] = {}
         self._copies: List[object] = []
+        self._inside: List[FrameType] = []  # one for each call that a thread is in
         self._owned: Dict[int, Owned] = {}
         self._dropped: List[Owned] = []
         self._registered: Dict[int, Owned] = {}
@@ -275,10 +277,8 @@ class Rank(Handle):
 
     def _count_inside(self) -> int:
         """How many calls, of this and of what was split from it, threads are in."""
-        return count_inside(set(self._family()))
-
-    def _family(self) -> List[int]:
-        return [id(self)] + [one for child in list(self._children) for one in child._family()]
+        return count_inside(self._inside) + sum(
+            child._count_inside() for child in list(self._children))
 
     @inside
     def _wait(self, cell: Number, limit_ns: int) -> None:
@@ -470,11 +470,14 @@ class Rank(Handle):
             raise failure(answer.status, _library.cause_of_comm, handle, answer.text or None)
 
     def _close(self) -> _library.Answer:
-        handle = self._made
+        # What is being closed must not be aborted by its own handle.
+        mine = self._handle and self._forks == _library.forks
+        handle = self.abort_handle() if mine else None
 
         def give_up(answer: _library.Answer) -> None:
-            lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
-            answer.done.wait(_library.EXIT_S)
+            if handle:
+                handle.fire("interrupted")
+            answer.wait(_library.EXIT_S)
         # If it is bound to this thread, only this thread may.
         return _library.aside(self._close_here, give_up, self._bound_here)
 

@@ -104,6 +104,7 @@ class Reducer(Handle):
                  options: Optional[ReducerOptions] = None) -> None:
         options = checked(options)
         self._comm = comm
+        self._inside = comm._inside
         self._keep: List[object] = []
         self._open = False
         raw = (_abi.cohort_parameter * len(parameters))()

@@ -684,8 +684,8 @@ class Instructions(Case):
     # Nothing of C's is held where these only look at values.
     PURE = {"integer", "nanoseconds", "raw_options", "as_bytes", "_raw", "look"}
 
-    def at_each(self, call, check):
-        """Call again and again, with an exception before one more instruction each time."""
+    def at_each(self, call, check, step=1):
+        """Call again and again, with an exception that number of instructions later each time."""
         def trace(frame, event, _argument):
             nonlocal left
             frame.f_trace_opcodes = True
@@ -702,7 +702,7 @@ class Instructions(Case):
         with mock.patch.object(sys, "unraisablehook", lambda _: None):
             while not ended:
                 tries += 1
-                left = tries
+                left = tries * step
                 before = sys.gettrace()
                 sys.settrace(trace)
                 try:
@@ -787,7 +787,7 @@ class Instructions(Case):
             cohort.Reducer(comm, [floats(1)]).free()
         with opened(1) as group:
             [comm] = group.split()
-            self.at_each(enclose, check)
+            self.at_each(enclose, check, 3)
 
     def test_a_group_is_closed_once(self):
         depth = self.pair("cohort_group_open", "cohort_group_close")
@@ -811,7 +811,7 @@ class Instructions(Case):
                 comm.bind()  # so that this thread closes it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
-            self.at_each(use, check)
+            self.at_each(use, check, 5)
 
 
 class Processes(Case):
