@@ -208,6 +208,8 @@ def inside(method: F) -> F:
     that follows it against the close, which takes the handle away before it counts."""
     @wraps(method)
     def noted(self: Any, *arguments: Any, **more: Any) -> Any:
+        if self._inside:  # a stale note would keep what its callers have
+            count_inside(self._inside)
         self._inside.append(_frame())
         try:
             return method(self, *arguments, **more)
