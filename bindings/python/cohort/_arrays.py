@@ -188,6 +188,8 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
         # 1 is DLPack's legacy default stream; -1: do not wait.
         waiting = (stream or 1) if own is None else -1
     capsule = _capsule_of(array, what, waiting)
+    if not (_is_capsule(capsule, b"dltensor_versioned") or _is_capsule(capsule, b"dltensor")):
+        raise TypeError(f"{what}: __dlpack__() returned {capsule!r}, not a capsule")
     if _is_capsule(capsule, b"dltensor_versioned"):
         versioned = _DLVersioned.from_address(_pointer_in(capsule, b"dltensor_versioned"))
         if writable and versioned.flags & _DL_READ_ONLY:
@@ -216,6 +218,14 @@ def _size_of(shape: Sequence[Any], kind: Type, what: str) -> int:
 
 
 def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
+                  place: int) -> Elements:
+    try:
+        return _of_facts(array, facts, what, writable, place)
+    except (KeyError, IndexError) as error:
+        raise TypeError(f"{what} has an incomplete array interface: {facts!r}") from error
+
+
+def _of_facts(array: Any, facts: Dict[str, Any], what: str, writable: bool,
                   place: int) -> Elements:
     spelling = facts["typestr"]
     name = str(getattr(array, "dtype", ""))
@@ -276,6 +286,7 @@ class Owner(Protocol):
     """What Memory needs of the communicator that it is allocated by."""
 
     device: int
+    _handle: Optional[int]
 
     @property
     def _live(self) -> int: ...
@@ -325,7 +336,7 @@ class Memory(Handle):
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._address and not self._comm._uses(self):
+        if self._address and self._comm._handle and not self._comm._uses(self):
             self.free()
 
     def free(self) -> None:

@@ -44,7 +44,7 @@ class Batch(Scope):
     """An open batch, which Comm.batch() gives; ticket is one for all of its calls."""
 
     def __init__(self, comm: "Comm", stream: int) -> None:
-        super().__init__(comm, None, (lib.cohort_batch_begin, comm._live),
+        super().__init__(comm, (lib.cohort_batch_begin, comm._live),
                          (lib.cohort_batch_end, comm._live, stream, None))
         self._comm = comm
         self._inside = comm._inside
@@ -52,9 +52,8 @@ class Batch(Scope):
         self.stream = stream  #: where it is launched
         self._refs: List[object] = []
 
-    def __enter__(self) -> "Batch":
+    def _begun(self) -> "Batch":
         self._comm._batch = weakref.ref(self)
-        super().__enter__()
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
@@ -100,39 +99,41 @@ class PremulSum(Handle):
             comm._check(status)
 
 
-class PreparedHost:
+class PreparedHost(Handle):
     """An all-reduce in memory of the process, to be made again and again.
 
     One call of C, so that ranks change threads once for each and not twice: the fastest
     way on the host platform.
     """
 
-    __slots__ = ("_comm", "_inside", "_refs", "_call", "_again")
+    __slots__ = ("_comm", "_refs", "_call", "_again")
 
     def __init__(self, comm: "Comm", refs: object, again: Callable[[], None],
                  *arguments: Any) -> None:
         self._comm = comm
-        self._inside = comm._inside
         self._refs = refs
         self._again = again
         self._call = partial(bare("cohort_all_reduce_host"), ctypes.c_void_p(comm._live),
                              *arguments)
 
-    @inside
     def run(self) -> None:
         """Make the call and wait for its end, as all_reduce_host() does."""
         comm = self._comm
         if get_ident() == _library._main:
             self._again()
             return
-        if comm._dropped:
-            comm._give_back_dropped()
-        status = self._call() if comm._handle else Status.STATE
-        if status:
-            raise comm._refused(status, self._refs)
+        comm._inside.append(None)
+        try:
+            if comm._dropped:
+                comm._give_back_dropped()
+            status = self._call() if comm._handle else Status.STATE
+            if status:
+                raise comm._refused(status, self._refs)
+        finally:
+            comm._inside.remove(None)
 
 
-class Prepared:
+class Prepared(Handle):
     """A collective with its arguments, to be called again and again.
 
     The arrays were looked at once: what they are must not change, and no call waits for
@@ -140,13 +141,14 @@ class Prepared:
     the communicator.  Costs less than the method that it stands for.
     """
 
-    __slots__ = ("_comm", "_inside", "_refs", "_number", "_submit", "_wait")
+    __slots__ = ("_comm", "_inside", "_refs", "_number", "_at", "_submit", "_wait")
 
     def __init__(self, comm: "Comm", name: str, refs: object, *arguments: Any) -> None:
         self._comm = comm
         self._inside = comm._inside
         self._refs = refs
         self._number = Number()
+        self._at = _byref(self._number)
         handle = ctypes.c_void_p(comm._live)
         self._submit = partial(bare(name), handle, *arguments)
         self._wait = partial(bare("cohort_wait"), handle, self._number,
@@ -161,24 +163,26 @@ class Prepared:
                         self._refs)
         return Ticket(comm, cell)
 
-    @inside
     def run(self) -> None:
         """Make the call and wait for its end, without a timeout."""
         comm = self._comm
         if get_ident() == _library._main:
             self().wait()
             return
-        if comm._dropped:
-            comm._give_back_dropped()
-        number = self._number
-        status = self._submit(_byref(number)) if comm._handle else Status.STATE
-        if status:
-            raise comm._refused(status, self._refs)
-        status = self._wait()
-        if status:
-            if status == Status.WEDGED:
-                _library.kept.append(self._refs)
-            raise comm._fail(status)
+        comm._inside.append(None)
+        try:
+            if comm._dropped:
+                comm._give_back_dropped()
+            status = self._submit(self._at) if comm._handle else Status.STATE
+            if status:
+                raise comm._refused(status, self._refs)
+            status = self._wait()
+            if status:
+                if status == Status.WEDGED:
+                    _library.kept.append(self._refs)
+                raise comm._fail(status)
+        finally:
+            comm._inside.remove(None)
 
 
 class Comm(Rank):

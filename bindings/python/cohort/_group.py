@@ -115,7 +115,9 @@ class _Run:
 
 def status_of(error: BaseException) -> int:
     """What a rank fails with that this exception has left."""
-    status = getattr(error, "status", None) if isinstance(error, CohortError) else None
+    status = None
+    with contextlib.suppress(BaseException):  # of a class of the program's
+        status = error.status if isinstance(error, CohortError) else None
     return status if isinstance(status, int) and status and abs(status) < 2**31 \
         else int(Status.WORKER)
 
@@ -124,7 +126,8 @@ def own_of(error: Optional[BaseException], cause: Cause) -> Optional[BaseExcepti
     """The exception, or the one that it was raised in the handling of, that is not the
     answer of a call to the end of the group."""
     seen: List[BaseException] = []
-    while isinstance(error, CohortError) and error.cause == cause and error not in seen:
+    while isinstance(error, CohortError) and getattr(error, "cause", None) == cause \
+            and error not in seen:
         seen.append(error)
         error = error.__cause__ or error.__context__
     return None if error in seen else error
@@ -169,7 +172,7 @@ class Group(Handle):
         self._handles: Any = ()  # of the communicators, as C has written them
         self._past: "weakref.WeakSet[Comm]" = weakref.WeakSet()
         self._held: Dict[Number, object] = {}
-        self._inside: List[FrameType] = []  # one for each call that a thread is in
+        self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
@@ -306,6 +309,8 @@ class Group(Handle):
         Blocks until the former generation is reclaimed and the new one is connected, up to
         the abort and init deadlines.  Communicators of the former generation raise Stale.
         """
+        if not isinstance(lost, Iterable):
+            raise TypeError(f"lost is {lost!r}, not a list of ranks")
         numbers = [integer(rank, f"lost[{i}]") for i, rank in enumerate(lost)]
         ranks = (ctypes.c_int * len(numbers))(*numbers)
         handle = self._live
@@ -672,7 +677,7 @@ def quiet() -> ContextManager[None]:
     operations inside (cohort_quiet_begin(), cohort_quiet_end()).
 
     For threads that are no rank's; keep it short.  Blocks while one is being launched."""
-    return Scope(None, None, (lib.cohort_quiet_begin,), (lib.cohort_quiet_end,))
+    return Scope(None, (lib.cohort_quiet_begin,), (lib.cohort_quiet_end,))
 
 
 def on_note(function: Optional[Callable[[str], object]]) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Callable, List, Optional, Protocol, Tuple, TypeVar, cast
 
 from . import _abi
 from ._abi import FOREVER, Status
-from ._errors import Cause, CohortError, cause_of, error_of, text_of
+from ._errors import Cause, CohortError, Handle, cause_of, error_of, text_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -218,7 +218,7 @@ def inside(method: F) -> F:
     return cast(F, noted)
 
 
-def count_inside(notes: List[FrameType]) -> int:
+def count_inside(notes: List[Optional[FrameType]]) -> int:
     """The number of these frames that threads are in.
 
     A signal handler may have kept one from being removed; clear() raises for the others.
@@ -226,6 +226,9 @@ def count_inside(notes: List[FrameType]) -> int:
     n = 0
     for frame in list(notes):
         try:
+            if frame is None:  # of a thread that no signal handler runs on
+                n += 1
+                continue
             frame.clear()
             notes.remove(frame)
         except RuntimeError:
@@ -270,7 +273,7 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
             else int(Status.OK)
 
 
-class Scope:
+class Scope(Handle):
     """What holds between two calls of C, as a context manager.
 
     The second call is made once if the first has succeeded, and at the latest when this
@@ -278,30 +281,34 @@ class Scope:
 
     _answers: List[Tuple[bool, int]] = []
 
-    def __init__(self, comm: Any, value: Any, begin: Tuple[Any, ...], end: Tuple[Any, ...]
-                 ) -> None:
+    def __init__(self, comm: Any, begin: Tuple[Any, ...], end: Tuple[Any, ...],
+                 value: Optional[Callable[[], Any]] = None) -> None:
         self._of = comm  # a communicator, or None
-        self._value = value
         self._begin = begin
         self._end = end
+        self._value = value
         self._answers = []
 
     @property
     def open(self) -> bool:
         """Whether it is between the two calls."""
-        return self._answers[-1:] == [(True, Status.OK)]
+        return self._answers[-1:] in ([(True, Status.OK)], [(False, Status.BUSY)])
 
     def __enter__(self) -> Any:
         if self._answers:
             raise failure(Status.STATE, text="this context was entered before")
+        assert self._of is None or self._of._live
         try:
             status = record(self._answers, True, *self._begin)
             if status < 0:
                 raise self._of._fail(status) if self._of else failure(status)
-            return self._value() if callable(self._value) else self._value
+            return self._begun()
         except BaseException:
             self._leave()
             raise
+
+    def _begun(self) -> Any:
+        return self._value() if self._value else None
 
     def _leave(self) -> None:
         if self.open and (self._of is None or self._of._handle):

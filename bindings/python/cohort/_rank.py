@@ -172,9 +172,10 @@ class Rank(Handle):
         # By the cell of the ticket's number, which is 0 until the call is made.
         self._held: Dict[Number, object] = {}
         self._copies: List[object] = []
-        self._inside: List[FrameType] = []  # one for each call that a thread is in
+        self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
         self._owned: Dict[int, Owned] = {}
         self._dropped: List[Owned] = []
+        self._giving: List[Optional[FrameType]] = []  # one for each thread that gives back
         self._registered: Dict[int, Owned] = {}
         self._most = 64
         self._bindings: List[Tuple[bool, int]] = []
@@ -348,9 +349,14 @@ class Rank(Handle):
 
     def _give_back_dropped(self) -> None:
         """Give back what objects had that were dropped, wherever that was."""
-        for owned in list(self._dropped):
-            if self._disown(owned) in (Status.OK, Status.WEDGED, Status.INVALID):
-                self._dropped.remove(owned)
+        self._giving.append(_library._frame())
+        try:
+            if count_inside(self._giving) == 1:
+                for owned in list(self._dropped):
+                    if self._disown(owned) in (Status.OK, Status.WEDGED, Status.INVALID):
+                        self._dropped.remove(owned)
+        finally:
+            self._giving.remove(_library._frame())
 
     @inside
     def copy(self, recv: Array, send: Array, *, stream: Stream = None) -> None:
@@ -565,22 +571,21 @@ class Rank(Handle):
                   ) -> ContextManager[None]:
         """Other deadlines for the calls inside, in seconds (cohort_deadline_push())."""
         raw = Deadlines(join=join, exec=exec)._raw()
-        return Scope(self, None, (lib.cohort_deadline_push, self._live, _byref(raw)),
+        return Scope(self, (lib.cohort_deadline_push, self._live, _byref(raw)),
                      (lib.cohort_deadline_pop, self._live))
 
     def paused(self) -> ContextManager[None]:
         """This rank is away, with good reason: no deadline of a collective runs
         (cohort_pause(), cohort_resume())."""
-        return Scope(self, None, (lib.cohort_pause, self._live),
+        return Scope(self, (lib.cohort_pause, self._live),
                      (lib.cohort_resume, self._live))
 
     def native(self) -> ContextManager[int]:
         """The ncclComm_t, for calls that this library does not have
         (cohort_comm_native_enter(), cohort_comm_native_leave())."""
         native = ctypes.c_void_p()
-        return Scope(self, lambda: native.value or 0,
-                     (lib.cohort_comm_native_enter, self._live, _byref(native)),
-                     (lib.cohort_comm_native_leave, self._live))
+        return Scope(self, (lib.cohort_comm_native_enter, self._live, _byref(native)),
+                     (lib.cohort_comm_native_leave, self._live), lambda: native.value or 0)
 
     # ---- facts ----------------------------------------------------------------------------
 
