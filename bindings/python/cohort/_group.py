@@ -264,8 +264,8 @@ class Group(Handle):
 
         The thread's communicator is bound to it, and its CUDA device is the rank's.  An
         exception that leaves a worker fails its rank (Comm.fail()): the other ranks' calls
-        raise, and so does run(), with the cause, and with the worker's exception as its
-        ``__cause__``.  Once there is a cause, run() returns within the abort deadline;
+        raise, and so does run(), with the cause, and with the workers' exceptions in
+        CohortError.exceptions and as its ``__cause__``.  Once there is a cause, run() returns within the abort deadline;
         workers that have not returned then go on (abandoned).
 
         Blocks until every worker has returned.  If Ctrl-C interrupts the main thread, the

@@ -506,9 +506,10 @@ class Rank(Handle):
 
     def _free_memory(self) -> None:
         """Give back what nothing uses: close does not."""
-        for owned in list(self._owned.values()):
-            if owned.call is lib.cohort_free and not self._uses(owned() or owned):
-                self._disown(owned)
+        for call in lib.cohort_deregister, lib.cohort_free:
+            for owned in list(self._owned.values()):
+                if owned.call is call and not self._uses(owned.keep or owned() or owned):
+                    self._disown(owned)
 
     def _gone(self, status: int = Status.OK) -> None:
         """The handle may not be used any more."""

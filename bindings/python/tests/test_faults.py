@@ -128,6 +128,26 @@ class Ranks(Case):
             with self.assertRaisesRegex(cohort.WorkerError, "-14: Fatal: it has no text"):
                 group.run(worker)
 
+    def test_an_exception_of_a_class_of_the_program(self):
+        class Bare(cohort.CohortError):
+            def __init__(self):  # pylint: disable=super-init-not-called
+                pass
+
+        class Broken(cohort.Stalled):
+            status = property(lambda self: 1 // 0)
+
+            def __init__(self):  # pylint: disable=super-init-not-called
+                pass
+        for kind in Bare, Broken:
+            def worker(comm, kind=kind):
+                if comm.rank == 1:
+                    raise kind
+                comm.barrier().wait()
+            with opened(2) as group:
+                with self.assertRaises(cohort.WorkerError) as caught:
+                    group.run(worker)
+            self.assertIsInstance(caught.exception.__cause__, kind)
+
     def test_an_exception_is_the_cause_of_a_mismatch(self):
         """The barrier of the finally clause is what ends the group."""
         def worker(comm):
@@ -304,7 +324,9 @@ class Arrays(Case):
         with opened(1) as group:
             [comm] = group.split()
             with cohort.Reducer(comm, [floats(1)]) as reducer, comm.premul_sum(2) as scaled:
-                for what in (group, comm, comm.alloc(1), comm.abort_handle(), reducer, scaled):
+                for what in (group, comm, comm.alloc(1), comm.abort_handle(), reducer, scaled,
+                             comm.batch(), comm.paused(), comm.prepare_all_reduce(floats(1)),
+                             comm.prepare_all_reduce_host(floats(1))):
                     for copied in copy.copy, copy.deepcopy, pickle.dumps:
                         with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
                             copied(what)
@@ -335,8 +357,10 @@ class Arrays(Case):
         free = _library.lib.cohort_free
 
         def spy(comm, address):
-            given_back.append(address)
-            return free(comm, address)
+            status = free(comm, address)
+            if status == cohort.Status.OK:
+                given_back.append(address)
+            return status
 
         def worker(comm, box):
             if comm.rank == 0:
@@ -359,6 +383,20 @@ class Arrays(Case):
         self.assertRaises(cohort.StateError, comm.alloc, 1)
         lost[0].free()
         self.assertEqual(len(given_back), 3)
+
+    def test_registered_memory_at_a_close(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            memory = comm.alloc(4)
+            comm.register(memory)
+        self.assertRaisesRegex(BufferError, "was freed", comm._array, memory, "send", False, None)
+
+    def test_a_context_of_a_closed_group(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            contexts = [comm.paused(), comm.deadlines(join=5), comm.native(), comm.batch()]
+        for context in contexts:
+            self.assertRaisesRegex(cohort.StateError, "was closed", context.__enter__)
 
     def test_a_bound_communicator_of_a_closed_group(self):
         group = opened(1)
