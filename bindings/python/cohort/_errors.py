@@ -144,8 +144,8 @@ class CohortError(Exception):
     BufferError for an array that is read-only, not contiguous, or elsewhere.
 
     Where Group.run() raises it, ``exceptions`` has the exceptions of the workers, except
-    those by which the calls of other ranks reported the same cause, and ``__cause__`` is
-    the one of the rank to blame, or else of the first rank that has one.
+    those by which the calls of other ranks reported the same cause.  ``__cause__`` is the
+    exception of the rank to blame, or of the first rank that has one if that rank has none.
     """
 
     def __init__(self, status: int, text: str, cause: Optional[Cause] = None) -> None:

@@ -108,13 +108,13 @@ class _Run:
                 comm._gone()
 
     def exceptions(self, cause: Cause) -> Dict[int, BaseException]:
-        """Each rank's exception, but for those that say only that the group has ended."""
+        """Each rank's exception, except those that only report the end of the group."""
         own = ((rank, own_of(error, cause)) for rank, error in sorted(self.errors.items()))
         return {rank: error for rank, error in own if error}
 
 
 def status_of(error: BaseException) -> int:
-    """What a rank fails with that this exception has left."""
+    """The code that a rank fails with if this exception leaves its worker."""
     status = None
     with contextlib.suppress(BaseException):  # of a class of the program's
         status = error.status if isinstance(error, CohortError) else None
@@ -123,8 +123,8 @@ def status_of(error: BaseException) -> int:
 
 
 def own_of(error: Optional[BaseException], cause: Cause) -> Optional[BaseException]:
-    """The exception, or the one that it was raised in the handling of, that is not the
-    answer of a call to the end of the group."""
+    """The exception, unless it only reports the end of the group: then the exception that
+    was being handled when it was raised, or None."""
     seen: List[BaseException] = []
     while isinstance(error, CohortError) and getattr(error, "cause", None) == cause \
             and error not in seen:
@@ -366,12 +366,12 @@ class Group(Handle):
         return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms))
 
     def _is_inside(self) -> bool:
-        """Whether a thread is in a call beside this one, of the group or of a communicator."""
+        """Whether a thread is in another call of the group or of a communicator."""
         return count_inside(self._inside) > 1 or any(
             comm._count_inside() for comm in [*self._comms, *self._past])
 
     def _is_running(self, over: bool = False) -> bool:
-        """Whether run() has not returned; if over, also whether it has left threads behind."""
+        """Whether run() has not returned or, with over, has left threads in their workers."""
         return any(run.group is self and (over or not run.over) for run in list(_runs.values()))
 
     @inside
@@ -389,7 +389,7 @@ class Group(Handle):
             for comm in shut:
                 comm._handle = None
         try:
-            if self._is_inside():  # it has begun in between
+            if self._is_inside():  # since the first look
                 raise busy
             if not self._is_running(True):
                 for comm in shut:

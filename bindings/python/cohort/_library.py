@@ -157,9 +157,10 @@ def check(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]]
 # A handler that raises can separate any two instructions: a call of C from the statement
 # that stores its result, a statement from the try block or the finally clause that follows.
 # Hence three rules:
-#  - What C gives is written by C into a cell that its owner has already noted.
-#  - What C takes back is told by the call's answer, which record() stores.
-#  - That a thread is inside a call is noted as a frame, which ends whatever is raised.
+#  - C writes each handle that it gives into a cell that the owner has noted before the call.
+#  - record() stores the answer of each call that takes something back, and the state of the
+#    object is derived from that answer.
+#  - A thread that is inside a call is noted by its frame: a frame that has ended is stale.
 
 _main = threading.main_thread().ident
 
@@ -202,10 +203,11 @@ _frame = sys._getframe
 
 
 def inside(method: F) -> F:
-    """A method whose thread may be in a call of C for long: nothing is closed meanwhile.
+    """Decorate a method whose thread may be in a call of C for long: nothing is closed
+    until it returns.
 
-    The interpreter lock orders the note, which is the frame, and the look at the handle
-    that follows it against the close, which takes the handle away before it counts."""
+    The method notes its frame and then reads the handle; a close takes the handle away and
+    then counts the notes.  The interpreter lock orders the two."""
     @wraps(method)
     def noted(self: Any, *arguments: Any, **more: Any) -> Any:
         if self._inside:  # a stale note would keep what its callers have
@@ -221,8 +223,8 @@ def inside(method: F) -> F:
 def count_inside(notes: List[Optional[FrameType]]) -> int:
     """The number of these frames that threads are in.
 
-    A signal handler may have kept one from being removed; clear() raises for the others.
-    The locals of another thread's frame must not be read: it may be gone in the middle."""
+    A signal handler may have kept a frame that has ended from being removed: clear() raises
+    for all others.  Another thread's frame must not be read, as it may end in the middle."""
     n = 0
     for frame in list(notes):
         try:
@@ -239,7 +241,7 @@ def count_inside(notes: List[Optional[FrameType]]) -> int:
 
 
 class Owned(weakref.ref):  # type: ignore[type-arg]
-    """Something that C has given to an object, and takes back once.
+    """A handle that C has given to an object, and takes back once.
 
     C writes its handle into the cell.  When the object is dropped, in whatever thread, the
     weak reference is appended to a list of the communicator's, which gives it back with
@@ -261,7 +263,7 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
 
     @property
     def handle(self) -> int:
-        """The handle; 0 if there is none, or none any more."""
+        """The handle; 0 before C has given it, and after C has taken it back."""
         if self._answers and self._answers[-1][1] in (Status.OK, Status.WEDGED):
             return 0
         return self.cell.value or 0
@@ -274,10 +276,10 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
 
 
 class Scope(Handle):
-    """What holds between two calls of C, as a context manager.
+    """A state between two calls of C, as a context manager.
 
-    The second call is made once if the first has succeeded, and at the latest when this
-    object is dropped: a signal handler may keep a with statement from either."""
+    The second call is made once if the first has succeeded, at the latest when this object
+    is dropped: a signal handler may keep a with statement from making it."""
 
     _answers: List[Tuple[bool, int]] = []
 
@@ -359,7 +361,7 @@ def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
     """Make a call that blocks, on another thread if this is the main one.
 
     No signal handler runs on that thread, so the call also stores what it has changed.
-    If one raises here in the meantime, interrupted() is called, which may wait for the
+    If a handler raises on this thread, interrupted() is called, which may wait for the
     answer, and the exception is passed on.  With here, this thread makes the call."""
     answer = Answer()
     begun = threading.Lock()

@@ -683,7 +683,7 @@ except KeyboardInterrupt:
 
 
     def test_ends_a_close(self):
-        """What is closed in the end cannot be used, although the program goes on at once."""
+        """The group cannot be used after the interrupted close."""
         for ends in ("raise ZeroDivisionError", "pass"):
             out = self.program(f"""
 import cohort, threading
@@ -719,7 +719,7 @@ class Instructions(Case):
     """A signal handler that raises before any instruction of the package."""
 
     FOLDER = os.path.dirname(cohort.__file__)
-    # Nothing of C's is held where these only look at values.
+    # Functions that only look at values.
     PURE = {"integer", "nanoseconds", "raw_options", "as_bytes", "_raw", "look"}
 
     def at_each(self, call, check, step=1):
@@ -801,7 +801,7 @@ class Instructions(Case):
                     memory.free()
             self.at_each(use, check)
 
-    def test_what_is_begun_is_ended(self):
+    def test_each_context_and_object_is_ended_once(self):
         pairs = [self.pair(*names) for names in (
             ("cohort_pause", "cohort_resume"),
             ("cohort_deadline_push", "cohort_deadline_pop"),
