@@ -265,8 +265,9 @@ class Group(Handle):
         The thread's communicator is bound to it, and its CUDA device is the rank's.  An
         exception that leaves a worker fails its rank (Comm.fail()): the other ranks' calls
         raise, and so does run(), with the cause, and with the workers' exceptions in
-        CohortError.exceptions and as its ``__cause__``.  Once there is a cause, run() returns within the abort deadline;
-        workers that have not returned then go on (abandoned).
+        CohortError.exceptions and as its ``__cause__``.  Once there is a cause, run()
+        returns within the abort deadline; workers that have not returned then go on
+        (abandoned).
 
         Blocks until every worker has returned.  If Ctrl-C interrupts the main thread, the
         group is aborted, the workers' calls raise Aborted, and run() raises
@@ -363,7 +364,8 @@ class Group(Handle):
                 handle.fire("the main thread was interrupted")
             answer.wait()
         # Only this thread's close unbinds what is bound to it.
-        return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms))
+        return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms),
+                              must=True)
 
     def _is_inside(self) -> bool:
         """Whether a thread is in another call of the group or of a communicator."""

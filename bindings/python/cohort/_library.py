@@ -357,12 +357,13 @@ class Answer:
 
 
 def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
-          here: bool = False) -> Answer:
+          here: bool = False, must: bool = False) -> Answer:
     """Make a call that blocks, on another thread if this is the main one.
 
     No signal handler runs on that thread, so the call also stores what it has changed.
     If a handler raises on this thread, interrupted() is called, which may wait for the
-    answer, and the exception is passed on.  With here, this thread makes the call."""
+    answer, and the exception is passed on.  With here, this thread makes the call.  With
+    must, the call is made even if the handler raises before it has begun."""
     answer = Answer()
     begun = threading.Lock()
 
@@ -381,7 +382,9 @@ def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
             answer.wait()
         except BaseException:
             # Whoever takes the lock first decides whether the call is made.
-            if not begun.acquire(blocking=False):
+            if must:
+                _thread.start_new_thread(work, ())
+            if must or not begun.acquire(blocking=False):
                 interrupted(answer)
             raise
     if answer.error:

@@ -485,7 +485,7 @@ class Rank(Handle):
                 handle.fire("interrupted")
             answer.wait(_library.EXIT_S)
         # If it is bound to this thread, only this thread may.
-        return _library.aside(self._close_here, give_up, self._bound_here)
+        return _library.aside(self._close_here, give_up, self._bound_here, must=True)
 
     @inside
     def _close_here(self) -> int:

@@ -686,13 +686,15 @@ except KeyboardInterrupt:
         """The group cannot be used after the interrupted close."""
         for ends in ("raise ZeroDivisionError", "pass"):
             out = self.program(f"""
-import cohort, threading
+import cohort, threading, time
 called, release = threading.Event(), threading.Event()
 def slow(cause):
     called.set()
     release.wait()
 def interrupt():
     called.wait()
+    while not group._shut:
+        time.sleep(0.001)
     print("closing", flush=True)
     threading.Timer(0.1, release.set).start()
 try:
