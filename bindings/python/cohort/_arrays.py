@@ -9,13 +9,12 @@ be resized; a capsule does not: PyTorch's resize_() moves a tensor that is in us
 
 import ctypes
 import math
-import operator
 import sys
-from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from ._abi import Type
 from ._errors import Handle
-from ._library import integer, lib
+from ._library import Owned, integer, lib
 
 HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # DLDeviceType
 
@@ -54,7 +53,7 @@ class Elements(NamedTuple):
 def type_of(kind: Union[Type, str]) -> Type:
     """An element type by member, number or name ("float32")."""
     try:
-        return NAMES[kind] if isinstance(kind, str) else Type(operator.index(kind))
+        return NAMES[kind] if isinstance(kind, str) else Type(integer(kind, "type"))
     except (KeyError, TypeError, ValueError):
         raise TypeError(f"type is {kind!r}, not one of {', '.join(NAMES)}") from None
 
@@ -189,6 +188,8 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
         # 1 is DLPack's legacy default stream; -1: do not wait.
         waiting = (stream or 1) if own is None else -1
     capsule = _capsule_of(array, what, waiting)
+    if not (_is_capsule(capsule, b"dltensor_versioned") or _is_capsule(capsule, b"dltensor")):
+        raise TypeError(f"{what}: __dlpack__() returned {capsule!r}, not a capsule")
     if _is_capsule(capsule, b"dltensor_versioned"):
         versioned = _DLVersioned.from_address(_pointer_in(capsule, b"dltensor_versioned"))
         if writable and versioned.flags & _DL_READ_ONLY:
@@ -200,7 +201,7 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
         if tensor.lanes == 1 and tensor.bits % 8 == 0 else None
     if kind is None:
         raise _wrong_type(what, getattr(array, "dtype", f"{tensor.code} (DLPack)"))
-    count = math.prod(tensor.shape[i] for i in range(tensor.ndim))
+    count = _size_of(tensor.shape[:tensor.ndim] if tensor.ndim > 0 else (), kind, what)
     if count and not _is_contiguous(tensor):
         raise _not_contiguous(what)
     return Elements((tensor.data or 0) + tensor.offset, count, kind, capsule, place,
@@ -209,7 +210,22 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
 
 # ---- interfaces of NumPy and of CUDA ------------------------------------------------
 
+def _size_of(shape: Sequence[Any], kind: Type, what: str) -> int:
+    """The number of elements, which the memory of a process can hold."""
+    count = math.prod(integer(extent, f"{what}.shape", ctypes.c_size_t) for extent in shape)
+    integer(count * SIZES[kind], f"{what}: its number of bytes", ctypes.c_size_t)
+    return count
+
+
 def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
+                  place: int) -> Elements:
+    try:
+        return _of_facts(array, facts, what, writable, place)
+    except (KeyError, IndexError) as error:
+        raise TypeError(f"{what} has an incomplete array interface: {facts!r}") from error
+
+
+def _of_facts(array: Any, facts: Dict[str, Any], what: str, writable: bool,
                   place: int) -> Elements:
     spelling = facts["typestr"]
     name = str(getattr(array, "dtype", ""))
@@ -220,16 +236,17 @@ def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
     if kind is None:
         raise _wrong_type(what, spelling)
     shape, strides = facts["shape"], facts.get("strides")
-    step = SIZES[kind]
+    count, step = _size_of(shape, kind, what), SIZES[kind]
     for extent, stride in zip(reversed(shape), reversed(strides or ())):
-        if extent != 1 and stride != step and math.prod(shape):
+        if extent != 1 and stride != step and count:
             raise _not_contiguous(what)
         step *= extent
     address, read_only = facts["data"]
     if writable and read_only:
         raise _read_only(what)
     stream = facts.get("stream")
-    return Elements(address, math.prod(shape), kind, array, place, -1,
+    return Elements(integer(address or 0, f"{what}: its address", ctypes.c_size_t), count, kind,
+                    array, place, -1,
                     0 if stream == 1 else stream)
 
 
@@ -269,6 +286,7 @@ class Owner(Protocol):
     """What Memory needs of the communicator that it is allocated by."""
 
     device: int
+    _handle: Optional[int]
 
     @property
     def _live(self) -> int: ...
@@ -278,7 +296,11 @@ class Owner(Protocol):
 
     def _uses(self, what: object) -> bool: ...
 
-    def _fail(self, status: int) -> Exception: ...
+    def _check(self, status: int) -> int: ...
+
+    def _own(self, of: object, cell: Any, keep: object, call: Any, *before: Any) -> Owned: ...
+
+    def _disown(self, owned: Owned) -> int: ...
 
 
 class Memory(Handle):
@@ -288,39 +310,34 @@ class Memory(Handle):
     a NumPy array of it, which shares the memory; on GPUs what takes
     __cuda_array_interface__ does (CuPy, PyTorch, Numba).  Types that NumPy lacks are
     their bits there.  Views must not be used once the memory was freed, which free(),
-    the end of a with block, and the close of the group do; memory that is merely dropped
-    is freed when no view and no call in flight uses it.
+    the end of a with block, and the close of the group do; memory that is merely dropped,
+    in any thread, is freed by the communicator's next call once no view and no call in
+    flight uses it.
     """
 
     def __init__(self, comm: Owner, shape: Tuple[int, ...], kind: Type,
                  registered: bool) -> None:
         self._comm = comm
-        self._address = 0
         self.shape = shape
         self.type = kind
         self.count = math.prod(shape)
         self.nbytes = self.count * SIZES[kind]
-        address = ctypes.c_void_p()
-        alloc = lib.cohort_alloc_registered if registered else lib.cohort_alloc
         size = integer(max(self.nbytes, 1), f"shape is {shape}: its size", ctypes.c_size_t)
-        status = alloc(comm._live, size, ctypes.byref(address))
-        if status < 0:
-            raise comm._fail(status)
-        self._address = address.value or 0
+        cell = ctypes.c_void_p()
+        self._owned = comm._own(self, cell, None, lib.cohort_free, comm._live)
+        comm._check((lib.cohort_alloc_registered if registered else lib.cohort_alloc)(
+            comm._live, size, ctypes.byref(cell)))
+
+    @property
+    def _address(self) -> int:
+        return self._owned.handle
 
     def __enter__(self) -> "Memory":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._address and not self._comm._uses(self):
+        if self._address and self._comm._handle and not self._comm._uses(self):
             self.free()
-
-    def __del__(self) -> None:
-        if self._address:
-            try:
-                lib.cohort_free(self._comm._live, self._address)
-            except Exception:  # pylint: disable=broad-except # the group was closed
-                pass
 
     def free(self) -> None:
         """Give it back (cohort_free()).
@@ -333,10 +350,8 @@ class Memory(Handle):
         if self._comm._uses(self):
             raise BufferError("the memory is in use by a call that is not done: wait for "
                               "its ticket first")
-        status = lib.cohort_free(self._comm._live, self._address)
-        if status < 0:
-            raise self._comm._fail(status)
-        self._address = 0
+        assert self._comm._live
+        self._comm._check(self._comm._disown(self._owned))
 
     def _elements(self, what: str) -> Elements:
         if not self._address:
@@ -369,12 +384,13 @@ def stream_of(stream: object, own: int) -> int:
     if stream is None:
         return own
     if isinstance(stream, int):
-        return stream
+        return integer(stream, "stream", ctypes.c_size_t)
     for name in "cuda_stream", "ptr":
         handle = getattr(stream, name, None)
         if isinstance(handle, int):
-            return handle
+            return integer(handle, f"stream.{name}", ctypes.c_size_t)
     if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
+        return integer(stream.__cuda_stream__()[1], "stream.__cuda_stream__()[1]",
+                       ctypes.c_size_t)
     raise TypeError(f"stream is a {type(stream).__name__}, not a number and without "
                     "cuda_stream, ptr and __cuda_stream__()")

@@ -5,18 +5,18 @@ Each method names the function of C that it calls, whose comment in include/coho
 contract: what other ranks must do, threads, blocking, results.
 """
 
-import contextlib
 import ctypes
+import weakref
 from threading import get_ident
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
 from ._arrays import HOST, PINNED, Elements, look, stream_of, type_of
 from ._errors import Handle
-from ._library import bare, failure, integer, lib, nanoseconds
-from ._rank import Array, Rank, Stream, Ticket, inside
+from ._library import Number, Scope, bare, failure, inside, integer, lib, nanoseconds, real, record
+from ._rank import Array, Rank, Stream, Ticket
 
 #: A reduction: a member, its name, or a sum that Comm.premul_sum() gives.
 AnyOp = Union[Op, str, "PremulSum"]
@@ -35,38 +35,71 @@ def op_of(op: AnyOp) -> int:
     if isinstance(op, PremulSum):
         return op.number
     try:
-        return _OPS[op] if isinstance(op, str) else int(Op(op))
+        return _OPS[op] if isinstance(op, str) else int(Op(integer(op, "op")))
     except (KeyError, ValueError):
         raise ValueError(f"op is {op!r}, not one of {', '.join(_OPS)}") from None
 
 
-class Batch:
+class Batch(Scope):
     """An open batch, which Comm.batch() gives; ticket is one for all of its calls."""
 
     def __init__(self, comm: "Comm", stream: int) -> None:
+        super().__init__(comm, (lib.cohort_batch_begin, comm._live),
+                         (lib.cohort_batch_end, comm._live, stream, None))
+        self._comm = comm
+        self._inside = comm._inside
         self.ticket = Ticket(comm, 0)
         self.stream = stream  #: where it is launched
         self._refs: List[object] = []
+
+    def _begun(self) -> "Batch":
+        self._comm._batch = weakref.ref(self)
+        return self
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        if kind is None:
+            self._launch()
+        self._leave()
+
+    @inside
+    def _launch(self) -> None:
+        comm, cell = self._comm, self.ticket._cell
+        comm._held[cell] = self._refs
+        status = record(self._answers, False, lib.cohort_batch_end, comm._live, self.stream,
+                        _byref(cell))
+        comm._submitted(cell, status, self._refs)
+
+    def _leave(self) -> None:
+        """Launch nothing: a call that C refuses keeps the end from doing so."""
+        if self.open and self._comm._handle:
+            lib.cohort_all_reduce(self._comm._live, None, None, 0, -1, 0, None, None)
+        super()._leave()
 
 
 class PremulSum(Handle):
     """A sum for which each rank multiplies its input first; see Comm.premul_sum()."""
 
-    def __init__(self, comm: "Comm", number: int, keep: object) -> None:
+    def __init__(self, comm: "Comm", keep: object, address: int, *arguments: int) -> None:
+        cell = ctypes.c_int()
         self._comm = comm
-        self._keep = keep
-        self.number = number
+        self._owned = comm._own(self, cell, keep, lib.cohort_op_destroy, comm._live)
+        comm._check(lib.cohort_premul_sum_create(comm._live, address, *arguments,
+                                                 _byref(cell)))
+        self.number = cell.value
 
     def __enter__(self) -> "PremulSum":
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        status = lib.cohort_op_destroy(self._comm._live, self.number)
+        comm = self._comm
+        status = comm._disown(self._owned) if comm._handle else int(Status.STATE)
+        if kind is None and not comm._handle:
+            raise comm._refused(status, None)
         if kind is None:
-            self._comm._check(status)
+            comm._check(status)
 
 
-class PreparedHost:
+class PreparedHost(Handle):
     """An all-reduce in memory of the process, to be made again and again.
 
     One call of C, so that ranks change threads once for each and not twice: the fastest
@@ -91,14 +124,16 @@ class PreparedHost:
             return
         comm._inside.append(None)
         try:
+            if comm._dropped:
+                comm._give_back_dropped()
             status = self._call() if comm._handle else Status.STATE
             if status:
                 raise comm._refused(status, self._refs)
         finally:
-            comm._inside.pop()
+            comm._inside.remove(None)
 
 
-class Prepared:
+class Prepared(Handle):
     """A collective with its arguments, to be called again and again.
 
     The arrays were looked at once: what they are must not change, and no call waits for
@@ -106,33 +141,27 @@ class Prepared:
     the communicator.  Costs less than the method that it stands for.
     """
 
-    __slots__ = ("_comm", "_refs", "_number", "_submit", "_wait")
+    __slots__ = ("_comm", "_inside", "_refs", "_number", "_at", "_submit", "_wait")
 
     def __init__(self, comm: "Comm", name: str, refs: object, *arguments: Any) -> None:
         self._comm = comm
+        self._inside = comm._inside
         self._refs = refs
-        self._number = ctypes.c_uint64()
+        self._number = Number()
+        self._at = _byref(self._number)
         handle = ctypes.c_void_p(comm._live)
-        self._submit = partial(bare(name), handle, *arguments, _byref(self._number))
+        self._submit = partial(bare(name), handle, *arguments)
         self._wait = partial(bare("cohort_wait"), handle, self._number,
                              ctypes.c_uint64(FOREVER))
 
+    @inside
     def __call__(self) -> Ticket:
         """Make the call."""
         comm = self._comm
-        self._number.value = 0
-        comm._inside.append(None)
-        try:
-            status = self._submit() if comm._handle else Status.STATE
-            if status:
-                raise comm._refused(status, self._refs)
-        finally:  # Ctrl-C may come after the call has queued its work
-            number = self._number.value
-            if number:
-                comm._held[number] = self._refs
-            comm._inside.pop()
-        comm._trim()
-        return Ticket(comm, number)
+        cell = comm._noted(self._refs)
+        comm._submitted(cell, self._submit(_byref(cell)) if comm._handle else Status.STATE,
+                        self._refs)
+        return Ticket(comm, cell)
 
     def run(self) -> None:
         """Make the call and wait for its end, without a timeout."""
@@ -142,7 +171,9 @@ class Prepared:
             return
         comm._inside.append(None)
         try:
-            status = self._submit() if comm._handle else Status.STATE
+            if comm._dropped:
+                comm._give_back_dropped()
+            status = self._submit(self._at) if comm._handle else Status.STATE
             if status:
                 raise comm._refused(status, self._refs)
             status = self._wait()
@@ -151,7 +182,7 @@ class Prepared:
                     _library.kept.append(self._refs)
                 raise comm._fail(status)
         finally:
-            comm._inside.pop()
+            comm._inside.remove(None)
 
 
 class Comm(Rank):
@@ -179,7 +210,7 @@ class Comm(Rank):
 
     def __init__(self, handle: int, platform: Platform, owner: object = None) -> None:
         super().__init__(handle, platform, owner)
-        self._batch: Optional[Batch] = None
+        self._batch: "Optional[weakref.ref[Batch]]" = None
 
     # ---- arrays -------------------------------------------------------------------
 
@@ -206,28 +237,44 @@ class Comm(Rank):
             )
         return source, target, source.count // ratio_send
 
+    def _open_batch(self) -> Optional[Batch]:
+        batch = self._batch() if self._batch is not None else None
+        return batch if batch is not None and batch.open else None
+
+    def _noted(self, refs: object) -> Number:
+        """A cell for the number of a call's ticket: Ctrl-C may come once it is queued."""
+        if self._dropped:
+            self._give_back_dropped()
+        cell = Number()
+        self._held[cell] = refs
+        return cell
+
+    def _submitted(self, cell: Number, status: int, refs: object) -> None:
+        """The call was made, or refused."""
+        if status or cell.value == _abi.CAPTURED:
+            self._held.pop(cell, None)
+            if status:
+                raise self._refused(status, refs)
+        if len(self._held) > self._most:
+            self._trim()
+
     @inside
     def _submit(self, call: Callable[..., int], refs: object, *arguments: object) -> Ticket:
         """Make a call whose last argument is the ticket."""
-        if self._batch is not None:
-            self._batch._refs.append(refs)
-            status = call(self._live, *arguments, None)
+        handle = self._live
+        batch = self._open_batch() if self._batch is not None else None
+        if batch is not None:
+            batch._refs.append(refs)
+            status = call(handle, *arguments, None)
             if status:
                 raise self._refused(status, refs)
-            return self._batch.ticket
-        number = ctypes.c_uint64()
-        try:
-            status = call(self._live, *arguments, _byref(number))
-            if status:
-                raise self._refused(status, refs)
-        finally:  # Ctrl-C may come after the call has queued its work
-            if number.value not in (0, _abi.CAPTURED):
-                self._held[number.value] = refs
-        self._trim()
-        return Ticket(self, number.value)
+            return batch.ticket
+        cell = self._noted(refs)
+        self._submitted(cell, call(handle, *arguments, _byref(cell)), refs)
+        return Ticket(self, cell)
 
     def _stream(self, stream: Stream) -> int:
-        return stream_of(stream, (self._batch or self).stream)
+        return stream_of(stream, (self._open_batch() or self).stream)
 
     # ---- collectives ----------------------------------------------------------------
 
@@ -408,28 +455,14 @@ class Comm(Rank):
 
     # ---- batches, reductions --------------------------------------------------------
 
-    @contextlib.contextmanager
-    def batch(self, *, stream: Stream = None) -> Iterator[Batch]:
+    def batch(self, *, stream: Stream = None) -> Batch:
         """The calls inside are one operation, launched at the end of the block
         (cohort_batch_begin(), cohort_batch_end()).
 
         They take no stream of their own, and their tickets are the batch's, which can be
         asked about after the block.  If an exception ends the block, nothing is launched.
         """
-        queue = self._stream(stream)
-        self._check(lib.cohort_batch_begin(self._live))
-        batch = self._batch = Batch(self, queue)
-        try:
-            yield batch
-        except BaseException:
-            self._batch = None
-            # A call that C refuses keeps the end from launching anything.
-            lib.cohort_all_reduce(self._live, None, None, 0, -1, 0, None, None)
-            lib.cohort_batch_end(self._live, queue, None)
-            raise
-        self._batch = None
-        batch.ticket.number = self._submit(
-            lib.cohort_batch_end, batch._refs, queue).number
+        return Batch(self, self._stream(stream))
 
     def premul_sum(self, scalar: Union[float, Array], kind: Union[Type, str] = Type.F32
                    ) -> PremulSum:
@@ -440,22 +473,17 @@ class Comm(Rank):
         rank's device, which is read by each call.  A context manager, whose end destroys
         it; it may be destroyed once the last call with it has returned.
         """
-        number = ctypes.c_int()
         if isinstance(scalar, (int, float)):
             kind = type_of(kind)
             if kind not in _SCALARS:
                 raise TypeError(f"a scalar of {kind.name} must be given as an array")
-            value = _SCALARS[kind](scalar)
-            keep: object = value
-            self._check(lib.cohort_premul_sum_create(
-                self._live, ctypes.addressof(value), kind, Scalar.HOST, _byref(number)))
-        else:
-            found = self._array(scalar, "scalar", False, self.stream)
-            self._want(found, "scalar", found.type, 1)
-            keep = found.keep
-            self._check(lib.cohort_premul_sum_create(
-                self._live, found.address, found.type, Scalar.DEVICE, _byref(number)))
-        return PremulSum(self, number.value, keep)
+            value = _SCALARS[kind](
+                real(scalar, "scalar") if kind in (Type.F32, Type.F64)
+                else integer(scalar, "scalar", _SCALARS[kind]))
+            return PremulSum(self, value, ctypes.addressof(value), kind, Scalar.HOST)
+        found = self._array(scalar, "scalar", False, self.stream)
+        self._want(found, "scalar", found.type, 1)
+        return PremulSum(self, found.keep, found.address, found.type, Scalar.DEVICE)
 
     # ---- host memory ----------------------------------------------------------------
 
@@ -477,7 +505,8 @@ class Comm(Rank):
         else:
             def give_up(answer: _library.Answer) -> None:
                 lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
-                if not answer.done.wait(_library.EXIT_S):
+                answer.wait(_library.EXIT_S)
+                if not answer.done:
                     _library.kept.append(refs)
             # The other thread may be inside for longer than this one.
             answer = _library.aside(partial(self._inside_of, call), give_up)
@@ -608,12 +637,17 @@ class Comm(Rank):
         with this one; close it before."""
         handle = self._live
         number = _abi.NO_COLOR if color is None else integer(color, "color")
+        if color is not None and number < 0:
+            raise ValueError(f"color is {color}: give None for no communicator")
         place = integer(key, "key")
-        child = ctypes.c_void_p()
-        self._interruptible(partial(lib.cohort_comm_split, handle, number, place,
-                                    _byref(child)), None)
-        if not child.value:
-            return None
-        made = Comm(child.value, self.platform, self)
-        self._children.add(made)
-        return made
+        made: List[Comm] = []
+
+        def call() -> int:
+            child = ctypes.c_void_p()
+            status = int(lib.cohort_comm_split(handle, number, place, _byref(child)))
+            if child.value:
+                made.append(Comm(child.value, self.platform, self))
+                self._children.add(made[0])
+            return status
+        self._interruptible(call, None)
+        return made[0] if made else None

@@ -142,6 +142,10 @@ class CohortError(Exception):
     Python's own exceptions stand for what this package refuses itself: a TypeError for
     what is no array or has a type that no rank can reduce, a ValueError for a count, a
     BufferError for an array that is read-only, not contiguous, or elsewhere.
+
+    Where Group.run() raises it, ``exceptions`` has the exceptions of the workers, except
+    those by which the calls of other ranks reported the same cause.  ``__cause__`` is the
+    exception of the rank to blame, or of the first rank that has one if that rank has none.
     """
 
     def __init__(self, status: int, text: str, cause: Optional[Cause] = None) -> None:
@@ -150,6 +154,8 @@ class CohortError(Exception):
         self.text = text
         #: what has ended the group; None if this call alone failed
         self.cause = cause
+        #: of Group.run(): the exception of each rank's worker that has one, by rank
+        self.exceptions: Dict[int, BaseException] = {}
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (int(self.status), self.text, self.cause)
@@ -222,11 +228,7 @@ class Aborted(CohortError):
 
 
 class WorkerError(CohortError):
-    """A rank's worker has failed, or the rank gave up.
-
-    Where Group.run() raises it for an exception of a worker, ``__cause__`` is that
-    exception.
-    """
+    """A rank's worker has failed, or the rank gave up."""
 
 
 class Wedged(CohortError):

@@ -8,20 +8,26 @@ import os
 import threading
 import time
 import warnings
+import weakref
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import (Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence,
-                    Union)
+from types import FrameType
+from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence,
+                    Tuple, Union)
 
 from . import _abi, _library
 from ._abi import Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
-from ._errors import Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of
-from ._library import check, failure, integer, lib, nanoseconds
+from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_of, known,
+                      report_of, text_of)
+from ._library import (Number, Scope, check, count_inside, failure, inside, integer, lib,
+                       nanoseconds, record)
 from ._options import Options, raw_options
-from ._rank import Array, as_bytes, as_path, describe, inside
+from ._rank import Array, as_bytes, as_path, describe
 
+# Answers after which a close has closed nothing.
+_REFUSED = (Status.STATE, Status.INVALID)
 _byref = ctypes.byref
 
 
@@ -76,29 +82,55 @@ def probe(platform: Platform = Platform.AUTO) -> PlatformInfo:
 class _Run:
     """What the workers of a run share; a worker that the run leaves behind still needs it."""
 
-    def __init__(self, group: "Group", worker: Callable[[Comm], Any], size: int) -> None:
+    def __init__(self, group: "Group", worker: Callable[[Comm], Any]) -> None:
         self.group = group
         self.worker = worker
-        self.left = size
-        self.results: List[Any] = [None] * size
+        self.comms = group._comms
+        self.returned: List[None] = []
+        self.over = False  # run() has returned
+        self.results: List[Any] = [None] * len(self.comms)
         self.errors: Dict[int, BaseException] = {}
 
     def work(self, handle: int) -> int:
         """What the thread of a rank does."""
-        comm = self.group._by_handle[handle]
-        place = self.group._comms.index(comm)
+        place = next(i for i, comm in enumerate(self.comms) if comm._made == handle)
+        comm = self.comms[place]
         try:
             self.results[place] = self.worker(comm)
             return 0
         except BaseException as error:  # pylint: disable=broad-except # run() raises it
             self.errors[comm.rank] = error
-            code = int(error.status) if isinstance(error, CohortError) else 0
-            code = code if code else int(Status.WORKER)
+            code = status_of(error)
             lib.cohort_comm_fail(handle, code, as_bytes(describe(error)))
             return code
         finally:
-            if not self.group._handle:
+            if not self.group._raw:
                 comm._gone()
+
+    def exceptions(self, cause: Cause) -> Dict[int, BaseException]:
+        """Each rank's exception, except those that only report the end of the group."""
+        own = ((rank, own_of(error, cause)) for rank, error in sorted(self.errors.items()))
+        return {rank: error for rank, error in own if error}
+
+
+def status_of(error: BaseException) -> int:
+    """The code that a rank fails with if this exception leaves its worker."""
+    status = None
+    with contextlib.suppress(BaseException):  # of a class of the program's
+        status = error.status if isinstance(error, CohortError) else None
+    return status if isinstance(status, int) and status and abs(status) < 2**31 \
+        else int(Status.WORKER)
+
+
+def own_of(error: Optional[BaseException], cause: Cause) -> Optional[BaseException]:
+    """The exception, unless it only reports the end of the group: then the exception that
+    was being handled when it was raised, or None."""
+    seen: List[BaseException] = []
+    while isinstance(error, CohortError) and getattr(error, "cause", None) == cause \
+            and error not in seen:
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return None if error in seen else error
 
 
 _runs: Dict[int, _Run] = {}
@@ -110,9 +142,9 @@ def _work(handle: int, number: int) -> int:
     try:
         return run.work(handle)
     finally:
-        run.left -= 1
-        if not run.left:
-            del _runs[number]
+        run.returned.append(None)
+        if len(run.returned) == len(run.comms):
+            _runs.pop(number, None)
 
 
 # One for all runs: a thread may be in it at any time.
@@ -132,13 +164,15 @@ class Group(Handle):
 
     def __init__(self, devices: Union[int, Sequence[int]] = 0,
                  options: Optional[Options] = None) -> None:
-        self._handle: Optional[int] = None
+        self._cell = ctypes.c_void_p()
+        self._closes: List[Tuple[bool, int]] = []
+        self._shut = False  # it is being closed
+        self._unwanted = False  # Ctrl-C came while it was opened
         self._comms: List[Comm] = []
-        self._by_handle: Dict[int, Comm] = {}
-        self._past: List[Comm] = []
-        self._held: Dict[int, object] = {}
-        self._inside: List[None] = []  # one for each thread that is in a wait
-        self._running = 0  # calls of run() that have not returned
+        self._handles: Any = ()  # of the communicators, as C has written them
+        self._past: "weakref.WeakSet[Comm]" = weakref.WeakSet()
+        self._held: Dict[Number, object] = {}
+        self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
@@ -150,22 +184,22 @@ class Group(Handle):
         else:
             n = integer(devices, "devices")
         raw, self._keep = raw_options(options or Options())
-        made = ctypes.c_void_p()
-
-        def give_up(answer: _library.Answer) -> None:
-            def close() -> None:
-                answer.wait()
-                if made.value:
-                    lib.cohort_group_close(made)
-            _library.kept.append(self._keep)
-            threading.Thread(target=close, daemon=True).start()
-        answer = _library.aside(
-            lambda: lib.cohort_group_open(listed, n, _byref(raw), _byref(made)), give_up)
-        if answer.status < 0:
-            raise failure(answer.status, text=answer.text or None)
-        self._handle = made.value
         self._name = options.name if options and options.name else "cohort"
         _library.opened(self)
+
+        def call() -> int:
+            status = int(lib.cohort_group_open(listed, n, _byref(raw), _byref(self._cell)))
+            if self._unwanted:
+                self._end(_library.EXIT_S)
+            return status
+
+        def give_up(answer: _library.Answer) -> None:
+            self._unwanted = True
+            if answer.done:
+                self._end(_library.EXIT_S)
+        answer = _library.aside(call, give_up)
+        if answer.status < 0:
+            raise failure(answer.status, text=answer.text or None)
 
     @classmethod
     def open(cls, devices: Union[int, Sequence[int]] = 0, options: Optional[Options] = None,
@@ -185,10 +219,22 @@ class Group(Handle):
     # ---- results ----------------------------------------------------------------------
 
     @property
+    def _raw(self) -> Optional[int]:
+        """The handle for a close; None once that has closed it."""
+        if self._closes and self._closes[-1][1] not in _REFUSED:
+            return None
+        return self._cell.value
+
+    @property
+    def _handle(self) -> Optional[int]:
+        return None if self._shut else self._raw
+
+    @property
     def _live(self) -> int:
-        if not self._handle:
+        handle = self._handle
+        if not handle:
             raise failure(Status.STATE, text="the group was closed")
-        return self._handle
+        return handle
 
     def _fail(self, status: int) -> Exception:
         return failure(status, _library.cause_of_group, self._handle)
@@ -203,12 +249,13 @@ class Group(Handle):
         (cohort_group_split()).  Raises StateError if that was done before, also by run().
         Does not block."""
         size = self.size
-        handles = (ctypes.c_void_p * size)()
-        self._check(lib.cohort_group_split(self._live, handles))
+        # One that Ctrl-C has interrupted is completed by the next.
+        if self._comms or len(self._handles) != size or not self._handles[0]:
+            handles = self._handles if self._comms else (ctypes.c_void_p * size)()
+            self._handles = handles
+            self._check(lib.cohort_group_split(self._live, handles))
         platform = self.platform
-        self._by_handle = {handle: Comm(handle, platform, self)
-                           for handle in handles if handle}
-        self._comms = list(self._by_handle.values())
+        self._comms = [Comm(handle, platform, self) for handle in self._handles if handle]
         return list(self._comms)
 
     def run(self, worker: Callable[..., Any], *arguments: Any) -> List[Any]:
@@ -217,9 +264,10 @@ class Group(Handle):
 
         The thread's communicator is bound to it, and its CUDA device is the rank's.  An
         exception that leaves a worker fails its rank (Comm.fail()): the other ranks' calls
-        raise, and so does run(), with the cause, and with the worker's exception as its
-        ``__cause__``.  Once there is a cause, run() returns within the abort deadline;
-        workers that have not returned then go on (abandoned).
+        raise, and so does run(), with the cause, and with the workers' exceptions in
+        CohortError.exceptions and as its ``__cause__``.  Once there is a cause, run()
+        returns within the abort deadline; workers that have not returned then go on
+        (abandoned).
 
         Blocks until every worker has returned.  If Ctrl-C interrupts the main thread, the
         group is aborted, the workers' calls raise Aborted, and run() raises
@@ -227,32 +275,34 @@ class Group(Handle):
         """
         if self._live and not self._comms and self.cause is None:
             self.split()
-        run = _Run(self, lambda comm: worker(comm, *arguments), len(self._comms))
+        run = _Run(self, lambda comm: worker(comm, *arguments))
         number = next(_run_numbers)
-        _runs[number] = run
         raw = _abi.cohort_cause()
         handle = self._live
+
+        def call() -> int:
+            _runs[number] = run
+            status = int(lib.cohort_group_run(handle, _worker, number, _byref(raw)))
+            run.over = True
+            if not self.abandoned or status in (Status.STATE, Status.INVALID, Status.FORKED):
+                _runs.pop(number, None)
+            return status
 
         def give_up(answer: _library.Answer) -> None:
             lib.cohort_group_abort(handle, b"the main thread was interrupted")
             answer.wait()
-        self._running += 1
-        try:
-            answer = _library.aside(lambda: lib.cohort_group_run(
-                handle, _worker, number, _byref(raw)), give_up)
-        finally:
-            self._running -= 1
+        answer = _library.aside(call, give_up)
         status = answer.status
-        if not self.abandoned or status in (Status.STATE, Status.INVALID, Status.FORKED):
-            _runs.pop(number, None)
         if status == Status.OK:
             return run.results
         if status != raw.status:
             raise failure(status, text=answer.text or None)
         cause = cause_of(raw)
         assert cause
-        raise failure(status, lambda _: cause, None, cause.text) from run.errors.get(
-            cause.rank) if cause.status == Status.WORKER else None
+        error = failure(status, lambda _: cause, None, cause.text)
+        error.exceptions = run.exceptions(cause)
+        raise error from error.exceptions.get(
+            cause.rank, next(iter(error.exceptions.values()), None))
 
     def respawn(self, lost: Sequence[int] = ()) -> None:
         """A new generation without the ranks that were lost (cohort_group_respawn()).
@@ -260,19 +310,28 @@ class Group(Handle):
         Blocks until the former generation is reclaimed and the new one is connected, up to
         the abort and init deadlines.  Communicators of the former generation raise Stale.
         """
+        if not isinstance(lost, Iterable):
+            raise TypeError(f"lost is {lost!r}, not a list of ranks")
         numbers = [integer(rank, f"lost[{i}]") for i, rank in enumerate(lost)]
         ranks = (ctypes.c_int * len(numbers))(*numbers)
         handle = self._live
-        answer = _library.aside(
-            lambda: lib.cohort_group_respawn(handle, ranks if numbers else None,
-                                             len(numbers)),
-            lambda answer: None)
+
+        def call() -> int:
+            status = int(lib.cohort_group_respawn(handle, ranks if numbers else None,
+                                                  len(numbers)))
+            if status >= 0:
+                self._begin_generation()
+            return status
+        answer = _library.aside(call, lambda answer: None)
         if answer.status < 0:
             raise failure(answer.status, text=answer.text or None)
+
+    def _begin_generation(self) -> None:
         for comm in self._comms:
             comm._drop_answered()
-        self._past += self._comms
-        self._comms, self._by_handle = [], {}
+            comm._give_back_dropped()
+            self._past.add(comm)
+        self._comms, self._handles = [], ()
         self._held.clear()
 
     def abort(self, reason: Optional[str] = None) -> bool:
@@ -289,80 +348,99 @@ class Group(Handle):
         before.  Memory of Comm.alloc() is given back.  Closing a group that is closed
         does nothing.
         """
-        if not self._handle:
+        if not self._raw:
             return
-        status = self._close()
-        if status.status not in (Status.OK, Status.FORKED):
-            raise failure(status.status, text=status.text or None)
+        answer = self._close(self._close_here)
+        if answer.status not in (Status.OK, Status.FORKED):
+            raise failure(answer.status, text=answer.text or None)
 
-    def _is_inside(self) -> bool:
-        """Whether a thread is in a call, of the group or of a communicator."""
-        return bool(self._inside) or any(
-            comm._is_inside() for comm in self._comms + self._past)
-
-    def _close(self) -> _library.Answer:
-        handle = self._live
-        if self._is_inside():
-            return _library.thread_inside()
-        if not self._running:
-            for comm in self._comms + self._past:
-                if comm._handle and not comm._bound:
-                    comm._free_memory()
+    def _close(self, call: Callable[[], int]) -> _library.Answer:
+        # A group must not be aborted by its handle while it is closed.
+        comm = next((comm for comm in self._comms if comm._handle), None)
+        handle = comm.abort_handle() if comm and comm._forks == _library.forks else None
 
         def give_up(answer: _library.Answer) -> None:
-            lib.cohort_group_abort(handle, b"the main thread was interrupted")
+            if handle:
+                handle.fire("the main thread was interrupted")
             answer.wait()
-            ended(answer)
+        # Only this thread's close unbinds what is bound to it.
+        return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms),
+                              must=True)
 
-        def ended(answer: _library.Answer) -> None:
-            if answer.status not in (Status.STATE, Status.INVALID):
-                self._gone(answer.status)
-        if any(comm._bound for comm in self._comms):
-            # Only this thread's close unbinds what is bound to it.
-            answer = _library.Answer()
-            answer.status = lib.cohort_group_close(handle)
-            answer.text = text_of(lib.cohort_last_error())
-        else:
-            answer = _library.aside(lambda: lib.cohort_group_close(handle), give_up)
-        ended(answer)
-        return answer
+    def _is_inside(self) -> bool:
+        """Whether a thread is in another call of the group or of a communicator."""
+        return count_inside(self._inside) > 1 or any(
+            comm._count_inside() for comm in [*self._comms, *self._past])
+
+    def _is_running(self, over: bool = False) -> bool:
+        """Whether run() has not returned or, with over, has left threads in their workers."""
+        return any(run.group is self and (over or not run.over) for run in list(_runs.values()))
+
+    @inside
+    def _close_here(self) -> int:
+        handle = self._raw
+        if not handle:
+            return Status.OK
+        busy = failure(Status.STATE, text="a thread is inside a call")
+        if self._is_inside() or self._is_running():
+            raise busy
+        shut = [comm for comm in [*self._comms, *self._past]
+                if comm._handle and (comm._bound_here or not comm._bound)]
+        self._shut = True  # no call begins from now on
+        if not self._is_running(True):
+            for comm in shut:
+                comm._handle = None
+        try:
+            if self._is_inside():  # since the first look
+                raise busy
+            if not self._is_running(True):
+                for comm in shut:
+                    comm._free_memory()
+            status = record(self._closes, False, lib.cohort_group_close, handle)
+            if status not in _REFUSED:
+                self._gone(status)
+            return status
+        finally:
+            if self._raw:
+                for comm in shut:
+                    comm._handle = comm._made
+                self._shut = False
 
     def _gone(self, status: int) -> None:
-        left: FrozenSet[int] = frozenset(
-            number for number, run in list(_runs.items()) if run.group is self)
+        left = self._is_running(True)
         if status == Status.WEDGED:
             _library.kept += [self._held, self._keep]
-        self._handle = None
         _library.closed(self)
-        for comm in self._comms + self._past:
+        for comm in [*self._comms, *self._past]:
             # Threads that were left behind may still use theirs.
-            if not left and not comm._bound:
+            if not left and (comm._bound_here or not comm._bound):
                 comm._gone(status)
-            comm._ended = True
+            else:
+                comm._ended = True
         self._held.clear()
 
     def _abort(self, reason: str) -> None:
-        if self._handle and self._forks == _library.forks:
-            lib.cohort_group_abort(self._handle, as_bytes(reason))
+        handle = self._raw
+        if handle and self._forks == _library.forks:
+            lib.cohort_group_abort(handle, as_bytes(reason))
 
     def _end(self, patience_s: float) -> None:
         """Abort it and close it; a thread that is inside has some time to leave."""
         self._abort_and_close("the interpreter ends", patience_s)
 
     def _abort_and_close(self, reason: str, patience_s: float) -> None:
-        if not self._handle:
+        if not self._raw:
             return
         if self._forks != _library.forks:  # the parent's
+            self._closes.append((False, Status.FORKED))
             self._gone(Status.FORKED)
             return
         self._abort(reason)
         end = time.monotonic() + patience_s
         while True:
-            status = (Status.STATE if self._is_inside()
-                      else lib.cohort_group_close(self._handle))
-            if status != Status.STATE:
-                self._gone(status)
-                return
+            with contextlib.suppress(StateError):
+                if self._close_here() != Status.STATE:
+                    return
             if time.monotonic() > end:
                 _library.kept.append(self)
                 return
@@ -373,18 +451,20 @@ class Group(Handle):
 
     def __exit__(self, kind: Optional[type], error: Optional[BaseException],
                  trace: object) -> None:
-        if not self._handle:
-            return
         if kind is None:
             self.close()
-            return
-        self._abort_and_close(describe(error), _library.EXIT_S)
+        elif self._raw:
+            def call() -> int:
+                self._abort_and_close(describe(error), _library.EXIT_S)
+                return Status.OK
+            self._close(call)
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) and self._forks == _library.forks:
+        if hasattr(self, "_forks") and self._raw and self._forks == _library.forks:
             said = f"{self!r} was not closed"
             self._end(0.0)
-            warnings.warn(said, ResourceWarning, source=self)
+            if not self._unwanted:
+                warnings.warn(said, ResourceWarning, source=self)
 
     # ---- facts ----------------------------------------------------------------------------
 
@@ -460,7 +540,7 @@ class Group(Handle):
         """Write the counters of all ranks as text for Prometheus (cohort_stats_write()).
 
         file is a descriptor, or has fileno()."""
-        number = file if isinstance(file, int) else file.fileno()
+        number = integer(file if isinstance(file, int) else file.fileno(), "file")
         self._check(lib.cohort_stats_write(self._live, number))
 
     # ---- one thread for all ranks -----------------------------------------------------------
@@ -489,16 +569,17 @@ class Group(Handle):
         return pointers, first, keep
 
     def _queue(self, call: Callable[..., int], keep: object, *arguments: Any) -> int:
-        ticket = ctypes.c_uint64()
-        try:
-            self._check(call(self._live, *arguments, None, _byref(ticket)))
-        finally:  # Ctrl-C may come after the call has queued its work
-            if ticket.value:
-                self._held[ticket.value] = keep
-        for number in list(self._held)[:-64]:
-            if lib.cohort_group_wait(self._live, number, 0) not in (Status.TIMED_OUT,
+        ticket = Number()
+        handle = self._live
+        self._held[ticket] = keep  # before the call: Ctrl-C may come once it is queued
+        status = call(handle, *arguments, None, _byref(ticket))
+        if status < 0:
+            del self._held[ticket]
+        self._check(status)
+        for cell in list(self._held)[:-64]:
+            if lib.cohort_group_wait(handle, cell.value, 0) not in (Status.TIMED_OUT,
                                                                     Status.WEDGED):
-                self._held.pop(number, None)
+                self._held.pop(cell, None)
         return ticket.value
 
     def all_reduce(self, send: Sequence[Array], recv: Optional[Sequence[Array]] = None, *,
@@ -532,7 +613,9 @@ class Group(Handle):
                                        integer(ticket, "ticket", ctypes.c_uint64)),
                                nanoseconds(timeout))
         if status not in (Status.TIMED_OUT, Status.WEDGED):
-            self._held.pop(ticket, None)
+            for cell in list(self._held):
+                if cell.value == ticket:
+                    self._held.pop(cell, None)
         if status != Status.OK:
             raise self._fail(status)
 
@@ -562,38 +645,41 @@ def join(identity: bytes, size: int, rank: int, device: int,
         raise ValueError(f"identity has {len(identity)} bytes, not {ctypes.sizeof(this)}")
     ctypes.memmove(_byref(this), identity, len(identity))
     numbers = [integer(size, "size"), integer(rank, "rank"), integer(device, "device")]
-    made = ctypes.c_void_p()
+    joined: List[Comm] = []
+    unwanted: List[None] = []
+
+    def leave() -> None:
+        for comm in joined:
+            comm._end(_library.EXIT_S)
+
+    def call() -> int:
+        made = ctypes.c_void_p()
+        status = int(lib.cohort_comm_join(_byref(this), *numbers, _byref(raw), _byref(made)))
+        if made.value:
+            comm = Comm(made.value, Platform(lib.cohort_comm_platform(made)), keep)
+            comm._joined = True
+            _library.opened(comm)
+            joined.append(comm)
+        if unwanted:
+            leave()
+        return status
 
     def give_up(answer: _library.Answer) -> None:
-        def leave() -> None:
-            answer.wait()
-            if made.value:
-                lib.cohort_comm_fail(made, Status.WORKER, b"interrupted")
-                lib.cohort_comm_close(made)
-        _library.kept.append(keep)
-        threading.Thread(target=leave, daemon=True).start()
-    answer = _library.aside(lambda: lib.cohort_comm_join(
-        _byref(this), *numbers, _byref(raw), _byref(made)), give_up)
+        unwanted.append(None)
+        if answer.done:
+            leave()
+    answer = _library.aside(call, give_up)
     if answer.status < 0:
         raise failure(answer.status, text=answer.text or None)
-    platform = Platform(lib.cohort_comm_platform(made))
-    comm = Comm(made.value or 0, platform, keep)
-    comm._joined = True
-    _library.opened(comm)
-    return comm
+    return joined.pop()
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> ContextManager[None]:
     """Keep collectives of this process from being launched, for a program's own memory
     operations inside (cohort_quiet_begin(), cohort_quiet_end()).
 
     For threads that are no rank's; keep it short.  Blocks while one is being launched."""
-    check(lib.cohort_quiet_begin())
-    try:
-        yield
-    finally:
-        lib.cohort_quiet_end()
+    return Scope(None, (lib.cohort_quiet_begin,), (lib.cohort_quiet_end,))
 
 
 def on_note(function: Optional[Callable[[str], object]]) -> None:

@@ -78,8 +78,8 @@ TIMES = {"slow_ns": "slow", "adaptive_floor_ns": "adaptive_floor"}
 def _member(kind: Any, value: Any, what: str) -> Any:
     """A member by itself or by its name in any case."""
     try:
-        return kind[value.upper()] if isinstance(value, str) else kind(value)
-    except (KeyError, ValueError):
+        return kind[value.upper()] if isinstance(value, str) else kind(integer(value, what))
+    except (KeyError, TypeError, ValueError):
         names = ", ".join(member.name.lower() for member in kind)
         raise ValueError(f"{what} is {value!r}, not one of {names}") from None
 
@@ -170,7 +170,7 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             encoded = as_path(value, name) if name.startswith("dump_") else as_bytes(value, name)
             value = encoded or None
         elif value is not None:
-            value = integer(value, name, kind)
+            value = integer(value, name, kind, isinstance(getattr(Options, name, None), bool))
         if value is not None:
             setattr(raw, name, value)
             keep.append(value)

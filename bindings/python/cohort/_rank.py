@@ -9,14 +9,17 @@ from threading import get_ident
 import warnings
 import weakref
 from dataclasses import dataclass, fields
-from functools import partial, wraps
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union, cast
+from functools import partial
+from types import FrameType
+from typing import (Any, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar,
+                    Union)
 
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
 from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
-from ._errors import Cause, Handle, RankReport, known, report_of, text_of
-from ._library import check, failure, integer, lib, nanoseconds
+from ._errors import Cause, CohortError, Handle, RankReport, known, report_of, text_of
+from ._library import (STILL_OPEN, Number, Owned, Scope, check, count_inside, failure, inside,
+                       integer, lib, nanoseconds, record)
 
 #: What stands for an array: see cohort.Comm.
 Array = Any
@@ -24,12 +27,9 @@ Array = Any
 Stream = Any
 
 R = TypeVar("R", bound="Rank")
-F = TypeVar("F", bound=Callable[..., Any])
 
 # Answers after which buffers may still be read or written.
 _IN_USE = (Status.TIMED_OUT, Status.WEDGED)
-# Answers after which a close has closed nothing.
-_STILL_OPEN = (Status.TIMED_OUT, Status.OWNER, Status.BUSY, Status.STATE, Status.INVALID)
 _byref = ctypes.byref
 
 
@@ -59,25 +59,10 @@ def describe(error: Optional[BaseException]) -> str:
     """An exception in a line, as a reason."""
     try:
         text = str(error)
-    except Exception:  # pylint: disable=broad-except # a reason is given all the same
+    except BaseException:  # pylint: disable=broad-except # a reason is given all the same
         text = "it has no text"
     text = text.replace("\0", " ")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def inside(method: F) -> F:
-    """A method whose thread may be in a call of C for long: nothing is closed meanwhile.
-
-    The interpreter lock orders the note and the look at the handle that follows it against
-    the close, which does both the other way round."""
-    @wraps(method)
-    def noted(self: Any, *arguments: Any, **more: Any) -> Any:
-        self._inside.append(None)
-        try:
-            return method(self, *arguments, **more)
-        finally:
-            self._inside.pop()
-    return cast(F, noted)
 
 
 @dataclass
@@ -103,11 +88,17 @@ class Deadlines:
 class Ticket:
     """What a call has queued.  Any thread may ask, as often as it likes."""
 
-    __slots__ = ("comm", "number")
+    __slots__ = ("comm", "_cell")
 
-    def __init__(self, comm: "Rank", number: int) -> None:
+    def __init__(self, comm: "Rank", number: Union[int, Number]) -> None:
         self.comm = comm
-        self.number = number  #: as C has it; 0 in a batch that is open
+        self._cell = number if isinstance(number, Number) else Number(
+            integer(number, "number", ctypes.c_uint64))
+
+    @property
+    def number(self) -> int:
+        """The number that C has for it; 0 in a batch that is open."""
+        return self._cell.value
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Wait until the call is done (cohort_wait()).
@@ -116,11 +107,11 @@ class Ticket:
         the output may be read.  TimedOut: it goes on, ask again.  Otherwise the cause:
         the output is undefined, and the array is the caller's again (but for Wedged).
         """
-        self.comm._wait(self.number, nanoseconds(timeout))
+        self.comm._wait(self._cell, nanoseconds(timeout))
 
     def done(self) -> bool:
         """Whether it is done, without waiting; raises the cause if it was cut short."""
-        return self.comm._is_done(self.number)
+        return self.comm._is_done(self._cell)
 
     def after(self, stream: Stream) -> None:
         """What is queued on stream from now on starts once this is done
@@ -137,15 +128,19 @@ class AbortHandle(Handle):
     """
 
     def __init__(self, comm: "Rank") -> None:
-        self._handle = lib.cohort_comm_abort_handle(comm._live)
-        if not self._handle:
+        self._handles: List[Tuple[bool, int]] = []
+        self._put: List[Tuple[bool, int]] = []
+        if not record(self._handles, True, lib.cohort_comm_abort_handle, comm._live):
             raise failure(Status.FORKED, text="there are no abort handles in the child of "
                                               "a fork")
 
     def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle:
-            lib.cohort_abort_put(handle)
+        if getattr(self, "_put", None) == [] and self._handle:
+            record(self._put, False, lib.cohort_abort_put, self._handle)
+
+    @property
+    def _handle(self) -> int:
+        return self._handles[0][1] if self._handles else 0
 
     def fire(self, reason: Optional[str] = None) -> bool:
         """End the group (cohort_abort_fire()); True if this call did it.
@@ -160,23 +155,34 @@ class AbortHandle(Handle):
         return bool(lib.cohort_abort_fired(self._handle))
 
 
+def _refer(refs: object, what: object) -> bool:
+    """Whether these arrays are this one, or have it among them."""
+    return refs is what or isinstance(refs, (tuple, list)) and any(
+        _refer(one, what) for one in refs)
+
+
 class Rank(Handle):
     """A communicator without its collectives, which cohort.Comm adds."""
 
     def __init__(self, handle: int, platform: Platform, owner: object = None) -> None:
         self._handle: Optional[int] = handle
         self._owner = owner  # keeps the group, or the parent, open
-        self._held: Dict[int, object] = {}
+        self._made = handle
+        self._closes: List[Tuple[bool, int]] = []
+        # By the cell of the ticket's number, which is 0 until the call is made.
+        self._held: Dict[Number, object] = {}
         self._copies: List[object] = []
-        self._reduced: Dict[int, object] = {}  # the arrays of each reducer
-        self._registered: Dict[int, object] = {}
-        self._inside: List[None] = []  # one for each thread that is in a call
+        self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
+        self._owned: Dict[int, Owned] = {}
+        self._dropped: List[Owned] = []
+        self._giving: List[Optional[FrameType]] = []  # one for each thread that gives back
+        self._registered: Dict[int, Owned] = {}
         self._most = 64
-        self._bound = False
+        self._bindings: List[Tuple[bool, int]] = []
+        self._binder = 0  # the thread of the last bind()
         self._joined = False
-        self._ended = False  # the group was closed
+        self._ended = False  # the group was closed, while another thread has it
         self._forks = _library.forks
-        self._memory: "weakref.WeakSet[Memory]" = weakref.WeakSet()
         self._children: "weakref.WeakSet[Rank]" = weakref.WeakSet()
         self._on_host = platform == Platform.HOST
         self.platform = platform
@@ -187,6 +193,25 @@ class Rank(Handle):
         self.origin: int = lib.cohort_comm_origin(handle)  #: its rank in generation 1
         self.launch = known(Launch, lib.cohort_comm_launch(handle))
         self.stream: int = lib.cohort_comm_stream(handle) or 0  #: its own stream
+
+    @property
+    def _bound(self) -> bool:
+        """Whether the last bind() or unbind() that has succeeded was a bind()."""
+        return next((binds for binds, status in reversed(self._bindings)
+                     if status == Status.OK), False)
+
+    @property
+    def _bound_here(self) -> bool:
+        return self._bound and self._binder == get_ident()
+
+    @property
+    def _raw(self) -> Optional[int]:
+        """The handle for a close; None once that, or its group's, has closed it."""
+        if self._closes and self._closes[-1][1] not in STILL_OPEN:
+            return None
+        if not self._ended and getattr(self._owner, "_raw", self) is None:
+            return None
+        return self._made
 
     def __repr__(self) -> str:
         return (f"<cohort.{type(self).__name__}: rank {self.rank} of {self.size}, generation "
@@ -215,54 +240,56 @@ class Rank(Handle):
         return self._fail(status)
 
     def _trim(self) -> None:
-        """Let go of arrays whose tickets are answered, if there are many."""
-        if len(self._held) > self._most:
-            self._drop_answered()
-            self._most = max(64, 2 * len(self._held))
+        """Let go of arrays whose tickets are answered, as there are many."""
+        self._drop_answered()
+        self._most = max(64, 2 * len(self._held))
 
     @inside
     def _drop_answered(self) -> None:
-        for number in list(self._held):
-            if lib.cohort_wait(self._live, number, 0) not in _IN_USE:
-                self._held.pop(number, None)
-        if self._copies and lib.cohort_synchronize(self._live, 0) not in _IN_USE:
+        handle = self._raw
+        for cell in list(self._held):
+            # One that is 0 is of a call that this thread is about to make, or that a
+            # signal handler has kept from being made.
+            if lib.cohort_wait(handle, cell.value, 0) not in _IN_USE if cell.value \
+                    else self._count_inside() == 1:
+                self._held.pop(cell, None)
+        if self._copies and lib.cohort_synchronize(handle, 0) not in _IN_USE:
             self._copies.clear()
 
     def _uses(self, what: object) -> bool:
         """Whether a call that is not done uses this."""
-        def inside(refs: object) -> bool:
-            return refs is what or isinstance(refs, (tuple, list)) and any(
-                map(inside, refs))
         self._drop_answered()
-        return any(inside(refs) for refs in [*self._held.values(), *self._copies])
+        return any(_refer(refs, what) for refs in [*self._held.values(), *self._copies])
 
-    def _answered(self, number: int, status: int) -> None:
+    def _answered(self, cell: Number, status: int) -> None:
         """A ticket was waited for: its arrays may go, unless they are in use."""
         if status not in _IN_USE:
-            self._held.pop(number, None)
+            self._held.pop(cell, None)
         if status != Status.OK:
             raise self._fail(status)
 
     @inside
-    def _is_done(self, number: int) -> bool:
-        status = lib.cohort_wait(self._live, number, 0)
+    def _is_done(self, cell: Number) -> bool:
+        status = lib.cohort_wait(self._live, cell.value, 0)
         if status == Status.TIMED_OUT:
             return False
-        self._answered(number, status)
+        self._answered(cell, status)
         return True
 
-    def _is_inside(self) -> bool:
-        """Whether a thread is in a call, of this or of what was split from it."""
-        return bool(self._inside) or any(child._is_inside() for child in list(self._children))
+    def _count_inside(self) -> int:
+        """How many calls, of this and of what was split from it, threads are in."""
+        return count_inside(self._inside) + sum(
+            child._count_inside() for child in list(self._children))
 
     @inside
-    def _wait(self, number: int, limit_ns: int) -> None:
+    def _wait(self, cell: Number, limit_ns: int) -> None:
         handle = self._live
+        number = cell.value
         if get_ident() != _library._main:
             status = lib.cohort_wait(handle, number, limit_ns)
         else:
             status = _library.wait(partial(lib.cohort_wait, handle, number), limit_ns)
-        self._answered(number, status)
+        self._answered(cell, status)
 
     # ---- arrays -------------------------------------------------------------------
 
@@ -297,14 +324,39 @@ class Rank(Handle):
     def alloc(self, shape: Union[int, Sequence[int]], kind: Union[Type, str] = Type.F32, *,
               registered: bool = False) -> Memory:
         """Memory on the rank's device (cohort_alloc(), cohort_alloc_registered())."""
+        extents = tuple(shape) if isinstance(shape, Iterable) \
+            and not isinstance(shape, (str, bytes)) else (shape,)
+        if self._dropped:
+            self._give_back_dropped()
+        return Memory(self, tuple(integer(extent, "shape", ctypes.c_size_t)
+                                  for extent in extents), type_of(kind), registered)
+
+    def _own(self, of: object, cell: Any, keep: object, call: Any, *before: Any) -> Owned:
+        """Note what the next call of C writes to a cell."""
+        owned = Owned(of, self._dropped, cell, keep, call, *before)
+        self._owned[id(owned)] = owned
+        return owned
+
+    def _disown(self, owned: Owned) -> int:
+        """Give it back; the status of that."""
+        status = owned.give_back()
+        if not owned.handle:
+            if status == Status.WEDGED:
+                _library.kept.append(owned.keep)
+            owned.keep = None
+            self._owned.pop(id(owned), None)
+        return status
+
+    def _give_back_dropped(self) -> None:
+        """Give back what objects had that were dropped, wherever that was."""
+        self._giving.append(_library._frame())
         try:
-            extents = tuple(shape)  # type: ignore[arg-type]
-        except TypeError:
-            extents = (shape,)  # type: ignore[assignment]
-        memory = Memory(self, tuple(integer(extent, "shape", ctypes.c_size_t)
-                                    for extent in extents), type_of(kind), registered)
-        self._memory.add(memory)
-        return memory
+            if count_inside(self._giving) == 1:
+                for owned in list(self._dropped):
+                    if self._disown(owned) in (Status.OK, Status.WEDGED, Status.INVALID):
+                        self._dropped.remove(owned)
+        finally:
+            self._giving.remove(_library._frame())
 
     @inside
     def copy(self, recv: Array, send: Array, *, stream: Stream = None) -> None:
@@ -313,6 +365,8 @@ class Rank(Handle):
         queue = stream_of(stream, self.stream)
         target, source = look(recv, "recv", True, queue), look(send, "send", False, queue)
         self._want(target, "recv", source.type, source.count)
+        if self._dropped:
+            self._give_back_dropped()
         if len(self._copies) % 64 == 63:
             self._drop_answered()
         # The ticket of a copy is not handed out.
@@ -329,20 +383,20 @@ class Rank(Handle):
 
         The array stays alive until then, or until the communicator is closed."""
         found = self._array(memory, "memory", True, None)
-        handle = ctypes.c_void_p()
-        try:
-            self._check(lib.cohort_register(
-                self._live, found.address, found.count * lib.cohort_type_size(found.type),
-                _byref(handle)))
-        finally:  # Ctrl-C may come after the call
-            if handle.value:
-                self._registered[handle.value] = found.keep
-        return handle.value or 0
+        cell = ctypes.c_void_p()
+        owned = self._own(self, cell, found.keep, lib.cohort_deregister, self._live)
+        self._check(lib.cohort_register(
+            self._live, found.address, found.count * lib.cohort_type_size(found.type),
+            _byref(cell)))
+        self._registered[owned.handle] = owned
+        return owned.handle
 
     def deregister(self, registration: int) -> None:
         """The end of that (cohort_deregister())."""
-        self._check(lib.cohort_deregister(self._live, registration))
-        self._registered.pop(registration, None)
+        number = integer(registration, "registration", ctypes.c_size_t)
+        handle, owned = self._live, self._registered.get(number)
+        self._check(self._disown(owned) if owned else lib.cohort_deregister(handle, number))
+        self._registered.pop(number, None)
 
     # ---- waiting --------------------------------------------------------------------
 
@@ -354,10 +408,13 @@ class Rank(Handle):
         waiting = list(self._held)
         copies = len(self._copies)
         handle = self._live
+        if self._dropped:
+            self._give_back_dropped()
         status = _library.wait(partial(lib.cohort_synchronize, handle), nanoseconds(timeout))
         if status not in _IN_USE:
-            for number in waiting:
-                self._held.pop(number, None)
+            for cell in waiting:
+                if cell.value:
+                    self._held.pop(cell, None)
             del self._copies[:copies]
         if status != Status.OK:
             raise self._fail(status)
@@ -389,13 +446,13 @@ class Rank(Handle):
     def bind(self) -> None:
         """Only the calling thread may call from now on; its end without unbind() ends the
         group (cohort_comm_bind()).  Workers of a run are bound."""
-        self._check(lib.cohort_comm_bind(self._live))
-        self._bound = True
+        if not self._bound:
+            self._binder = get_ident()
+        self._check(record(self._bindings, True, lib.cohort_comm_bind, self._live))
 
     def unbind(self) -> None:
         """Any thread may call again (cohort_comm_unbind())."""
-        self._check(lib.cohort_comm_unbind(self._live))
-        self._bound = False
+        self._check(record(self._bindings, False, lib.cohort_comm_unbind, self._live))
         if self._ended:
             self._gone()
 
@@ -408,77 +465,87 @@ class Rank(Handle):
         answered, and it is closed.  Closing one that is closed does nothing.  The last
         closed rank of those that have joined, or were split off, ends them all.
         """
-        if not self._handle:
+        handle = self._raw
+        if not handle:
             return
-        handle: Optional[int] = self._handle
-        answer = self._close(_library.EXIT_S)
+        answer = self._close()
         if answer.status not in (Status.OK, Status.FORKED):
             # One of a group's, or that is open, can still be asked.
-            if not self._handle and (self._joined or isinstance(self._owner, Rank)):
+            if not self._raw and (self._joined or isinstance(self._owner, Rank)):
                 handle = None
             raise failure(answer.status, _library.cause_of_comm, handle, answer.text or None)
 
-    def _close(self, patience_s: float) -> _library.Answer:
-        handle = self._live
+    def _close(self) -> _library.Answer:
+        # What is being closed must not be aborted by its own handle.
+        mine = self._handle and self._forks == _library.forks
+        handle = self.abort_handle() if mine else None
 
         def give_up(answer: _library.Answer) -> None:
-            lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
-            answer.done.wait(patience_s)
-        if self._is_inside() and (self._joined or isinstance(self._owner, Rank)):
-            return _library.thread_inside()
+            if handle:
+                handle.fire("interrupted")
+            answer.wait(_library.EXIT_S)
+        # If it is bound to this thread, only this thread may.
+        return _library.aside(self._close_here, give_up, self._bound_here, must=True)
+
+    @inside
+    def _close_here(self) -> int:
+        handle = self._raw
+        if not handle:
+            return Status.OK
+        self._handle = None  # no call begins from now on
+        if self._count_inside() > 1 and (self._joined or isinstance(self._owner, Rank)):
+            self._handle = handle
+            raise failure(Status.STATE, text="a thread is inside a call")
         self._free_memory()
-        if self._bound:  # only this thread may
-            answer = _library.Answer()
-            answer.status = lib.cohort_comm_close(handle)
-            answer.text = text_of(lib.cohort_last_error()) if answer.status < 0 else ""
+        status = record(self._closes, False, lib.cohort_comm_close, handle)
+        if status in STILL_OPEN:
+            self._handle = handle
         else:
-            answer = _library.aside(lambda: lib.cohort_comm_close(handle), give_up)
-        if answer.status not in _STILL_OPEN:
-            self._gone(answer.status)
-        return answer
+            self._gone(status)
+        return status
 
     def _free_memory(self) -> None:
         """Give back what nothing uses: close does not."""
-        for memory in list(self._memory):
-            if memory._address and not self._uses(memory):
-                if lib.cohort_free(self._live, memory._address) == Status.OK:
-                    memory._address = 0
+        for call in lib.cohort_deregister, lib.cohort_free:
+            for owned in list(self._owned.values()):
+                if owned.call is call and not self._uses(owned.keep or owned() or owned):
+                    self._disown(owned)
 
     def _gone(self, status: int = Status.OK) -> None:
         """The handle may not be used any more."""
         if status == Status.WEDGED:
             _library.kept.extend([*self._held.values(), *self._copies,
-                                  *self._reduced.values(), *self._registered.values()])
+                                  *(owned.keep for owned in list(self._owned.values()))])
         self._handle = None
+        self._made = 0
         self._held.clear()
         self._copies.clear()
-        self._reduced.clear()
+        self._owned.clear()
+        self._dropped.clear()
         self._registered.clear()
         _library.closed(self)
         for child in list(self._children):
             child._gone(status)
 
     def _abort(self, reason: str) -> None:
-        if self._handle and self._forks == _library.forks:
-            lib.cohort_comm_fail(self._handle, Status.WORKER, as_bytes(reason))
+        handle = self._raw
+        if handle and self._forks == _library.forks:
+            lib.cohort_comm_fail(handle, Status.WORKER, as_bytes(reason))
 
     def _end(self, patience_s: float) -> None:
         """Abort it and close it, at the end of the interpreter."""
-        if self._handle and self._forks == _library.forks:
+        if self._raw and self._forks == _library.forks:
             self._abort("the interpreter ends")
             end = time.monotonic() + patience_s
-            while self._is_inside():
+            while self._count_inside():
                 if time.monotonic() > end:
                     _library.kept.append(self)
                     return
                 time.sleep(0.005)
-            status = lib.cohort_comm_close(self._handle)
-            if status not in _STILL_OPEN:
-                self._gone(status)
+            self._close_here()
 
     def __del__(self) -> None:
-        if getattr(self, "_joined", False) and self._handle \
-                and self._forks == _library.forks:
+        if getattr(self, "_joined", False) and self._raw and self._forks == _library.forks:
             said = f"{self!r} was not closed"
             self._end(0.0)
             warnings.warn(said, ResourceWarning, source=self)
@@ -488,13 +555,12 @@ class Rank(Handle):
 
     def __exit__(self, kind: Optional[type], error: Optional[BaseException],
                  trace: object) -> None:
-        if not self._handle:
-            return
         if kind is None:
             self.close()
-            return
-        lib.cohort_comm_fail(self._handle, Status.WORKER, as_bytes(describe(error)))
-        self._close(_library.EXIT_S)
+        elif self._raw:
+            lib.cohort_comm_fail(self._raw, Status.WORKER, as_bytes(describe(error)))
+            with contextlib.suppress(CohortError):
+                self._close()
 
     # ---- what holds for the calls to come -----------------------------------------------
 
@@ -502,39 +568,25 @@ class Rank(Handle):
         """A label for this rank's calls from now on, shown in verdicts (cohort_tag())."""
         self._check(lib.cohort_tag(self._live, as_bytes(text)))
 
-    @contextlib.contextmanager
     def deadlines(self, *, join: Optional[float] = None, exec: Optional[float] = None
-                  ) -> Iterator[None]:
+                  ) -> ContextManager[None]:
         """Other deadlines for the calls inside, in seconds (cohort_deadline_push())."""
         raw = Deadlines(join=join, exec=exec)._raw()
-        self._check(lib.cohort_deadline_push(self._live, _byref(raw)))
-        try:
-            yield
-        finally:
-            if self._handle:
-                lib.cohort_deadline_pop(self._handle)
+        return Scope(self, (lib.cohort_deadline_push, self._live, _byref(raw)),
+                     (lib.cohort_deadline_pop, self._live))
 
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> ContextManager[None]:
         """This rank is away, with good reason: no deadline of a collective runs
         (cohort_pause(), cohort_resume())."""
-        self._check(lib.cohort_pause(self._live))
-        try:
-            yield
-        finally:
-            if self._handle:
-                lib.cohort_resume(self._handle)
+        return Scope(self, (lib.cohort_pause, self._live),
+                     (lib.cohort_resume, self._live))
 
-    @contextlib.contextmanager
-    def native(self) -> Iterator[int]:
+    def native(self) -> ContextManager[int]:
         """The ncclComm_t, for calls that this library does not have
         (cohort_comm_native_enter(), cohort_comm_native_leave())."""
         native = ctypes.c_void_p()
-        self._check(lib.cohort_comm_native_enter(self._live, _byref(native)))
-        try:
-            yield native.value or 0
-        finally:
-            lib.cohort_comm_native_leave(self._live)
+        return Scope(self, (lib.cohort_comm_native_enter, self._live, _byref(native)),
+                     (lib.cohort_comm_native_leave, self._live), lambda: native.value or 0)
 
     # ---- facts ----------------------------------------------------------------------------
 

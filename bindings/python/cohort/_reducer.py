@@ -12,8 +12,8 @@ from ._abi import Op, Status, Type
 from ._arrays import CUDA, HOST, SPELLINGS, Elements, stream_of, type_of
 from ._comm import Comm, op_of
 from ._errors import CohortError, Handle
-from ._library import integer, lib, nanoseconds
-from ._rank import Array, Stream, as_bytes, describe, inside
+from ._library import inside, integer, lib, nanoseconds, real
+from ._rank import Array, Stream, as_bytes, describe
 
 _byref = ctypes.byref
 
@@ -102,11 +102,10 @@ class Reducer(Handle):
 
     def __init__(self, comm: Comm, parameters: Sequence[Union[Array, Parameter]],
                  options: Optional[ReducerOptions] = None) -> None:
-        self._handle: Optional[int] = None
         options = checked(options)
         self._comm = comm
-        self._keep: List[object] = []
         self._inside = comm._inside
+        self._keep: List[object] = []
         self._open = False
         raw = (_abi.cohort_parameter * len(parameters))()
         self._parts: List[Tuple[int, Type]] = []
@@ -121,13 +120,16 @@ class Reducer(Handle):
             count = integer(count, f"parameters[{i}].count", ctypes.c_size_t)
             raw[i] = _abi.cohort_parameter(name, address, count, kind)
             self._parts.append((count, kind))
-        made = ctypes.c_void_p()
-        comm._check(lib.cohort_reducer_create(
-            comm._live, raw, len(parameters), _byref(_raw_options(options)), _byref(made)))
-        self._handle = made.value
         self._own = len(self._keep)
         # Not given back with this object: what is in flight may still write to them.
-        comm._reduced[made.value or 0] = self._keep
+        cell = ctypes.c_void_p()
+        self._owned = comm._own(self, cell, self._keep, lib.cohort_reducer_free)
+        comm._check(lib.cohort_reducer_create(
+            comm._live, raw, len(parameters), _byref(_raw_options(options)), _byref(cell)))
+
+    @property
+    def _handle(self) -> int:
+        return self._owned.handle if self._comm._handle else 0
 
     @property
     def _live(self) -> int:
@@ -153,14 +155,16 @@ class Reducer(Handle):
         stream is where the gradients are computed; None: by threads of the host.  weight
         is for a weighted reducer: the samples of this rank's batch, say."""
         queue = self._stream(stream)
-        if not isinstance(weight, (int, float, type(None))):
-            raise TypeError(f"weight is {weight!r}, not a number")
+        if weight is not None:
+            weight = real(weight, "weight")
+        handle, was_open = self._live, self._open
+        self._open = True  # before the call: Ctrl-C may come after it
         if weight is None:
-            status = lib.cohort_reducer_begin(self._live, queue)
+            status = lib.cohort_reducer_begin(handle, queue)
         else:
-            status = lib.cohort_reducer_begin_weighted(self._live, weight, queue)
+            status = lib.cohort_reducer_begin_weighted(handle, weight, queue)
+        self._open = was_open or status >= 0
         self._comm._check(status)
-        self._open = True
 
     @inside
     def accumulate(self) -> None:
@@ -314,20 +318,7 @@ class Reducer(Handle):
             raise self._comm._fail(status)
 
     def _free(self) -> int:
-        handle = self._handle
-        if not handle:
-            return Status.OK
-        status = int(lib.cohort_reducer_free(handle))
-        if status in (Status.OK, Status.WEDGED):
-            self._handle = None
-            self._comm._reduced.pop(handle, None)
-        if status == Status.WEDGED:
-            _library.kept.append(self._keep)
-        return status
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) and self._comm._handle:
-            self._free()
+        return self._comm._disown(self._owned) if self._handle else int(Status.OK)
 
     def __enter__(self) -> "Reducer":
         return self
@@ -355,18 +346,19 @@ def checked(options: Optional[ReducerOptions]) -> ReducerOptions:
 
 def _raw_options(options: ReducerOptions) -> _abi.cohort_reducer_options:
     raw = _abi.cohort_reducer_options(size=ctypes.sizeof(_abi.cohort_reducer_options))
+    kinds = {field[0]: field[1] for field in raw._fields_}
     for field in fields(options):
         value = getattr(options, field.name)
         if field.name == "transport":
             value = 0 if value is None else type_of(value)
         elif field.name == "helpers_launch":
-            value = integer(value or 0, field.name)
+            value = integer(value or 0, field.name, flag=True)
         elif field.name == "op":
             value = op_of(value)
         elif field.name == "max_norm":
-            if not isinstance(value, (int, float)):
-                raise TypeError(f"max_norm is {value!r}, not a number")
+            value = real(value, field.name)
         else:
-            value = integer(value, field.name, dict(raw._fields_)[field.name])
+            value = integer(value, field.name, kinds[field.name],
+                            isinstance(field.default, bool))
         setattr(raw, field.name, value)
     return raw

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterator, List, Optional, Union
 from . import _abi
 from ._abi import FaultKind, Platform, SimSync
 from ._group import Group
-from ._library import check, lib
+from ._library import check, integer, lib, nanoseconds
 from ._options import Options
 from ._rank import Deadlines
 
@@ -51,8 +51,11 @@ def script(*faults: Fault) -> None:
     """Add faults, for every communicator of the host platform (cohort_sim_fault_add())."""
     for fault in faults:
         kind = FaultKind[fault.kind.upper()] if isinstance(fault.kind, str) else fault.kind
-        value = fault.value if fault.seconds is None else int(fault.seconds * 1e9)
-        raw = _abi.cohort_fault(fault.rank, fault.operation, kind, value)
+        value = fault.value if fault.seconds is None \
+            else nanoseconds(fault.seconds, what="seconds")
+        raw = _abi.cohort_fault(*(
+            integer(number, of[0], of[1]) for number, of in zip(
+                (fault.rank, fault.operation, kind, value), _abi.cohort_fault._fields_)))
         check(lib.cohort_sim_fault_add(ctypes.byref(raw)))
 
 
@@ -65,13 +68,13 @@ def clear() -> None:
 def set_devices(n: int) -> None:
     """How many devices the host platform has, before its first use
     (cohort_sim_set_devices()); the default is 8."""
-    check(lib.cohort_sim_set_devices(n))
+    check(lib.cohort_sim_set_devices(integer(n, "n")))
 
 
 def set_sync(sync: SimSync) -> None:
     """How unforgiving the host platform's devices are, before its first use
     (cohort_sim_set_sync())."""
-    check(lib.cohort_sim_set_sync(sync))
+    check(lib.cohort_sim_set_sync(integer(sync, "sync")))
 
 
 def _groups() -> Iterator[Callable[..., Group]]:

@@ -87,6 +87,15 @@ class Aside(Case):
         self.assertEqual(len(raised), 2)
 
 
+class Spelled:
+    """An array that has only an interface, which may lack something."""
+
+    def __init__(self, shape, lacks=None):
+        self.__array_interface__ = {"shape": shape, "typestr": "<f4", "data": (4096, False),
+                                    "version": 3}
+        self.__array_interface__.pop(lacks, None)
+
+
 class Collectives(Case):
     """Each collective, on two ranks."""
 
@@ -303,6 +312,31 @@ class Collectives(Case):
                     (ValueError, "bucket_bytes is -1",
                      lambda: cohort.Reducer(comm, [x], cohort.ReducerOptions(
                          bucket_bytes=-1))),
+                    (ValueError, f"stream is {2**100}, which is out of range",
+                     lambda: comm.all_reduce(x, stream=2**100)),
+                    (ValueError, "stream is -1", lambda: comm.barrier(stream=-1)),
+                    (TypeError, "stream is True", lambda: comm.barrier(stream=True)),
+                    (TypeError, "root is True", lambda: comm.broadcast(x, root=True)),
+                    (TypeError, "op is 1.0", lambda: comm.all_reduce(x, op=1.0)),
+                    (TypeError, "type is True", lambda: comm.alloc(1, True)),
+                    (TypeError, "shape is b'1'", lambda: comm.alloc(b"1")),
+                    (ValueError, "color is -1: give None", lambda: comm.split(-1)),
+                    (ValueError, f"number is {2**64}", lambda: cohort.Ticket(comm, 2**64)),
+                    (ValueError, f"registration is {2**64}", lambda: comm.deregister(2**64)),
+                    (ValueError, "scalar is 300", lambda: comm.premul_sum(300, "int8")),
+                    (TypeError, "scalar is True", lambda: comm.premul_sum(True)),
+                    (TypeError, "timeout is True", lambda: comm.synchronize(True)),
+                    (ValueError, "timeout is nan", lambda: comm.synchronize(float("nan"))),
+                    (ValueError, "recv: its number of bytes is",
+                     lambda: comm.copy(Spelled((2**40, 2**40)), Spelled((2**40, 2**40)))),
+                    (ValueError, "send.shape is -2",
+                     lambda: comm.all_reduce(Spelled((-2, -3)))),
+                    (TypeError, "send has an incomplete array interface",
+                     lambda: comm.all_reduce(Spelled((1,), "data"))),
+                    (ValueError, "sharded is -1", lambda: cohort.Reducer(
+                        comm, [x], cohort.ReducerOptions(sharded=-1))),
+                    (ValueError, "max_norm is 1000", lambda: cohort.Reducer(
+                        comm, [x], cohort.ReducerOptions(max_norm=10**400))),
                     (TypeError, "options is {}, not cohort.ReducerOptions",
                      lambda: cohort.Reducer(comm, [x], {}))):
                 with self.assertRaises(kind) as caught:
@@ -314,6 +348,7 @@ class Collectives(Case):
                         with self.assertRaises((IndexError, ValueError)):
                             call(i)
             comm.synchronize(1e300)
+            comm.synchronize(10**400)
             comm.all_reduce(x).wait()
             return list(x)
         self.assertEqual(self.ranks(worker), [[2, 4]] * 2)

@@ -7,9 +7,11 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import unittest
+import warnings
 import weakref
 from array import array
 from unittest import mock
@@ -112,6 +114,90 @@ class Ranks(Case):
             with opened(1) as group:
                 raise Silent
         self.assertRaises(cohort.StateError, lambda: group.size)
+
+    def test_an_exception_whose_text_ends_the_program(self):
+        class Fatal(Exception):
+            def __str__(self):
+                raise SystemExit(3)
+
+        def worker(comm):
+            if comm.rank == 1:
+                raise Fatal
+            comm.barrier().wait()
+        with opened(2) as group:
+            with self.assertRaisesRegex(cohort.WorkerError, "-14: Fatal: it has no text"):
+                group.run(worker)
+
+    def test_an_exception_of_a_class_of_the_program(self):
+        class Bare(cohort.CohortError):
+            def __init__(self):  # pylint: disable=super-init-not-called
+                pass
+
+        class Broken(cohort.Stalled):
+            status = property(lambda self: 1 // 0)
+
+            def __init__(self):  # pylint: disable=super-init-not-called
+                pass
+        for kind in Bare, Broken:
+            def worker(comm, kind=kind):
+                if comm.rank == 1:
+                    raise kind
+                comm.barrier().wait()
+            with opened(2) as group:
+                with self.assertRaises(cohort.WorkerError) as caught:
+                    group.run(worker)
+            self.assertIsInstance(caught.exception.__cause__, kind)
+
+    def test_an_exception_is_the_cause_of_a_mismatch(self):
+        """The barrier of the finally clause is what ends the group."""
+        def worker(comm):
+            try:
+                if comm.rank == 2:
+                    raise ValueError("loss is NaN")
+                comm.all_reduce(floats(1)).wait()
+            finally:
+                comm.barrier().wait()
+        with opened(3) as group:
+            with self.assertRaises(cohort.Mismatch) as caught:
+                group.run(worker)
+        error = caught.exception
+        self.assertEqual((error.rank, str(error.__cause__)), (2, "loss is NaN"))
+        self.assertEqual(error.exceptions, {2: error.__cause__})
+
+    def test_an_exception_is_the_cause_of_a_stall(self):
+        """Rank 0's exception is found although rank 1 is to blame."""
+        release = threading.Event()
+
+        def worker(comm):
+            if comm.rank == 1:
+                release.wait(support.sure())
+                return
+            try:
+                comm.barrier().wait()
+            except cohort.Stalled:
+                release.set()
+                raise KeyError("shard 3")  # pylint: disable=raise-missing-from
+        with opened(2, deadlines=SHORT) as group:
+            with self.assertRaises(cohort.Stalled) as caught:
+                group.run(worker)
+        error = caught.exception
+        self.assertEqual((error.rank, str(error.__cause__)), (1, "'shard 3'"))
+
+    def test_exceptions_of_two_ranks(self):
+        both = threading.Barrier(2)
+
+        def worker(comm):
+            if comm.rank == 2:
+                comm.barrier().wait()
+            both.wait(support.sure())
+            raise KeyError(comm.rank)
+        with opened(3) as group:
+            with self.assertRaises(cohort.WorkerError) as caught:
+                group.run(worker)
+        error = caught.exception
+        self.assertEqual({rank: one.args for rank, one in error.exceptions.items()},
+                         {0: (0,), 1: (1,)})
+        self.assertIs(error.__cause__, error.exceptions[error.rank])
 
     def test_a_thread_that_ends_without_calling(self):
         def leave(comm):
@@ -238,7 +324,9 @@ class Arrays(Case):
         with opened(1) as group:
             [comm] = group.split()
             with cohort.Reducer(comm, [floats(1)]) as reducer, comm.premul_sum(2) as scaled:
-                for what in (group, comm, comm.alloc(1), comm.abort_handle(), reducer, scaled):
+                for what in (group, comm, comm.alloc(1), comm.abort_handle(), reducer, scaled,
+                             comm.batch(), comm.paused(), comm.prepare_all_reduce(floats(1)),
+                             comm.prepare_all_reduce_host(floats(1))):
                     for copied in copy.copy, copy.deepcopy, pickle.dumps:
                         with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
                             copied(what)
@@ -262,6 +350,62 @@ class Arrays(Case):
             ticket.wait()
             memory.free()
             self.assertRaisesRegex(BufferError, "send was freed", first.all_reduce, memory)
+
+    def test_memory_that_another_thread_drops(self):
+        """The next call of the rank that has it gives it back."""
+        given_back = []
+        free = _library.lib.cohort_free
+
+        def spy(comm, address):
+            status = free(comm, address)
+            if status == cohort.Status.OK:
+                given_back.append(address)
+            return status
+
+        def worker(comm, box):
+            if comm.rank == 0:
+                box.append(comm.alloc(4))
+                box.append(box[0]._address)
+            comm.barrier().wait()
+            if comm.rank == 1:
+                del box[0]
+                gc.collect()
+            comm.barrier().wait()
+            comm.barrier().wait()
+            return box[0] in given_back or comm.rank
+        with mock.patch.object(_library.lib, "cohort_free", spy), opened(2) as group:
+            self.assertEqual(group.run(worker, []), [True, 1])
+            comm = group._comms[0]
+            lost = [comm.alloc(2), comm.alloc(2)]
+            addresses = [memory._address for memory in lost]
+            del lost[0]
+        self.assertLessEqual(set(addresses), set(given_back))
+        self.assertRaises(cohort.StateError, comm.alloc, 1)
+        lost[0].free()
+        self.assertEqual(len(given_back), 3)
+
+    def test_registered_memory_at_a_close(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            memory = comm.alloc(4)
+            comm.register(memory)
+        self.assertRaisesRegex(BufferError, "was freed", comm._array, memory, "send", False, None)
+
+    def test_a_context_of_a_closed_group(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            contexts = [comm.paused(), comm.deadlines(join=5), comm.native(), comm.batch()]
+        for context in contexts:
+            self.assertRaisesRegex(cohort.StateError, "was closed", context.__enter__)
+
+    def test_a_bound_communicator_of_a_closed_group(self):
+        group = opened(1)
+        [comm] = group.split()
+        comm.bind()
+        group.close()
+        for call in comm.barrier, comm.unbind, lambda: comm.alloc(1):
+            self.assertRaises(cohort.StateError, call)
+        comm.close()
 
     def test_an_interrupt_between_a_call_and_its_ticket(self):
         """What C has queued keeps its array, although the program gets no ticket."""
@@ -329,7 +473,7 @@ class Arrays(Case):
         def waiting(comm):
             thread = threading.Thread(target=wait, args=(comm.all_reduce(floats(1)),))
             thread.start()
-            while not comm._inside:
+            while not comm._count_inside():
                 time.sleep(0.001)
             return thread
         with opened(2) as group:
@@ -403,6 +547,7 @@ class Arrays(Case):
             gone = weakref.ref(array_of_it)
             reducer = cohort.Reducer(comm, [array_of_it])
             del reducer, array_of_it
+            comm.barrier().wait()  # it is freed by the next call
             gc.collect()
             self.assertIsNone(gone())
 
@@ -535,6 +680,178 @@ except KeyboardInterrupt:
     except cohort.CohortError as error:
         print("heard", type(error).__name__)
 """))
+
+
+    def test_ends_a_close(self):
+        """The group cannot be used after the interrupted close."""
+        for ends in ("raise ZeroDivisionError", "pass"):
+            out = self.program(f"""
+import cohort, threading, time
+called, release = threading.Event(), threading.Event()
+def slow(cause):
+    called.set()
+    release.wait()
+def interrupt():
+    called.wait()
+    while not group._shut:
+        time.sleep(0.001)
+    print("closing", flush=True)
+    threading.Timer(0.1, release.set).start()
+try:
+    with cohort.Group.open(2, platform="host", on_abort=slow) as group:
+        threading.Thread(target=interrupt).start()
+        if {ends == "pass"}:
+            group.abort()
+        {ends}
+except (KeyboardInterrupt, ZeroDivisionError) as error:
+    print(type(error).__name__)
+try:
+    group.size
+except cohort.StateError as error:
+    print(error)
+""", send=lambda process: process.send_signal(signal.SIGINT))
+            self.assertIn("KeyboardInterrupt\nthe group was closed", out)
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+class Instructions(Case):
+    """A signal handler that raises before any instruction of the package."""
+
+    FOLDER = os.path.dirname(cohort.__file__)
+    # Functions that only look at values.
+    PURE = {"integer", "nanoseconds", "raw_options", "as_bytes", "_raw", "look"}
+
+    def at_each(self, call, check, step=1):
+        """Call again and again, with an exception that number of instructions later each time."""
+        def trace(frame, event, _argument):
+            nonlocal left
+            frame.f_trace_opcodes = True
+            code = frame.f_code
+            if event == "opcode" and code.co_name not in self.PURE \
+                    and code.co_filename.startswith(self.FOLDER):
+                left -= 1
+                if not left:
+                    raise Interrupted
+            return trace
+        tries, ended = 0, False
+        sys._getframe().f_trace_opcodes = True  # for Python 3.12, before settrace()
+        # What a destructor raises is printed.
+        with mock.patch.object(sys, "unraisablehook", lambda _: None):
+            while not ended:
+                tries += 1
+                left = tries * step
+                before = sys.gettrace()
+                sys.settrace(trace)
+                try:
+                    call()
+                except Interrupted:
+                    pass
+                finally:
+                    sys.settrace(before)
+                ended = left > 0
+                check()
+        self.assertGreater(tries, 100)
+
+    def spy(self, name, after):
+        """Have after(arguments, result) called after each call of a function of C."""
+        call = getattr(_library.lib, name)
+
+        def spied(*arguments):
+            result = call(*arguments)
+            after(arguments, result)
+            return result
+        patch = mock.patch.object(_library.lib, name, spied)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def pair(self, begin, end):
+        """The number of calls of one function without the other's, in a list."""
+        depth = [0]
+
+        def add(step):
+            def after(_arguments, result):
+                if result == cohort.Status.OK:
+                    depth[0] += step
+            return after
+        self.spy(begin, add(1))
+        self.spy(end, add(-1))
+        return depth
+
+    def test_memory_is_given_back_once(self):
+        given = set()
+
+        def check():
+            comm.barrier().wait()
+            comm._give_back_dropped()
+            self.assertEqual(given, set())
+            self.assertEqual(comm._count_inside(), 0)
+        self.spy("cohort_alloc", lambda arguments, status: given.add(
+            arguments[2]._obj.value))
+        self.spy("cohort_free", lambda arguments, status: given.remove(arguments[1]))
+        with opened(1) as group:
+            [comm] = group.split()
+
+            def use():
+                memory = comm.alloc(2)
+                try:
+                    comm.all_reduce(memory).wait()
+                finally:
+                    comm.synchronize()
+                    memory.free()
+            self.at_each(use, check)
+
+    def test_each_context_and_object_is_ended_once(self):
+        pairs = [self.pair(*names) for names in (
+            ("cohort_pause", "cohort_resume"),
+            ("cohort_deadline_push", "cohort_deadline_pop"),
+            ("cohort_comm_native_enter", "cohort_comm_native_leave"),
+            ("cohort_premul_sum_create", "cohort_op_destroy"),
+            ("cohort_reducer_create", "cohort_reducer_free"))]
+
+        def check():
+            comm.barrier().wait()  # is in no batch, and waited for
+            self.assertEqual(pairs, [[0]] * len(pairs))
+
+        def enclose():
+            with comm.paused(), comm.deadlines(join=5):
+                pass
+            with comm.native():
+                pass
+            with comm.batch():
+                comm.barrier()
+            with comm.premul_sum(2.0):
+                pass
+            cohort.Reducer(comm, [floats(1)]).free()
+        with opened(1) as group:
+            [comm] = group.split()
+            self.at_each(enclose, check, 3)
+
+    def test_a_group_is_closed_once(self):
+        depth = self.pair("cohort_group_open", "cohort_group_close")
+        groups = []
+
+        def check():
+            for group in groups:
+                group.close()
+                self.assertRaises(cohort.StateError, lambda: group.size)
+            groups.clear()
+            end = time.monotonic() + support.sure()
+            while depth[0] and time.monotonic() < end:  # another thread may have it
+                gc.collect()
+                time.sleep(0.001)
+            self.assertEqual(depth, [0])
+
+        def use():
+            with opened(1) as group:
+                groups.append(group)
+                [comm] = group.split()
+                comm.bind()  # so that this thread closes it
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.at_each(use, check, 5)
 
 
 class Processes(Case):
