@@ -169,10 +169,10 @@ Test(stack, of_a_thread_that_sleeps_names_its_function)
 	stall(asleep_in_here, SIGNAL);
 	/* AddressSanitizer has a function of its own in between. */
 #ifndef __SANITIZE_ADDRESS__
-	says("; its stack: asleep_in_here < ");
-	cr_assert_eq(told, strstr(told, "asleep_in_here < "), "%s", told);
+	says("; its stack: asleep_in_here+0x");
+	cr_assert_eq(told, strstr(told, "asleep_in_here+0x"), "%s", told);
 #endif
-	cr_assert_not_null(strstr(told, "asleep_in_here < "), "%s", told);
+	cr_assert_not_null(strstr(told, "asleep_in_here+0x"), "%s", told);
 	cr_assert_not_null(strstr(told, " < go_there"), "%s", told);
 	is_default(SIGNAL);
 }
@@ -180,7 +180,7 @@ Test(stack, of_a_thread_that_sleeps_names_its_function)
 Test(stack, of_a_thread_that_spins_names_its_function)
 {
 	stall(spinning_in_here, SIGNAL);
-	says("; its stack: spinning_in_here < ");
+	says("; its stack: spinning_in_here+0x");
 	says("; its thread is running");
 }
 
@@ -312,7 +312,7 @@ Test(stack, of_others_is_reported_if_one_does_not_answer)
 	for (i = 1; i < ATTEMPTS && is_late(of_second_rank); i++)
 		stall_two();
 	cr_assert_str_eq(told, "stack unavailable: it does not answer");
-	cr_assert_not_null(strstr(of_second_rank, "asleep_in_here < "), "%s",
+	cr_assert_not_null(strstr(of_second_rank, "asleep_in_here+0x"), "%s",
 	                   of_second_rank);
 }
 

@@ -35,36 +35,41 @@ static bool report_locked(void)
 	       dwfl_report_end(session, NULL, NULL) == 0;
 }
 
-static void add_line(struct text *t, Dwfl_Module *module, Dwarf_Addr address)
+/* Add " (file.c:12)", or "+0x2a" if the line is not known. */
+static void add_line(struct text *t, Dwfl_Module *module, Dwarf_Addr address,
+                     uint64_t into)
 {
 	Dwfl_Line *line = dwfl_module_getsrc(module, address);
-	const char *file, *slash;
+	const char *file = NULL, *slash;
 	int number = 0;
 
-	if (!line)
-		return;
-	file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	if (!file)
-		return;
-	slash = strrchr(file, '/');
-	text_add(t, " (%s:%d)", slash ? slash + 1 : file, number);
+	if (line)
+		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	slash = file ? strrchr(file, '/') : NULL;
+	if (file)
+		text_add(t, " (%s:%d)", slash ? slash + 1 : file, number);
+	else
+		text_add(t, "+0x%llx", (unsigned long long)into);
 }
 
 static bool add_locked(struct text *t, uintptr_t address)
 {
 	Dwfl_Module *module;
 	const char *name;
+	GElf_Off into;
+	GElf_Sym symbol;
 
 	module = dwfl_addrmodule(session, address);
 	if (!module && report_locked())
 		module = dwfl_addrmodule(session, address);
 	if (!module)
 		return false;
-	name = dwfl_module_addrname(module, address);
+	name = dwfl_module_addrinfo(module, address, &into, &symbol, NULL, NULL,
+	                            NULL);
 	if (!name)
 		return false;
 	text_add(t, "%s", name);
-	add_line(t, module, address);
+	add_line(t, module, address, into);
 	return true;
 }
 
