@@ -40,7 +40,7 @@ static int first_from(const struct places *p, uintptr_t address)
 	return low;
 }
 
-const struct place *places_find(const struct places *p, uintptr_t address)
+const struct code_place *places_find(const struct places *p, uintptr_t address)
 {
 	int i = first_from(p, address);
 
@@ -54,8 +54,9 @@ void places_add(struct places *p, uintptr_t address)
 	if (p->n == PLACES || (i < p->n && p->at[i].address == address))
 		return;
 	memmove(&p->at[i + 1], &p->at[i], (size_t)(p->n - i) * sizeof(*p->at));
-	p->at[i] =
-		(struct place){ .address = address, .module = -1, .name = -1 };
+	p->at[i] = (struct code_place){ .address = address,
+		                        .module = -1,
+		                        .name = -1 };
 	p->n++;
 }
 
@@ -154,17 +155,17 @@ static size_t read_start(int fd, uint64_t at, char start[START])
 /* Read the build IDs of images, and convert offsets in files to addresses in them. */
 static void read_images(struct places *p, int mem)
 {
-	struct elf elf;
+	struct image image;
 	int m, i;
 
 	for (m = 0; m < p->n_modules; m++) {
-		if (!elf_begin(&elf, mem, p->modules[m].image))
+		if (!image_begin(&image, mem, p->modules[m].image))
 			continue;
-		elf_build_id(&elf, p->modules[m].build_id);
+		image_build_id(&image, p->modules[m].build_id);
 		for (i = 0; i < p->n; i++)
 			if (p->at[i].module == m)
-				elf_address(&elf, p->at[i].offset,
-				            &p->at[i].offset);
+				image_address(&image, p->at[i].offset,
+				              &p->at[i].offset);
 	}
 }
 
@@ -229,13 +230,13 @@ int places_open(const struct place_module *m)
 	return fd < 0 ? open_same("/proc/self/exe", start, n) : fd;
 }
 
-static void take_name(struct places *p, struct place *place,
-                      const struct elf *elf, const struct elf_function *f)
+static void take_name(struct places *p, struct code_place *place,
+                      const struct image *image, const struct image_function *f)
 {
 	const size_t room = PLACE_NAMES - p->names_size;
 
 	if (room < PLACE_NAME ||
-	    !elf_name(elf, f, p->names + p->names_size, PLACE_NAME))
+	    !image_name(image, f, p->names + p->names_size, PLACE_NAME))
 		return;
 	place->name = (int)p->names_size;
 	place->into = (unsigned)(place->offset - f->start);
@@ -246,17 +247,17 @@ static void take_name(struct places *p, struct place *place,
 static void name_module(struct places *p, int first, int n)
 {
 	const struct place_module *m = &p->modules[p->at[first].module];
-	struct elf elf;
+	struct image image;
 	int fd = places_open(m), i;
 
 	if (fd < 0)
 		return;
 	for (i = first; i < first + n; i++)
 		p->functions[i].address = p->at[i].offset;
-	if (elf_begin(&elf, fd, *m->path == '/' ? 0 : m->image)) {
-		elf_find(&elf, p->functions + first, (size_t)n);
+	if (image_begin(&image, fd, *m->path == '/' ? 0 : m->image)) {
+		image_find(&image, p->functions + first, (size_t)n);
 		for (i = first; i < first + n; i++)
-			take_name(p, &p->at[i], &elf, &p->functions[i]);
+			take_name(p, &p->at[i], &image, &p->functions[i]);
 	}
 	close(fd);
 }

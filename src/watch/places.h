@@ -10,7 +10,7 @@
  * while it loads a library has that lock.
  */
 
-#include "base/elf.h"
+#include "base/image.h"
 #include "watch/stack.h"
 
 #define PLACES (STACKS * STACK_FRAMES)
@@ -24,13 +24,13 @@
 /* A file that is mapped, or an image of the kernel's, such as "[vdso]". */
 struct place_module {
 	char path[PLACE_PATH];
-	char build_id[2 * ELF_BUILD_ID + 1]; /* in hexadecimal; "" if none */
+	char build_id[2 * IMAGE_BUILD_ID + 1]; /* in hexadecimal; "" if none */
 
 	/* Where the start of the file is mapped; 0 if it is not. */
 	uint64_t image, image_end;
 };
 
-struct place {
+struct code_place {
 	uintptr_t address;
 	uint64_t offset; /* in the module, as addr2line takes it */
 	int module;      /* -1 if the address is in no file */
@@ -40,13 +40,13 @@ struct place {
 
 struct places {
 	int n, n_modules;
-	struct place at[PLACES]; /* by address */
+	struct code_place at[PLACES]; /* by address */
 	struct place_module modules[PLACE_MODULES];
 	size_t names_size;
 	char names[PLACE_NAMES];
 
 	/* Room for places_name(): a function for each place. */
-	struct elf_function functions[PLACES];
+	struct image_function functions[PLACES];
 };
 
 /* Forget all places. */
@@ -62,7 +62,8 @@ void places_map(struct places *places);
 void places_name(struct places *places);
 
 /* Return the place of an address, or NULL. */
-const struct place *places_find(const struct places *places, uintptr_t address);
+const struct code_place *places_find(const struct places *places,
+                                     uintptr_t address);
 
 /* Open the file of a module if it still has the build that is mapped.  Returns a
  * descriptor, or -1. */

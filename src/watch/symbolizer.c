@@ -50,7 +50,7 @@ static bool is_plumbing(const struct places *p, uintptr_t address)
 		"ld-linux", "ld-2.",     "libc.musl",     "ld-musl-",
 		"[vdso]",   "libcohort",
 	};
-	const struct place *place = places_find(p, address);
+	const struct code_place *place = places_find(p, address);
 	const char *name;
 	size_t i;
 
@@ -67,7 +67,7 @@ static bool is_plumbing(const struct places *p, uintptr_t address)
 static void add_symbol(struct text *t, const struct places *p,
                        uintptr_t address, bool named)
 {
-	const struct place *place = places_find(p, address);
+	const struct code_place *place = places_find(p, address);
 
 	if (!place || place->module < 0)
 		text_add(t, "0x%zx", (size_t)address);
@@ -327,7 +327,7 @@ static void put_frames(const struct symbolizer *s, int i,
                        struct stack_trace *to)
 {
 	const struct stack *stack = &s->stacks[i];
-	const struct place *place;
+	const struct code_place *place;
 	int k;
 
 	for (k = 0; k < stack->count; k++) {

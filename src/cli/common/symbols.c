@@ -52,18 +52,13 @@ static void add_line(struct text *t, Dwfl_Module *module, Dwarf_Addr address,
 		text_add(t, "+0x%llx", (unsigned long long)into);
 }
 
-static bool add_locked(struct text *t, uintptr_t address)
+static bool add_function(struct text *t, Dwfl_Module *module,
+                         Dwarf_Addr address)
 {
-	Dwfl_Module *module;
 	const char *name;
 	GElf_Off into;
 	GElf_Sym symbol;
 
-	module = dwfl_addrmodule(session, address);
-	if (!module && report_locked())
-		module = dwfl_addrmodule(session, address);
-	if (!module)
-		return false;
 	name = dwfl_module_addrinfo(module, address, &into, &symbol, NULL, NULL,
 	                            NULL);
 	if (!name)
@@ -71,6 +66,15 @@ static bool add_locked(struct text *t, uintptr_t address)
 	text_add(t, "%s", name);
 	add_line(t, module, address, into);
 	return true;
+}
+
+static bool add_locked(struct text *t, uintptr_t address)
+{
+	Dwfl_Module *module = dwfl_addrmodule(session, address);
+
+	if (!module && report_locked())
+		module = dwfl_addrmodule(session, address);
+	return module && add_function(t, module, address);
 }
 
 static bool add(struct text *t, uintptr_t address)
@@ -114,10 +118,44 @@ void symbols_use(void)
 	symbol_more = add;
 }
 
+bool symbols_find(const char *path, uint64_t address, struct text *t)
+{
+	static const Dwfl_Callbacks offline = {
+		.find_elf = dwfl_build_id_find_elf,
+		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.section_address = dwfl_offline_section_address,
+	};
+	static char last[PLACE_PATH];
+	static Dwfl *files; /* has the file @last */
+	static Dwfl_Module *module;
+	GElf_Addr bias;
+
+	if (!files || strcmp(last, path) != 0) {
+		unsetenv("DEBUGINFOD_URLS"); /* no server is asked */
+		dwfl_end(files);
+		text_copy(last, sizeof(last), path);
+		files = dwfl_begin(&offline);
+		module = files ? dwfl_report_offline(files, path, path, -1)
+		               : NULL;
+		if (files)
+			dwfl_report_end(files, NULL, NULL);
+	}
+	return module && dwfl_module_getelf(module, &bias) &&
+	       add_function(t, module, address + bias);
+}
+
 #else
 
 void symbols_use(void)
 {
+}
+
+bool symbols_find(const char *path, uint64_t address, struct text *t)
+{
+	(void)path;
+	(void)address;
+	(void)t;
+	return false;
 }
 
 #endif

@@ -7,7 +7,7 @@
  * Most tests write a small file, and change some of it first.
  */
 
-#include "base/elf.h"
+#include "base/image.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 #include "watch/places.h"
 
-TestSuite(elf, .timeout = 60);
+TestSuite(image, .timeout = 60);
 
 #define SYMBOLS 8
 
@@ -140,35 +140,35 @@ static const uint64_t addresses[FUNCTIONS] = {
 
 /* Read the whole of a file, as the library does. */
 static bool read_file(const struct file *f, size_t size, char names[][64],
-                      char id[2 * ELF_BUILD_ID + 1])
+                      char id[2 * IMAGE_BUILD_ID + 1])
 {
-	struct elf_function found[FUNCTIONS];
+	struct image_function found[FUNCTIONS];
 	int fd = written(f, size), i;
 	uint64_t address;
-	struct elf elf;
+	struct image image;
 	bool is_elf;
 
 	for (i = 0; i < FUNCTIONS; i++)
 		found[i].address = addresses[i];
-	is_elf = elf_begin(&elf, fd, 0);
+	is_elf = image_begin(&image, fd, 0);
 	if (is_elf) {
-		elf_build_id(&elf, id);
-		elf_address(&elf, 0x1234, &address);
-		elf_find(&elf, found, FUNCTIONS);
+		image_build_id(&image, id);
+		image_address(&image, 0x1234, &address);
+		image_find(&image, found, FUNCTIONS);
 		for (i = 0; i < FUNCTIONS; i++)
-			elf_name(&elf, &found[i], names[i], 64);
+			image_name(&image, &found[i], names[i], 64);
 	}
 	close(fd);
 	return is_elf;
 }
 
-Test(elf, functions_are_found_by_the_addresses_in_them)
+Test(image, functions_are_found_by_the_addresses_in_them)
 {
 	static const char *const wanted[FUNCTIONS] = {
 		"_outer", "inner", "_outer", "", "alias", "train_worker.part.0",
 		"memcpy",
 	};
-	char names[FUNCTIONS][64], id[2 * ELF_BUILD_ID + 1];
+	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	struct file f;
 	int i;
 
@@ -179,9 +179,9 @@ Test(elf, functions_are_found_by_the_addresses_in_them)
 	cr_assert_str_eq(id, "feed000f");
 }
 
-Test(elf, stripped_file_has_the_names_of_its_dynamic_symbols)
+Test(image, stripped_file_has_the_names_of_its_dynamic_symbols)
 {
-	char names[FUNCTIONS][64], id[2 * ELF_BUILD_ID + 1];
+	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	struct file f;
 
 	fill(&f);
@@ -190,34 +190,34 @@ Test(elf, stripped_file_has_the_names_of_its_dynamic_symbols)
 	cr_assert_str_eq(names[1], "inner");
 }
 
-Test(elf, offsets_become_the_addresses_of_their_segment)
+Test(image, offsets_become_the_addresses_of_their_segment)
 {
 	uint64_t address = 0;
 	struct file f;
-	struct elf elf;
+	struct image image;
 	int fd;
 
 	fill(&f);
 	f.segments[0].p_offset = 0x100;
 	f.segments[0].p_filesz = 0x100;
 	fd = written(&f, sizeof(f));
-	cr_assert(elf_begin(&elf, fd, 0));
-	cr_assert_not(elf_address(&elf, 0xff, &address));
-	cr_assert_not(elf_address(&elf, 0x200, &address));
-	cr_assert(elf_address(&elf, 0x1ff, &address));
+	cr_assert(image_begin(&image, fd, 0));
+	cr_assert_not(image_address(&image, 0xff, &address));
+	cr_assert_not(image_address(&image, 0x200, &address));
+	cr_assert(image_address(&image, 0x1ff, &address));
 	cr_assert_eq(address, 0x4000ff);
 	close(fd);
 }
 
 static void is_not_elf(struct file *f)
 {
-	char names[FUNCTIONS][64], id[2 * ELF_BUILD_ID + 1];
+	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 
 	cr_assert_not(read_file(f, sizeof(*f), names, id));
 	fill(f);
 }
 
-Test(elf, files_of_other_formats_are_refused)
+Test(image, files_of_other_formats_are_refused)
 {
 	struct file f;
 
@@ -234,9 +234,9 @@ Test(elf, files_of_other_formats_are_refused)
 	is_not_elf(&f);
 }
 
-Test(elf, truncated_file_is_read_as_far_as_it_goes)
+Test(image, truncated_file_is_read_as_far_as_it_goes)
 {
-	char names[FUNCTIONS][64], id[2 * ELF_BUILD_ID + 1];
+	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	struct file f;
 	size_t n;
 
@@ -268,10 +268,10 @@ static const uint64_t hostile[] = {
 };
 
 /* Each number in turn takes the place of each field, whatever its size. */
-Test(elf, hostile_numbers_are_survived)
+Test(image, hostile_numbers_are_survived)
 {
 	const size_t n = sizeof(hostile) / sizeof(hostile[0]);
-	char names[FUNCTIONS][64], id[2 * ELF_BUILD_ID + 1];
+	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	struct file f;
 	size_t at, size, i;
 
@@ -285,9 +285,9 @@ Test(elf, hostile_numbers_are_survived)
 			}
 }
 
-Test(elf, random_bytes_are_survived)
+Test(image, random_bytes_are_survived)
 {
-	char names[FUNCTIONS][64], id[2 * ELF_BUILD_ID + 1];
+	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	const size_t most = offsetof(struct file, code);
 	struct file f;
 	int i, k;
@@ -303,11 +303,11 @@ Test(elf, random_bytes_are_survived)
 	}
 }
 
-Test(elf, symbols_that_overlap_by_the_thousand_end_the_search)
+Test(image, symbols_that_overlap_by_the_thousand_end_the_search)
 {
-	struct elf_function found[FUNCTIONS];
+	struct image_function found[FUNCTIONS];
 	struct file f;
-	struct elf elf;
+	struct image image;
 	int fd, i;
 
 	/* A table that reads as the file does on to its end, and a size beyond that. */
@@ -317,26 +317,26 @@ Test(elf, symbols_that_overlap_by_the_thousand_end_the_search)
 	cr_assert_eq(ftruncate(fd, (off_t)1 << 40), 0);
 	for (i = 0; i < FUNCTIONS; i++)
 		found[i].address = addresses[i];
-	cr_assert(elf_begin(&elf, fd, 0));
-	elf_find(&elf, found, FUNCTIONS);
+	cr_assert(image_begin(&image, fd, 0));
+	image_find(&image, found, FUNCTIONS);
 	cr_assert(found[1].is_found);
 	close(fd);
 }
 
-Test(elf, name_is_cut_and_has_no_control_characters)
+Test(image, name_is_cut_and_has_no_control_characters)
 {
-	struct elf_function found = { .address = 0x401011 };
+	struct image_function found = { .address = 0x401011 };
 	struct file f;
-	struct elf elf;
+	struct image image;
 	char name[4];
 	int fd;
 
 	fill(&f);
 	f.strings[string("inner") + 1] = '\033';
 	fd = written(&f, sizeof(f));
-	cr_assert(elf_begin(&elf, fd, 0));
-	elf_find(&elf, &found, 1);
-	cr_assert(elf_name(&elf, &found, name, sizeof(name)));
+	cr_assert(image_begin(&image, fd, 0));
+	image_find(&image, &found, 1);
+	cr_assert(image_name(&image, &found, name, sizeof(name)));
 	cr_assert_str_eq(name, "i?n");
 	close(fd);
 }
@@ -377,7 +377,7 @@ static struct mapped map(const struct file *f)
 static struct places places;
 
 /* The place of an address in inner(). */
-static const struct place *place_of(const struct mapped *m)
+static const struct code_place *place_of(const struct mapped *m)
 {
 	const uintptr_t address = (uintptr_t)m->at + 0x1011;
 
@@ -388,14 +388,14 @@ static const struct place *place_of(const struct mapped *m)
 	return places_find(&places, address);
 }
 
-static const char *name_of(const struct place *p)
+static const char *name_of(const struct code_place *p)
 {
 	return p->name < 0 ? "" : places.names + p->name;
 }
 
 Test(places, mapped_file_has_path_build_id_offset_and_function)
 {
-	const struct place *p;
+	const struct code_place *p;
 	struct mapped m;
 	struct file f;
 
@@ -414,7 +414,7 @@ Test(places, mapped_file_has_path_build_id_offset_and_function)
 /* Only root may still read the first file, and then its name is right. */
 static void is_not_outer(const struct mapped *m, const char *why)
 {
-	const struct place *p = place_of(m);
+	const struct code_place *p = place_of(m);
 
 	cr_assert_str_eq(places.modules[p->module].path, m->path);
 	cr_assert_str_eq(places.modules[p->module].build_id, "feed000f");
@@ -441,7 +441,7 @@ Test(places, replaced_file_names_no_functions_of_another_build)
 
 Test(places, file_that_has_shrunk_is_no_fault)
 {
-	const struct place *p;
+	const struct code_place *p;
 	struct mapped m;
 	struct file f;
 
@@ -456,7 +456,7 @@ Test(places, file_that_has_shrunk_is_no_fault)
 
 Test(places, address_outside_all_files_has_no_module)
 {
-	const struct place *p;
+	const struct code_place *p;
 	char *anonymous =
 		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -476,7 +476,7 @@ Test(places, address_outside_all_files_has_no_module)
 Test(places, kernel_functions_are_named_from_its_image)
 {
 	const uintptr_t vdso = (uintptr_t)getauxval(AT_SYSINFO_EHDR);
-	const struct place *p;
+	const struct code_place *p;
 	unsigned i;
 
 	if (!vdso)

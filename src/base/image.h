@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BASE_ELF_H
-#define BASE_ELF_H
+#ifndef BASE_IMAGE_H
+#define BASE_IMAGE_H
 
 /*
  * Names of functions and build IDs, from files of this machine's ELF format
@@ -16,10 +16,10 @@
 #include <stdint.h>
 
 /* The most bytes of a build ID. */
-#define ELF_BUILD_ID 32
+#define IMAGE_BUILD_ID 32
 
 /* A file, or an image in memory. */
-struct elf {
+struct image {
 	int fd;
 
 	/* 0 for a file; for an image, its address, where @fd is /proc/self/mem. */
@@ -28,10 +28,10 @@ struct elf {
 };
 
 /* A function, by an address in it. */
-struct elf_function {
+struct image_function {
 	uint64_t address; /* as in the symbol table */
 
-	/* Found by elf_find(). */
+	/* Found by image_find(). */
 	bool is_found;
 	uint64_t start;
 	uint64_t name_at; /* offset of the name in the file */
@@ -39,22 +39,24 @@ struct elf_function {
 };
 
 /* Read the header of the ELF file at @base in @fd.  False if there is no such file. */
-bool elf_begin(struct elf *elf, int fd, uint64_t base);
+bool image_begin(struct image *image, int fd, uint64_t base);
 
 /* Convert an offset in the file to the address that its symbol table and addr2line use.
  * False if nothing is loaded from there. */
-bool elf_address(const struct elf *elf, uint64_t offset, uint64_t *address);
+bool image_address(const struct image *image, uint64_t offset,
+                   uint64_t *address);
 
 /* Write the build ID in hexadecimal, or "" if there is none. */
-void elf_build_id(const struct elf *elf, char id[2 * ELF_BUILD_ID + 1]);
+void image_build_id(const struct image *image, char id[2 * IMAGE_BUILD_ID + 1]);
 
 /* Find the functions at @n addresses, which ascend, in one pass over the symbol table: the
  * static one, or the dynamic one of a stripped file. */
-void elf_find(const struct elf *elf, struct elf_function *functions, size_t n);
+void image_find(const struct image *image, struct image_function *functions,
+                size_t n);
 
 /* Write the name of a function that was found, without a symbol version; a name of more
  * than @size - 1 bytes is cut.  False if it has none. */
-bool elf_name(const struct elf *elf, const struct elf_function *function,
-              char *name, size_t size);
+bool image_name(const struct image *image,
+                const struct image_function *function, char *name, size_t size);
 
 #endif

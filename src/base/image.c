@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "base/elf.h"
+#include "base/image.h"
 
 #include <limits.h>
 #include <string.h>
@@ -30,7 +30,7 @@
 /* ---- reading ---------------------------------------------------------- */
 
 /* Read up to @n bytes.  Returns how many, 0 at the end of the file or on an error. */
-static size_t read_some(const struct elf *e, uint64_t offset, void *to,
+static size_t read_some(const struct image *e, uint64_t offset, void *to,
                         size_t n)
 {
 	ssize_t got;
@@ -41,14 +41,14 @@ static size_t read_some(const struct elf *e, uint64_t offset, void *to,
 	return got > 0 ? (size_t)got : 0;
 }
 
-static bool read_all(const struct elf *e, uint64_t offset, void *to, size_t n)
+static bool read_all(const struct image *e, uint64_t offset, void *to, size_t n)
 {
 	return read_some(e, offset, to, n) == n;
 }
 
 /* Read entries of @size bytes from a table of @n, from entry @i on.  Returns how many were
  * read, at most BLOCK. */
-static size_t read_entries(const struct elf *e, uint64_t table, uint64_t n,
+static size_t read_entries(const struct image *e, uint64_t table, uint64_t n,
                            uint64_t i, void *to, size_t size)
 {
 	uint64_t count = n - i < BLOCK ? n - i : BLOCK;
@@ -58,13 +58,13 @@ static size_t read_entries(const struct elf *e, uint64_t table, uint64_t n,
 	return read_some(e, table + i * size, to, (size_t)count * size) / size;
 }
 
-bool elf_begin(struct elf *e, int fd, uint64_t base)
+bool image_begin(struct image *e, int fd, uint64_t base)
 {
 	const int one = 1;
 	const int data = *(const char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
 	const ElfW(Ehdr) *h = &e->header;
 
-	*e = (struct elf){ .fd = fd, .base = base };
+	*e = (struct image){ .fd = fd, .base = base };
 	return base <= INT64_MAX &&
 	       read_all(e, 0, &e->header, sizeof(e->header)) &&
 	       memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
@@ -76,7 +76,7 @@ bool elf_begin(struct elf *e, int fd, uint64_t base)
 /* ---- segments --------------------------------------------------------- */
 
 /* Read the segment with number @i; false if there is none. */
-static bool read_segment(const struct elf *e, int i, ElfW(Phdr) * segment)
+static bool read_segment(const struct image *e, int i, ElfW(Phdr) * segment)
 {
 	return i < e->header.e_phnum && i < SEGMENTS_MOST &&
 	       e->header.e_phoff <= INT64_MAX &&
@@ -84,7 +84,7 @@ static bool read_segment(const struct elf *e, int i, ElfW(Phdr) * segment)
 	                segment, sizeof(*segment));
 }
 
-bool elf_address(const struct elf *e, uint64_t offset, uint64_t *address)
+bool image_address(const struct image *e, uint64_t offset, uint64_t *address)
 {
 	ElfW(Phdr) s;
 	int i;
@@ -129,7 +129,7 @@ static bool find_build_id(const unsigned char *at, uint64_t n, uint64_t align,
 			return false;
 		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 &&
 		    memcmp(at + sizeof(h), "GNU", 4) == 0 &&
-		    h.n_descsz <= ELF_BUILD_ID) {
+		    h.n_descsz <= IMAGE_BUILD_ID) {
 			add_hex(id, at + name, h.n_descsz);
 			return true;
 		}
@@ -140,7 +140,7 @@ static bool find_build_id(const unsigned char *at, uint64_t n, uint64_t align,
 	return false;
 }
 
-void elf_build_id(const struct elf *e, char id[2 * ELF_BUILD_ID + 1])
+void image_build_id(const struct image *e, char id[2 * IMAGE_BUILD_ID + 1])
 {
 	_Alignas(8) unsigned char notes[NOTES_MOST];
 	ElfW(Phdr) s;
@@ -167,7 +167,7 @@ struct table {
 };
 
 /* Find the first section of a type; false if there is none. */
-static bool find_section(const struct elf *e, unsigned type, ElfW(Shdr) * out)
+static bool find_section(const struct image *e, unsigned type, ElfW(Shdr) * out)
 {
 	ElfW(Shdr) sections[BLOCK];
 	uint64_t i, k, n = e->header.e_shnum, got;
@@ -186,7 +186,7 @@ static bool find_section(const struct elf *e, unsigned type, ElfW(Shdr) * out)
 	return false;
 }
 
-static bool find_table(const struct elf *e, struct table *t)
+static bool find_table(const struct image *e, struct table *t)
 {
 	ElfW(Shdr) symbols, strings;
 
@@ -217,7 +217,7 @@ static bool is_function(const ElfW(Sym) * s)
 
 /* How good the name of a symbol is; the lowest is best: names without underscores in
  * front, and then global ones. */
-static int rank_of(const struct elf *e, const ElfW(Sym) * s, uint64_t name_at)
+static int rank_of(const struct image *e, const ElfW(Sym) * s, uint64_t name_at)
 {
 	const int binding = BINDING(s->st_info);
 	char name[2] = "";
@@ -230,7 +230,7 @@ static int rank_of(const struct elf *e, const ElfW(Sym) * s, uint64_t name_at)
 }
 
 /* The first function with an address from @address on. */
-static size_t first_from(const struct elf_function *f, size_t n,
+static size_t first_from(const struct image_function *f, size_t n,
                          uint64_t address)
 {
 	size_t low = 0, middle;
@@ -247,8 +247,8 @@ static size_t first_from(const struct elf_function *f, size_t n,
 
 /* Offer a symbol to the functions whose addresses it spans.  Of nested ones the innermost
  * counts. */
-static void offer(const struct elf *e, const struct table *t,
-                  const ElfW(Sym) * s, struct elf_function *f, size_t n)
+static void offer(const struct image *e, const struct table *t,
+                  const ElfW(Sym) * s, struct image_function *f, size_t n)
 {
 	size_t i = first_from(f, n, s->st_value);
 	uint64_t name_at = t->strings + s->st_name;
@@ -269,7 +269,7 @@ static void offer(const struct elf *e, const struct table *t,
 	}
 }
 
-void elf_find(const struct elf *e, struct elf_function *f, size_t n)
+void image_find(const struct image *e, struct image_function *f, size_t n)
 {
 	ElfW(Sym) symbols[BLOCK];
 	struct table t;
@@ -292,8 +292,8 @@ void elf_find(const struct elf *e, struct elf_function *f, size_t n)
 	}
 }
 
-bool elf_name(const struct elf *e, const struct elf_function *f, char *name,
-              size_t size)
+bool image_name(const struct image *e, const struct image_function *f,
+                char *name, size_t size)
 {
 	size_t n, i;
 
