@@ -17,7 +17,8 @@ from . import _abi, _library
 from ._abi import Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
-from ._errors import Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of
+from ._errors import (Cause, CohortError, Handle, RankReport, cause_of, known, report_of, text_of,
+                      thread_idents)
 from ._library import check, failure, integer, lib, nanoseconds
 from ._options import Options, raw_options
 from ._rank import Array, as_bytes, as_path, describe, inside
@@ -107,9 +108,12 @@ _run_numbers = itertools.count(1)
 
 def _work(handle: int, number: int) -> int:
     run = _runs[number]
+    tid = threading.get_native_id()
+    thread_idents[tid] = threading.get_ident()
     try:
         return run.work(handle)
     finally:
+        thread_idents.pop(tid, None)
         run.left -= 1
         if not run.left:
             del _runs[number]
