@@ -157,8 +157,8 @@ struct cohort_group_options {
 	cohort_verdict_fn on_slow;
 	uint64_t slow_ns; /* 0: nothing is slow */
 
-	/* A signal from SIGRTMIN to SIGRTMAX, with COHORT_STACK_ALL added if
-	 * other threads are to be asked, too; 0: no thread is asked.  When a
+	/* A signal from SIGRTMIN to SIGRTMAX, with COHORT_STACK_ALL added to
+	 * also ask other threads; 0: no thread is asked.  When a
 	 * deadline has passed, the threads of the first 8 missing ranks are
 	 * asked by this signal where they are, for the verdict.  That may take
 	 * a tenth of a second; what has finished by then is not told.  The

@@ -79,7 +79,7 @@ enum symbolizer_stage {
 struct symbolizer {
 	/* Constant after the start. */
 	int signo; /* 0: there is no thread, and no stacks are taken */
-	bool all;  /* other threads are asked, too */
+	bool all;  /* also ask other threads */
 	pthread_t thread;
 
 	sem_t asked;
@@ -103,12 +103,12 @@ struct symbolizer {
 	struct stack_traces traces;
 };
 
-/* A better way to name an address: "function (file.c:12)"; false: the line is not
- * known.  It may take memory and locks.  Set before any group is opened, else NULL. */
+/* A better way to name an address: "function (file.c:12)"; false if nothing is known.
+ * It may take memory and locks.  Set before any group is opened, else NULL. */
 extern bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* Start the thread if @signo is not 0; with COHORT_STACK_ALL in it, ask other threads,
- * too.  @s is zeroed.  COHORT_OK, or COHORT_SYSTEM. */
+/* Start the thread if @signo is not 0; it may have COHORT_STACK_ALL.  @s is zeroed.
+ * COHORT_OK, or COHORT_SYSTEM. */
 int symbolizer_start(struct symbolizer *s, int signo, const char *group);
 
 /* Fill in @n reports, at most STACK_RANKS, in which only the rank and the thread are

@@ -366,6 +366,20 @@ Test(stack, of_a_thread_that_blocks_the_signal_is_left_out)
 	cr_assert_null(strstr(dump, "holding_in_here"), "%s", dump);
 }
 
+Test(stack, of_all_threads_needs_a_signal)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.stack_signal = COHORT_STACK_ALL;
+	cr_assert_eq(cohort_group_open(NULL, 0, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          "with or without COHORT_STACK_ALL"));
+	o.stack_signal = SIGUSR1 | COHORT_STACK_ALL;
+	cr_assert_eq(cohort_group_open(NULL, 0, &o, &group), COHORT_INVALID);
+}
+
 /* ---- threads that do not answer --------------------------------------- */
 
 static atomic_int times_told;

@@ -244,7 +244,7 @@ Test(image, truncated_file_is_read_as_far_as_it_goes)
 	for (n = 0; n < offsetof(struct file, code); n++)
 		cr_assert_eq(read_file(&f, n, names, id),
 		             n >= sizeof(f.header));
-	/* Its names are all there is to miss. */
+	/* Only the names are missing. */
 	cr_assert(read_file(&f, offsetof(struct file, strings), names, id));
 	cr_assert_str_eq(names[1], "");
 	cr_assert_str_eq(id, "feed000f");
@@ -303,14 +303,14 @@ Test(image, random_bytes_are_survived)
 	}
 }
 
-Test(image, symbols_that_overlap_by_the_thousand_end_the_search)
+Test(image, symbol_table_of_hostile_size_is_searched_up_to_a_bound)
 {
 	struct image_function found[FUNCTIONS];
 	struct file f;
 	struct image image;
 	int fd, i;
 
-	/* A table that reads as the file does on to its end, and a size beyond that. */
+	/* The table begins with the symbols, and has zeros for 2^40 bytes. */
 	fill(&f);
 	f.sections[1].sh_size = UINT64_MAX;
 	fd = written(&f, sizeof(f));
