@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Try README.md's first commands on a machine that has gcc, make and git and nothing
-# else: clone the last commit, make demo, make test; git must know all files then.
+# else: clone the last commit, make demo, make test; the stack in the demo's verdict must
+# have names of functions, and git must know all files then.
 #
 #	scripts/bare.sh SUITE
 #
@@ -21,7 +22,11 @@ git clone -q "file://$PWD" "$root/root/cohort"
 # shellcheck disable=SC2016 # for the inner shell
 in_root bash -o pipefail -c 'cd cohort
 	rc=0
-	make demo || rc=1
+	make demo | tee ../demo || rc=1
+	grep -q "train_worker+0x" ../demo || {
+		echo "the stack in the verdict names no function"
+		rc=1
+	}
 	make test 2>&1 | tee ../log || rc=1
 	left=$(git status --porcelain)
 	if [ -n "$left" ]; then

@@ -22,6 +22,15 @@
 extern "C" {
 #endif
 
+/* Which threads are asked for their stacks: added to options.stack_signal. */
+enum cohort_stack {
+	/* Also up to 32 other threads of the process, for dumps: the holder of
+	 * a lock that a rank waits for is often one of them.  A thread that
+	 * blocks the signal is left out.  All alternate signal stacks of the
+	 * process need room for a handler. */
+	COHORT_STACK_ALL = 0x10000,
+};
+
 /* How a list of tensors is launched (cohort_all_reduce_many() and the like). */
 enum cohort_many {
 	COHORT_MANY_AUTO = 0,  /* by its tensors: see the thresholds */
@@ -148,7 +157,8 @@ struct cohort_group_options {
 	cohort_verdict_fn on_slow;
 	uint64_t slow_ns; /* 0: nothing is slow */
 
-	/* A signal from SIGRTMIN to SIGRTMAX; 0: no thread is asked.  When a
+	/* A signal from SIGRTMIN to SIGRTMAX, with COHORT_STACK_ALL added to
+	 * also ask other threads; 0: no thread is asked.  When a
 	 * deadline has passed, the threads of the first 8 missing ranks are
 	 * asked by this signal where they are, for the verdict.  That may take
 	 * a tenth of a second; what has finished by then is not told.  The

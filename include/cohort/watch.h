@@ -167,8 +167,9 @@ struct cohort_rank_report {
 
 	/* Where the thread was when the deadline passed, the program's
 	 * innermost function first, without what that called in the C library
-	 * and in this one: "f (a.c:12) < g < main"; or "stack unavailable: "
-	 * and why; "" if the thread was not asked (options.stack_signal). */
+	 * and in this one: "f (a.c:12) < g+0x2a < main+0x51"; or "stack
+	 * unavailable: " and why; "" if the thread was not asked
+	 * (options.stack_signal). */
 	const char *stack;
 
 	/* 1: the rank is bound to that thread.  0: any thread may make the

@@ -285,6 +285,12 @@ static int directory_check(const char *source, const char *directory)
 	           : COHORT_OK;
 }
 
+/* The signal in options->stack_signal, 0: none. */
+static int stack_signal(const struct cohort_group_options *o)
+{
+	return o->stack_signal & ~COHORT_STACK_ALL;
+}
+
 static int dump_check(const struct cohort_group_options *o)
 {
 	const char *directory_source =
@@ -303,11 +309,11 @@ static int dump_check(const struct cohort_group_options *o)
 		                 "options->dump_signal is %d: %s",
 		                 o->dump_signal,
 		                 signal_refused(o->dump_signal));
-	if (o->dump_signal && o->dump_signal == o->stack_signal)
+	if (o->dump_signal && o->dump_signal == stack_signal(o))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_signal is %d, but stack_signal "
 		                 "is %d, too",
-		                 o->dump_signal, o->stack_signal);
+		                 o->dump_signal, stack_signal(o));
 	if (is_text(o->dump_directory))
 		return directory_check(directory_source, o->dump_directory);
 	if (o->dump_signal || is_text(o->dump_fifo))
@@ -362,10 +368,11 @@ static int options_check(const struct cohort_group_options *o)
 		                 "%d, or 0: deadlines do not adapt",
 		                 o->adaptive_factor, MAX_FACTOR);
 	if (o->stack_signal &&
-	    (o->stack_signal < SIGRTMIN || o->stack_signal > SIGRTMAX))
+	    (stack_signal(o) < SIGRTMIN || stack_signal(o) > SIGRTMAX))
 		return error_set(COHORT_INVALID,
 		                 "options->stack_signal is %d, not %d to %d "
-		                 "(SIGRTMIN to SIGRTMAX)",
+		                 "(SIGRTMIN to SIGRTMAX), with or without "
+		                 "COHORT_STACK_ALL",
 		                 o->stack_signal, SIGRTMIN, SIGRTMAX);
 	rc = config_check(o);
 	return rc == COHORT_OK ? dump_check(o) : rc;

@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -340,6 +341,29 @@ bool thread_blocks(int tid, int signo)
 		close(fd);
 	}
 	return mask >> (signo - 1) & 1;
+}
+
+int thread_list(int *tids, int room)
+{
+	_Alignas(struct dirent64) char entries[4096];
+	int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct dirent64 *entry;
+	int count = 0;
+	long n, at;
+
+	while (dir >= 0 &&
+	       (n = syscall(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
+		for (at = 0; at < n; at += entry->d_reclen) {
+			entry = (const void *)(entries + at);
+			if (entry->d_name[0] == '.')
+				continue;
+			if (count < room)
+				tids[count] = atoi(entry->d_name);
+			count++;
+		}
+	if (dir >= 0)
+		close(dir);
+	return count;
 }
 
 void lock_init(pthread_mutex_t *lock)

@@ -52,6 +52,10 @@ bool thread_blocks(int tid, int signo);
 bool thread_is_cramped(int tid);
 void thread_look_again(void);
 
+/* Store the ids of up to @room threads of this process.  Return the number of threads, or
+ * 0 if they cannot be listed.  Takes no memory. */
+int thread_list(int *tids, int room);
+
 /* A mutex for short critical sections: waiting for it spins a little before it
  * sleeps. */
 void lock_init(pthread_mutex_t *lock);

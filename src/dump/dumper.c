@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "dump/dump.h"
 #include "dump/trigger.h"
+#include "watch/symbolizer.h"
 
 /* Verdicts with files of their own.  From the last of these on, each verdict replaces the
  * one before. */
@@ -19,6 +20,7 @@
 struct told {
 	struct cohort_verdict v;
 	char text[FLIGHT_TEXT_SIZE];
+	struct stack_traces stacks;
 };
 
 /* What tells verdicts apart.  A stall that is told again and again is one verdict. */
@@ -64,8 +66,13 @@ struct dumper {
 
 /* ---- the thread ------------------------------------------------------- */
 
-static void keep(struct told *to, const struct cohort_verdict *from)
+static void keep(struct told *to, const struct cohort_verdict *from,
+                 const struct stack_traces *stacks)
 {
+	if (stacks && stacks->n)
+		to->stacks = *stacks;
+	else
+		to->stacks.n = 0;
 	to->v = *from;
 	text_copy(to->text, sizeof(to->text), from->text);
 	to->v.group = NULL;
@@ -81,7 +88,7 @@ static bool take_verdict(struct dumper *d)
 	pthread_mutex_lock(&d->lock);
 	is_waiting = d->is_waiting;
 	if (is_waiting)
-		keep(&d->told, &d->waiting.v);
+		keep(&d->told, &d->waiting.v, &d->waiting.stacks);
 	d->is_waiting = false;
 	d->is_writing = is_waiting;
 	pthread_mutex_unlock(&d->lock);
@@ -146,8 +153,10 @@ static void dump(struct dumper *d, const char *trigger,
 
 	if (!take(d, trigger, verdict))
 		return;
-	if (verdict)
+	if (verdict) {
 		d->flight.verdict_number = number_of(d, verdict);
+		d->flight.stacks = &d->told.stacks;
+	}
 	dump_write(&d->flight, d->options.directory, what, sizeof(what));
 	flight_fini(&d->flight);
 }
@@ -279,12 +288,13 @@ err:
 	return rc;
 }
 
-void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict)
+void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict,
+                 const struct stack_traces *stacks)
 {
 	if (!d)
 		return;
 	pthread_mutex_lock(&d->lock);
-	keep(&d->waiting, verdict);
+	keep(&d->waiting, verdict, stacks);
 	d->is_waiting = true;
 	pthread_mutex_unlock(&d->lock);
 	waker_wake(d->waker);

@@ -26,8 +26,10 @@ struct dumper;
 int dumper_start(struct clique *clique, const struct dump_options *options,
                  struct dumper **out);
 
-/* Have a dump with @verdict written.  Does nothing if @dumper is NULL. */
-void dumper_tell(struct dumper *dumper, const struct cohort_verdict *verdict);
+/* Have a dump with @verdict written, and with the stacks that were taken for it, if @stacks
+ * is not NULL.  Does nothing if @dumper is NULL. */
+void dumper_tell(struct dumper *dumper, const struct cohort_verdict *verdict,
+                 const struct stack_traces *stacks);
 
 /*
  * Wait until the dumps of all verdicts so far are written, but not after

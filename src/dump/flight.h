@@ -14,6 +14,7 @@
 #include "core/clique.h"
 
 struct json;
+struct stack_traces;
 
 /* Room for the text of a verdict, which is as long as that of a cause. */
 #define FLIGHT_TEXT_SIZE sizeof(((struct cohort_cause *)NULL)->details)
@@ -90,6 +91,9 @@ struct flight {
 		verdict; /* with the text below, and without the rest
 	                                  of what it points to */
 	char text[FLIGHT_TEXT_SIZE];
+
+	/* The stacks that were taken for the verdict, or NULL. */
+	const struct stack_traces *stacks;
 
 	struct flight_rank *ranks;
 

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "dump/flight.h"
+#include "watch/symbolizer.h"
 
 #define SCHEMA "2.10"
 
@@ -276,6 +277,46 @@ static void put_verdict(struct json *j, const struct flight *f)
 	json_close(j, '}');
 }
 
+static void put_stack(struct json *j, const struct stack_traces *all,
+                      const struct stack_trace *t)
+{
+	const struct place_module *m;
+	int i;
+
+	json_open(j, NULL, '{');
+	put_rank_or_null(j, "rank", t->rank >= 0, t->rank);
+	json_int(j, "tid", t->tid);
+	json_string(j, "thread", t->thread);
+	json_string(j, "state", t->state);
+	json_bool(j, "holds_interpreter_lock", t->holds_python == 1);
+	json_string(j, "text", t->text);
+	json_open(j, "frames", '[');
+	for (i = 0; i < t->count; i++) {
+		m = t->frames[i].module >= 0
+		            ? &all->modules[t->frames[i].module]
+		            : NULL;
+		json_open(j, NULL, '{');
+		json_string(j, "path", m ? m->path : NULL);
+		json_string(j, "build_id",
+		            m && *m->build_id ? m->build_id : NULL);
+		json_uint(j, "offset", t->frames[i].offset);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+static void put_stacks(struct json *j, const struct stack_traces *s)
+{
+	int i;
+
+	json_open(j, "stacks", '[');
+	for (i = 0; s && i < s->n; i++)
+		put_stack(j, s, &s->at[i]);
+	json_close(j, ']');
+	json_int(j, "threads_left_out", s && s->n ? s->left_out : 0);
+}
+
 static void put_facts(struct json *j, const struct flight *f)
 {
 	json_int(j, "format", FORMAT);
@@ -295,6 +336,7 @@ static void put_facts(struct json *j, const struct flight *f)
 	json_uint(j, "monotonic_ns", f->now_ns);
 	put_cause(j, &f->cause);
 	put_verdict(j, f);
+	put_stacks(j, f->stacks);
 }
 
 static void put_rank_facts(struct json *j, const struct flight_rank *r)

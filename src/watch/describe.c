@@ -106,6 +106,8 @@ void describe_thread(struct text *t, const struct rank_snapshot *r)
 	                 ? ""
 	                 : "its stack: ");
 	symbolizer_add(t, r->stack->brief, room_of_stack(t));
+	if (r->stack->holds_python == 1)
+		text_add(t, "; it holds Python's interpreter lock");
 }
 
 void describe_call(struct text *t, const struct record *call)

@@ -31,11 +31,11 @@
 
 /* Slots for questions.  A question that was given up while the thread was answering it
  * is not reused before the thread is done. */
-#define QUESTIONS 16
+#define QUESTIONS 64
 
 /* Signals under way at a time, and how many of them may be of one number to one thread
  * id: two, because the first may have been for an earlier thread of that id. */
-#define SIGNALS 64
+#define SIGNALS 128
 #define SIGNALS_EACH 2
 
 enum { FREE, ASKED, ANSWERING, ANSWERED };
@@ -49,6 +49,7 @@ struct question {
 
 	/* Written by the thread that is asked, in ANSWERING. */
 	void *place;
+	int holds_python;
 	int count;
 	void *frames[STACK_FRAMES + OWN_FRAMES];
 };
@@ -67,6 +68,10 @@ static _Atomic uint64_t under_way[SIGNALS];
 /* Atomic, relaxed, because each start sets it to one value.  What the unwinder needs on a
  * stack; 0: the unwinder takes a lock and is not used. */
 static atomic_size_t walk_room;
+
+/* Atomic, relaxed, as the above; functions of Python, if that is in the process. */
+static int (*_Atomic python_is_initialized)(void);
+static int (*_Atomic python_holds_lock)(void);
 
 static uint64_t question_word(int tid, int state)
 {
@@ -121,6 +126,19 @@ static bool may_walk(const ucontext_t *context)
 	return needed && (room >= needed || room >= context->uc_stack.ss_size);
 }
 
+/* Python's two functions read memory, and nothing else. */
+static int holds_python(void)
+{
+	int (*is_initialized)(void) = atomic_load_explicit(
+		&python_is_initialized, memory_order_relaxed);
+	int (*holds_lock)(void) =
+		atomic_load_explicit(&python_holds_lock, memory_order_relaxed);
+
+	if (!is_initialized || !holds_lock || !is_initialized())
+		return -1;
+	return holds_lock() != 0;
+}
+
 static void answer_one(struct question *q, int tid, const ucontext_t *context)
 {
 	uint64_t word = question_word(tid, ASKED);
@@ -129,6 +147,7 @@ static void answer_one(struct question *q, int tid, const ucontext_t *context)
 	                                    question_word(tid, ANSWERING)))
 		return;
 	q->place = place_of(context);
+	q->holds_python = holds_python();
 	q->count = 0;
 	if (may_walk(context))
 		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
@@ -159,6 +178,14 @@ void stack_prepare(void)
 	if (!dlsym(RTLD_DEFAULT, "_dl_find_object"))
 		room = 0;
 	atomic_store_explicit(&walk_room, room, memory_order_relaxed);
+	atomic_store_explicit(&python_is_initialized,
+	                      (int (*)(void))dlsym(RTLD_DEFAULT,
+	                                           "Py_IsInitialized"),
+	                      memory_order_relaxed);
+	atomic_store_explicit(&python_holds_lock,
+	                      (int (*)(void))dlsym(RTLD_DEFAULT,
+	                                           "PyGILState_Check"),
+	                      memory_order_relaxed);
 	backtrace(&frame, 1); /* opens a library */
 }
 
@@ -240,6 +267,7 @@ static void copy(struct stack *out, const struct question *q)
 {
 	int i = 0;
 
+	out->holds_python = q->holds_python;
 	while (i < q->count && q->frames[i] != q->place)
 		i++;
 	if (i == q->count && q->place) {

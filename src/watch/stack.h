@@ -31,11 +31,15 @@
 
 /* Frames of one stack, and stacks that are taken at a time. */
 #define STACK_FRAMES 64
-#define STACKS 8
+#define STACKS 40
 
 struct stack {
 	int tid;         /* the thread's id */
 	const char *why; /* for people, why there is no stack; NULL: there is */
+
+	/* Whether the thread held Python's interpreter lock: 1 or 0; -1 if the process
+	 * has no Python. */
+	int holds_python;
 	int count;
 	void *frames
 		[STACK_FRAMES]; /* the innermost first: where the thread is, then

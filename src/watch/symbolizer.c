@@ -2,7 +2,6 @@
 
 #include "watch/symbolizer.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +20,9 @@
 
 /* What stands between two frames. */
 #define CALLER " < "
+
+/* Threads of the process that are considered. */
+#define OTHERS_LISTED 1024
 
 /* Bytes for a name, for all names of the brief form, and the shortest length to which
  * a name is cut. */
@@ -41,37 +43,40 @@ static const char *base_name(const char *path)
 
 /* True if the address is in the C library, in the linker or the kernel's page beside it,
  * or in this library where that is a shared one: not in the program. */
-static bool is_plumbing(uintptr_t address)
+static bool is_plumbing(const struct places *p, uintptr_t address)
 {
 	static const char *const starts[] = {
-		"libc.so",  "libpthread.so", "ld-linux",  "libc.musl",
-		"ld-musl-", "linux-vdso",    "libcohort",
+		"libc.so",  "libc-2.",   "libpthread.so", "libpthread-2.",
+		"ld-linux", "ld-2.",     "libc.musl",     "ld-musl-",
+		"[vdso]",   "libcohort",
 	};
-	Dl_info info;
+	const struct code_place *place = places_find(p, address);
+	const char *name;
 	size_t i;
 
-	if (!dladdr((void *)address, &info) || !info.dli_fname)
+	if (!place || place->module < 0)
 		return false;
+	name = base_name(p->modules[place->module].path);
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (strncmp(base_name(info.dli_fname), starts[i],
-		            strlen(starts[i])) == 0)
+		if (strncmp(name, starts[i], strlen(starts[i])) == 0)
 			return true;
 	return false;
 }
 
-/* "function", or "library+0x1234" where the name is not known, from what the dynamic
- * linker has.  Takes the linker's lock. */
-static void add_symbol(struct text *t, uintptr_t address)
+/* Add "function+0x2a", or "library+0x1234" if the function is not known. */
+static void add_symbol(struct text *t, const struct places *p,
+                       uintptr_t address, bool named)
 {
-	Dl_info info;
+	const struct code_place *place = places_find(p, address);
 
-	if (!dladdr((void *)address, &info) || !info.dli_fname)
+	if (!place || place->module < 0)
 		text_add(t, "0x%zx", (size_t)address);
-	else if (info.dli_sname)
-		text_add(t, "%s", info.dli_sname);
+	else if (named && place->name >= 0)
+		text_add(t, "%s+0x%x", p->names + place->name, place->into);
 	else
-		text_add(t, "%s+0x%zx", base_name(info.dli_fname),
-		         (size_t)(address - (uintptr_t)info.dli_fbase));
+		text_add(t, "%s+0x%zx",
+		         base_name(p->modules[place->module].path),
+		         (size_t)place->offset);
 }
 
 /* ---- frames ----------------------------------------------------------- */
@@ -82,28 +87,30 @@ static uintptr_t address_of(const struct stack *stack, int i)
 	return (uintptr_t)stack->frames[i] - (i > 0);
 }
 
-static bool is_of_program(const struct stack *stack, int i)
+static bool is_of_program(const struct places *p, const struct stack *stack,
+                          int i)
 {
-	return !is_plumbing(address_of(stack, i));
+	return !is_plumbing(p, address_of(stack, i));
 }
 
 /* The innermost frame of the program; the number of frames: there is none. */
-static int first_of_program(const struct stack *stack)
+static int first_of_program(const struct places *p, const struct stack *stack)
 {
 	int i = 0;
 
-	while (i < stack->count && !is_of_program(stack, i))
+	while (i < stack->count && !is_of_program(p, stack, i))
 		i++;
 	return i;
 }
 
-static void add_frame(struct text *t, uintptr_t address, bool more)
+static void add_frame(struct text *t, const struct places *p, uintptr_t address,
+                      enum symbolizer_stage stage)
 {
 	char name[NAME_ROOM] = "";
 	struct text one = { name, sizeof(name) };
 
-	if (!more || !symbol_more(&one, address))
-		add_symbol(&one, address);
+	if (stage < SYMBOLIZER_LINES || !symbol_more(&one, address))
+		add_symbol(&one, p, address, stage >= SYMBOLIZER_FUNCTIONS);
 	text_add(t, "%s", name);
 }
 
@@ -154,10 +161,21 @@ void symbolizer_add(struct text *t, const char *frames, size_t room)
 	t->at = part.at;
 }
 
-void symbolizer_name(const struct stack *stack, struct stack_report *out,
-                     bool more)
+void symbolizer_map(struct places *places, const struct stack *stacks, int n)
 {
-	const int program = first_of_program(stack);
+	int i, k;
+
+	places_clear(places);
+	for (i = 0; i < n; i++)
+		for (k = 0; !stacks[i].why && k < stacks[i].count; k++)
+			places_add(places, address_of(&stacks[i], k));
+	places_map(places);
+}
+
+void symbolizer_name(const struct places *places, const struct stack *stack,
+                     struct stack_report *out, enum symbolizer_stage stage)
+{
+	const int program = first_of_program(places, stack);
 	const bool is_there = program < stack->count;
 	char all[ALL_ROOM] = "";
 	struct text names = { all, sizeof(all) };
@@ -168,43 +186,47 @@ void symbolizer_name(const struct stack *stack, struct stack_report *out,
 	for (i = is_there ? program : 0; i < stack->count && n < BRIEF; i++) {
 		if (*all)
 			text_add(&names, CALLER);
-		add_frame(&names, address_of(stack, i), more);
-		n += !is_there || is_of_program(stack, i);
+		add_frame(&names, places, address_of(stack, i), stage);
+		n += !is_there || is_of_program(places, stack, i);
 	}
 	symbolizer_add(&t, all, sizeof(out->text) - 1);
 	text_copy(out->brief, sizeof(out->brief), out->text);
 	for (; i < stack->count && t.room > 1; i++) {
 		text_add(&t, CALLER);
-		add_frame(&t, address_of(stack, i), more);
+		add_frame(&t, places, address_of(stack, i), stage);
 	}
 }
 
-static void name_all(struct symbolizer *s, bool more)
+/* Name all stacks, and publish the names. */
+static void name_all(struct symbolizer *s, enum symbolizer_stage stage)
 {
 	int i;
 
 	for (i = 0; i < s->n; i++)
 		if (!s->stacks[i].why)
-			symbolizer_name(&s->stacks[i], &s->names[more][i],
-			                more);
+			symbolizer_name(&s->places, &s->stacks[i],
+			                &s->names[stage][i], stage);
+	atomic_store(&s->reached[stage], atomic_load(&s->question));
 }
 
 static void *symbolizer_main(void *arg)
 {
 	struct symbolizer *s = arg;
-	unsigned question;
 
 	for (;;) {
 		while (sem_wait(&s->asked))
 			;
 		if (atomic_load(&s->stop))
 			break;
-		question = atomic_load(&s->question);
-		name_all(s, false);
-		atomic_store(&s->simple, question);
+		symbolizer_map(&s->places, s->stacks, s->n);
+		name_all(s, SYMBOLIZER_FILES);
+		places_name(&s->places);
+		name_all(s, SYMBOLIZER_FUNCTIONS);
 		if (symbol_more)
-			name_all(s, true);
-		atomic_store(&s->best, question);
+			name_all(s, SYMBOLIZER_LINES);
+		else
+			atomic_store(&s->reached[SYMBOLIZER_LINES],
+			             atomic_load(&s->question));
 	}
 	atomic_store(&s->has_ended, true);
 	return NULL;
@@ -218,19 +240,59 @@ static void unavailable(struct stack_report *r, const char *why)
 	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
-/* Wait for the names of question @question.  2: the best ones are there; 1: the simple
- * ones; 0: none. */
-static int await(struct symbolizer *s, unsigned question, uint64_t deadline)
+/* True if the last question has reached @stage. */
+static bool has_reached(const struct symbolizer *s, enum symbolizer_stage stage)
 {
-	struct backoff b = BACKOFF;
-
-	while (atomic_load(&s->best) != question && clock_now() < deadline)
-		backoff_wait(&b, deadline);
-	if (atomic_load(&s->best) == question)
-		return symbol_more ? 2 : 1;
-	return atomic_load(&s->simple) == question;
+	return atomic_load(&s->reached[stage]) == atomic_load(&s->question);
 }
 
+/* Wait for names until @deadline.  Returns the last stage that has names, or -1. */
+static int await(struct symbolizer *s, uint64_t deadline)
+{
+	struct backoff b = BACKOFF;
+	int stage = symbol_more ? SYMBOLIZER_LINES : SYMBOLIZER_FUNCTIONS;
+
+	while (!has_reached(s, SYMBOLIZER_LINES) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+	while (stage >= 0 && !has_reached(s, (enum symbolizer_stage)stage))
+		stage--;
+	return stage;
+}
+
+static bool is_asked(const struct symbolizer *s, int tid)
+{
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		if (s->stacks[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Add the other threads of the process that do not block the signal, as all threads of the
+ * library do.  Returns how many there was no room for. */
+static int add_others(struct symbolizer *s)
+{
+	int tids[OTHERS_LISTED], i, left_out = 0;
+	int listed = thread_list(tids, OTHERS_LISTED);
+
+	if (listed > OTHERS_LISTED) {
+		left_out = listed - OTHERS_LISTED;
+		listed = OTHERS_LISTED;
+	}
+	for (i = 0; i < listed; i++) {
+		if (tids[i] == thread_id() || is_asked(s, tids[i]) ||
+		    thread_blocks(tids[i], s->signo))
+			continue;
+		if (s->n == STACKS)
+			left_out++;
+		else
+			s->stacks[s->n++].tid = tids[i];
+	}
+	return left_out;
+}
+
+/* Take the stacks of the ranks' threads and of others. */
 static void take(struct symbolizer *s, const struct stack_report *reports,
                  int n)
 {
@@ -239,39 +301,95 @@ static void take(struct symbolizer *s, const struct stack_report *reports,
 	s->n = n;
 	for (i = 0; i < n; i++)
 		s->stacks[i].tid = reports[i].tid;
-	stack_take(s->signo, s->stacks, n, clock_deadline(TAKE_NS));
+	s->traces.left_out = s->all ? add_others(s) : 0;
+	stack_take(s->signo, s->stacks, s->n, clock_deadline(TAKE_NS));
 }
 
-static void copy_names(struct stack_report *to, const struct stack_report *from)
+/* Write the names of stack @i as far as they are found, or why there are none. */
+static void put_names(const struct symbolizer *s, int i, int stage,
+                      struct stack_report *to)
 {
-	memcpy(to->text, from->text, sizeof(to->text));
-	memcpy(to->brief, from->brief, sizeof(to->brief));
+	const struct stack_report *from;
+
+	to->holds_python = s->stacks[i].why ? -1 : s->stacks[i].holds_python;
+	if (s->stacks[i].why) {
+		unavailable(to, s->stacks[i].why);
+	} else if (stage < 0) {
+		unavailable(to, "no names in time");
+	} else {
+		from = &s->names[stage][i];
+		memcpy(to->text, from->text, sizeof(to->text));
+		memcpy(to->brief, from->brief, sizeof(to->brief));
+	}
+}
+
+static void put_frames(const struct symbolizer *s, int i,
+                       struct stack_trace *to)
+{
+	const struct stack *stack = &s->stacks[i];
+	const struct code_place *place;
+	int k;
+
+	for (k = 0; k < stack->count; k++) {
+		place = places_find(&s->places, address_of(stack, k));
+		to->frames[k].module = place ? place->module : -1;
+		to->frames[k].offset = place && place->module >= 0
+		                               ? place->offset
+		                               : address_of(stack, k);
+	}
+	to->count = stack->count;
+}
+
+/* Fill in the traces: @reports are those of the first @n. */
+static void put_traces(struct symbolizer *s, const struct stack_report *reports,
+                       int n, int stage)
+{
+	struct stack_traces *t = &s->traces;
+	struct stack_report report;
+	struct stack_trace *to;
+	int i;
+
+	for (i = 0; i < s->n; i++) {
+		to = &t->at[i];
+		to->rank = i < n ? reports[i].rank : -1;
+		to->tid = s->stacks[i].tid;
+		to->count = 0;
+		thread_lives(to->tid, to->thread);
+		thread_state(to->tid, to->state);
+		if (i >= n)
+			put_names(s, i, stage, &report);
+		to->holds_python =
+			i < n ? reports[i].holds_python : report.holds_python;
+		memcpy(to->text, i < n ? reports[i].text : report.text,
+		       sizeof(to->text));
+		if (stage >= 0 && !s->stacks[i].why)
+			put_frames(s, i, to);
+	}
+	t->n = s->n;
+	t->n_modules = stage >= 0 ? s->places.n_modules : 0;
+	memcpy(t->modules, s->places.modules,
+	       (size_t)t->n_modules * sizeof(*t->modules));
 }
 
 void symbolizer_report(struct symbolizer *s, struct stack_report *reports,
                        int n)
 {
-	unsigned question = atomic_load(&s->question);
-	int i, found;
+	int i, stage;
 
-	if (atomic_load(&s->best) != question) {
+	s->traces.n = 0;
+	if (!has_reached(s, SYMBOLIZER_LINES)) {
 		for (i = 0; i < n; i++)
 			unavailable(&reports[i],
 			            "names are still being looked up");
 		return;
 	}
 	take(s, reports, n);
-	atomic_store(&s->question, ++question);
+	atomic_fetch_add(&s->question, 1);
 	sem_post(&s->asked);
-	found = await(s, question, clock_deadline(NAME_NS));
-	for (i = 0; i < n; i++) {
-		if (s->stacks[i].why)
-			unavailable(&reports[i], s->stacks[i].why);
-		else if (found)
-			copy_names(&reports[i], &s->names[found - 1][i]);
-		else
-			unavailable(&reports[i], "no names in time");
-	}
+	stage = await(s, clock_deadline(NAME_NS));
+	for (i = 0; i < n; i++)
+		put_names(s, i, stage, &reports[i]);
+	put_traces(s, reports, n, stage);
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -280,8 +398,9 @@ int symbolizer_start(struct symbolizer *s, int signo, const char *group)
 {
 	int err;
 
-	*s = (struct symbolizer){ .signo = signo };
-	if (!signo)
+	s->all = signo & COHORT_STACK_ALL;
+	s->signo = signo & ~COHORT_STACK_ALL;
+	if (!s->signo)
 		return COHORT_OK;
 	stack_prepare();
 	sem_init(&s->asked, 0, 0);

@@ -273,7 +273,8 @@ static uint64_t tell(struct watch *g)
 {
 	count(g, g->verdict.v.stage, g->verdict.v.kind);
 	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
-		dumper_tell(g->dumper, &g->verdict.v);
+		dumper_tell(g->dumper, &g->verdict.v,
+		            g->stack_count ? &g->symbolizer.traces : NULL);
 	return notifier_tell(&g->notifier, &g->verdict);
 }
 

@@ -9,11 +9,13 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -47,6 +49,7 @@ static struct cohort_cause cause;
 static int32_t values[3];
 static atomic_bool is_there, may_go;
 static char told[1200];
+static const char *dumps = ""; /* directory for dumps */
 
 static int keep_stack(const struct cohort_verdict *v, void *user)
 {
@@ -103,6 +106,7 @@ static void stall_once(void (*place)(void), int signal)
 	o.warn_percent = 100;
 	o.stack_signal = signal;
 	o.on_verdict = keep_stack;
+	o.dump_directory = dumps;
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, worker, &place, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
@@ -169,10 +173,10 @@ Test(stack, of_a_thread_that_sleeps_names_its_function)
 	stall(asleep_in_here, SIGNAL);
 	/* AddressSanitizer has a function of its own in between. */
 #ifndef __SANITIZE_ADDRESS__
-	says("\nwhere  asleep_in_here\n");
-	cr_assert_eq(told, strstr(told, "asleep_in_here < "), "%s", told);
+	says("\nwhere  asleep_in_here+0x");
+	cr_assert_eq(told, strstr(told, "asleep_in_here+0x"), "%s", told);
 #endif
-	cr_assert_not_null(strstr(told, "asleep_in_here < "), "%s", told);
+	cr_assert_not_null(strstr(told, "asleep_in_here+0x"), "%s", told);
 	cr_assert_not_null(strstr(told, " < go_there"), "%s", told);
 	is_default(SIGNAL);
 }
@@ -180,7 +184,7 @@ Test(stack, of_a_thread_that_sleeps_names_its_function)
 Test(stack, of_a_thread_that_spins_names_its_function)
 {
 	stall(spinning_in_here, SIGNAL);
-	says("\nwhere  spinning_in_here\n");
+	says("\nwhere  spinning_in_here+0x");
 	says(" is running\n");
 }
 
@@ -245,6 +249,135 @@ Test(stack, of_a_woken_thread_is_that_of_the_bound_thread)
 		cr_assert_null(strstr(cause.details, "last seen"), "%s",
 		               cause.details);
 	}
+}
+
+/* A function that only the file's symbol table has. */
+static __attribute__((noinline)) void hidden_in_here(void)
+{
+	spinning_in_here();
+}
+
+Test(stack, functions_that_are_not_exported_are_named)
+{
+	stall(hidden_in_here, SIGNAL);
+	cr_assert_not_null(strstr(told, "spinning_in_here+0x"), "%s", told);
+	/* A compiler that makes a jump of the call leaves no frame. */
+	cr_assert_not_null(strstr(told, " < hidden_in_here+0x"), "%s", told);
+}
+
+/* ---- other threads ---------------------------------------------------- */
+
+static atomic_bool holder_is_there, holder_may_go;
+
+/* Hold a lock, as it were: this thread is of no rank. */
+static __attribute__((noinline)) void holding_in_here(void)
+{
+	atomic_store(&holder_is_there, true);
+	while (!atomic_load(&holder_may_go))
+		sched_yield();
+}
+
+static void *hold(void *arg)
+{
+	(void)arg;
+	holding_in_here();
+	return NULL;
+}
+
+static void *hold_silently(void *arg)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	return hold(arg);
+}
+
+/* The merged dump of a stall beside a thread that is in holding_in_here(). */
+static char *dump_beside(void *(*thread)(void *), int signal)
+{
+	static char text[1 << 20];
+	char folder[] = "/tmp/cohort-stack-XXXXXX", path[256], rest[256];
+	pthread_t holder;
+	glob_t found;
+	size_t n;
+	FILE *f;
+
+	atomic_store(&holder_is_there, false);
+	atomic_store(&holder_may_go, false);
+	pthread_create(&holder, NULL, thread, NULL);
+	while (!atomic_load(&holder_is_there))
+		sched_yield();
+	cr_assert_not_null(mkdtemp(folder));
+	dumps = folder;
+	stall_once(spinning_in_here, signal);
+	atomic_store(&holder_may_go, true);
+	pthread_join(holder, NULL);
+	snprintf(path, sizeof(path), "%s/*_merged.json", folder);
+	cr_assert_eq(glob(path, 0, NULL, &found), 0);
+	f = fopen(found.gl_pathv[0], "re");
+	cr_assert_not_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	globfree(&found);
+	snprintf(rest, sizeof(rest), "rm -r %s", folder);
+	cr_assert_eq(system(rest), 0);
+	return text;
+}
+
+/* True if the dump has the stack of the thread. */
+static bool has_holder(const char *dump)
+{
+	return strstr(dump, "holding_in_here+0x") &&
+	       strstr(dump, "{\"rank\":null,\"tid\":");
+}
+
+Test(stack, of_other_threads_is_in_the_dump_if_all_are_asked)
+{
+	const char *dump = dump_beside(hold, SIGNAL | COHORT_STACK_ALL);
+	int i;
+
+	for (i = 1; i < ATTEMPTS && !has_holder(dump); i++)
+		dump = dump_beside(hold, SIGNAL | COHORT_STACK_ALL);
+	cr_assert(has_holder(dump), "%s", dump);
+	/* Of the library's own threads there is none. */
+	cr_assert_null(strstr(dump, "/watch\""));
+	cr_assert_null(strstr(dump, "/names\""));
+	is_default(SIGNAL);
+}
+
+Test(stack, of_other_threads_is_not_taken_unless_it_is_wanted)
+{
+	const char *dump = dump_beside(hold, SIGNAL);
+
+	cr_assert_not_null(strstr(dump, "\"stacks\":[{\"rank\":1,"), "%s",
+	                   dump);
+	cr_assert_null(strstr(dump, "{\"rank\":null,\"tid\":"), "%s", dump);
+}
+
+Test(stack, of_a_thread_that_blocks_the_signal_is_left_out)
+{
+	const char *dump =
+		dump_beside(hold_silently, SIGNAL | COHORT_STACK_ALL);
+
+	cr_assert_not_null(strstr(dump, "\"stacks\":[{\"rank\":1,"), "%s",
+	                   dump);
+	cr_assert_null(strstr(dump, "holding_in_here"), "%s", dump);
+}
+
+Test(stack, of_all_threads_needs_a_signal)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	cohort_group_options_init(&o);
+	o.stack_signal = COHORT_STACK_ALL;
+	cr_assert_eq(cohort_group_open(NULL, 0, &o, &group), COHORT_INVALID);
+	cr_assert_not_null(strstr(cohort_last_error(),
+	                          "with or without COHORT_STACK_ALL"));
+	o.stack_signal = SIGUSR1 | COHORT_STACK_ALL;
+	cr_assert_eq(cohort_group_open(NULL, 0, &o, &group), COHORT_INVALID);
 }
 
 /* ---- threads that do not answer --------------------------------------- */
@@ -312,7 +445,7 @@ Test(stack, of_others_is_reported_if_one_does_not_answer)
 	for (i = 1; i < ATTEMPTS && is_late(of_second_rank); i++)
 		stall_two();
 	cr_assert_str_eq(told, "stack unavailable: it does not answer");
-	cr_assert_not_null(strstr(of_second_rank, "asleep_in_here < "), "%s",
+	cr_assert_not_null(strstr(of_second_rank, "asleep_in_here+0x"), "%s",
 	                   of_second_rank);
 }
 

@@ -483,6 +483,16 @@ for member in '"fault":null' '"stalled_rank":null' '"verdict_text":null' \
 	grep -qF "$member" "$dir/out" || fail "$what: no $member"
 done
 
+# On a busy machine a thread may answer late.
+what='the stack in a verdict'
+for _ in 1 2 3 4 5; do
+	run 0 demo --json --epochs 2 --stall 1@3
+	! grep -q 'stack unavailable: ' "$dir/out" || continue
+	break
+done
+grep -qE '; its stack: train_worker(\+0x[0-9a-f]+| \(train\.c:[0-9]+\)) < ' "$dir/out" ||
+	fail "$what: no name of the function"
+
 what='cohort demo --json without --verify'
 run 0 demo --json --epochs 1 --no-fault
 has_keys max_abs_diff_vs_single

@@ -74,6 +74,22 @@ FACTS = {
     "monotonic_ns": int,
     "cause": (dict, type(None)),
     "verdict": (dict, type(None)),
+    "stacks": [dict],
+    "threads_left_out": int,
+}
+STACK = {
+    "rank": (int, type(None)),
+    "tid": int,
+    "thread": str,
+    "state": str,
+    "holds_interpreter_lock": bool,
+    "text": str,
+    "frames": [dict],
+}
+FRAME = {
+    "path": (str, type(None)),
+    "build_id": (str, type(None)),
+    "offset": int,
 }
 RANK_FACTS = {
     "rank": int,
@@ -145,10 +161,18 @@ def check_entries(where, entries):
     assert numbers == sorted(numbers), f"{where}: collectives out of order"
 
 
+def check_facts(path, facts):
+    check_keys(path, facts, FACTS)
+    for stack in facts["stacks"]:
+        check_keys(path, stack, STACK)
+        for frame in stack["frames"]:
+            check_keys(path, frame, FRAME)
+
+
 def check_rank(path, dump):
     assert dump["version"] == "2.10", path
     assert is_a(dump["comm_lib_version"], str), path
-    check_keys(path, dump["cohort"], FACTS)
+    check_facts(path, dump["cohort"])
     check_keys(path, dump["cohort"], RANK_FACTS)
     assert path.endswith(f"_rank_{dump['cohort']['rank']}.json"), path
     for name, group in dump["pg_config"].items():
@@ -166,7 +190,7 @@ def check_rank(path, dump):
 
 
 def check_merged(path, dump, ranks):
-    check_keys(path, dump["cohort"], FACTS)
+    check_facts(path, dump["cohort"])
     assert [r["rank"] for r in dump["ranks"]] == sorted(ranks), path
     for r in dump["ranks"]:
         check_keys(path, r, RANK_FACTS)

@@ -117,7 +117,55 @@ def check_text(trace):
     assert re.search(r"^>\d+ +all_reduce.* > .* \. +> ", text, re.M), text
     assert "came last" in text and "execution" in text, text
     for line in text.splitlines():
-        assert len(line) <= 79 or "call" in line, line
+        assert len(line) <= 79 or "call" in line or "addr2line" in line, line
+
+
+def stack_of(found, rank):
+    stacks = [s for s in found["stacks"] if s["rank"] == rank]
+    assert len(stacks) == 1, found["stacks"]
+    return stacks[0]
+
+
+def changed_stack(trace, to, change):
+    """Trace a merged file after @change(frame) for each frame of its stack."""
+    dump = json.loads(read(trace.path("merged")))
+    for stack in dump["cohort"]["stacks"]:
+        for frame in stack["frames"]:
+            change(frame)
+    write(to, json.dumps(dump))
+    return trace.json(to), trace.run(to).stdout
+
+
+def check_stacks(trace):
+    """Frames are named from files of the same build, and a command names the others."""
+    stack = stack_of(trace.json(*trace.files()), 2)
+    named = [f for f in stack["frames"] if (f["function"] or "").startswith("train_worker")]
+    assert len(named) == 1, stack
+    assert os.path.samefile(named[0]["path"], trace.cohort), stack
+    assert re.search(r"(^| < )train_worker(\+0x| \()", stack["text"]), stack
+    text = trace.run(*trace.files()).stdout
+    assert re.search(r"^ stack of rank 2, thread \d+ \"demo/2\"", text, re.M), text
+    assert re.search(r"^   train_worker(\+0x| \()", text, re.M), text
+
+    path, offset = named[0]["path"], named[0]["offset"]
+    other = f"{trace.folder}/other.json"
+    command = f"addr2line -e {path} -f -C [0x0-9a-f ]*0x{offset:x}"
+    found, text = changed_stack(trace, other, lambda f: f.update(build_id="00"))
+    assert all(not f["function"] for f in stack_of(found, 2)["frames"]), found
+    assert re.search(command, text), text
+    assert "(with the file of build ID 00: this one is another)" in text, text
+    found, text = changed_stack(trace, other, lambda f: f.update(path="/no such/file's"))
+    assert all(not f["function"] for f in stack_of(found, 2)["frames"]), found
+    assert "addr2line -e '/no such/file'\\''s' -f -C 0x" in text, text
+    found, text = changed_stack(trace, other, lambda f: f.update(offset=0, path=None))
+    assert all(not f["function"] for f in stack_of(found, 2)["frames"]), found
+    assert "addr2line" not in text and re.search(r"^   0x0$", text, re.M), text
+    dump = json.loads(read(trace.path("merged")))
+    del dump["cohort"]["stacks"]  # a dump of an earlier version
+    write(other, json.dumps(dump))
+    found = trace.json(other)
+    assert found["stacks"] == [] and found["problems"] == [], found
+    os.unlink(other)
 
 
 def check_parts(trace):
@@ -478,6 +526,7 @@ def main():
         make_dumps(sys.argv[1], folder)
         check_whole(trace)
         check_text(trace)
+        check_stacks(trace)
         check_parts(trace)
         check_asked(trace)
         check_processes(trace)

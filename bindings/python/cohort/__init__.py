@@ -18,7 +18,7 @@ The names are those of the C API, whose headers (include/cohort) are the contrac
 """
 
 from ._abi import (MAX_RANKS, BootstrapKind, Connect, Launch, Many, Op, Platform, Policy,
-                   Stage, Status, Type, VerdictKind)
+                   Stack, Stage, Status, Type, VerdictKind)
 from ._arrays import Memory
 from ._comm import Batch, Comm, Prepared, PreparedHost, PremulSum
 from ._errors import (Aborted, Busy, Cause, CohortError, CudaError, Forked, InitTimeout,
@@ -37,7 +37,7 @@ __version__: str = _lib.cohort_version().decode()
 
 __all__ = [
     "MAX_RANKS", "BootstrapKind", "Connect", "Launch", "Many", "Op", "Platform", "Policy",
-    "Stage", "Status", "Type", "VerdictKind", "Memory", "Batch", "Comm", "Prepared",
+    "Stack", "Stage", "Status", "Type", "VerdictKind", "Memory", "Batch", "Comm", "Prepared",
     "PreparedHost", "PremulSum", "Aborted", "Busy", "Cause", "CohortError", "CudaError", "Forked",
     "InitTimeout", "Invalid", "Mismatch", "NcclError", "NoDevice", "NoLibrary", "NoMemory",
     "NoSymbol", "Owner", "ProcessExited", "RankReport", "Stale", "Stalled", "StateError",

@@ -144,6 +144,12 @@ class Stage(enum.IntEnum):
     ENDED = 3
 
 
+class Stack(enum.IntEnum):
+    """enum cohort_stack of options.h"""
+
+    ALL = 65536
+
+
 class Many(enum.IntEnum):
     """enum cohort_many of options.h"""
 

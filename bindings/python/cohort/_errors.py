@@ -3,8 +3,11 @@
 
 import ctypes
 import enum
+import os
+import sys
+import threading
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, Optional, Sequence, Tuple, Type, TypeVar, cast
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple, Type, TypeVar, cast
 
 from . import _abi
 from ._abi import Stage, Status, VerdictKind
@@ -72,6 +75,8 @@ class RankReport:
     bound: bool
     label: str
     text: str  #: what the rank is doing, for people
+    #: the thread's Python functions now, the innermost first: "step (train.py:12) < main (...)"
+    python: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,27 @@ def cause_of(raw: _abi.cohort_cause) -> Optional[Cause]:
                  ranks_of(raw.missing), text_of(raw.text))
 
 
+#: Python's identifiers of the threads that the library started, by their system thread ids.
+thread_idents: Dict[int, int] = {}
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_FRAMES = 64
+
+
+def _python_of(tid: int) -> str:
+    """The Python functions that a thread is in, without those of this package."""
+    ident = thread_idents.get(tid) or next(
+        (thread.ident for thread in threading.enumerate() if thread.native_id == tid), None)
+    frame = sys._current_frames().get(ident or 0)
+    names: List[str] = []
+    while frame is not None and len(names) < _FRAMES:
+        code = frame.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            names.append(f"{code.co_name} ({os.path.basename(code.co_filename)}:"
+                         f"{frame.f_lineno})")
+        frame = frame.f_back
+    return " < ".join(names)
+
+
 def report_of(raw: _abi.cohort_rank_report) -> RankReport:
     """A report as an object."""
     return RankReport(raw.rank, raw.device, bool(raw.joined), bool(raw.started),
@@ -115,7 +141,8 @@ def report_of(raw: _abi.cohort_rank_report) -> RankReport:
                       bool(raw.inside), raw.tid, text_of(raw.thread), raw.ticket,
                       raw.age_ns, text_of(raw.call), text_of(raw.tag),
                       text_of(raw.state), text_of(raw.stack), bool(raw.bound),
-                      text_of(raw.label), text_of(raw.text))
+                      text_of(raw.label), text_of(raw.text),
+                      _python_of(raw.tid) if raw.tid else "")
 
 
 def verdict_of(raw: _abi.cohort_verdict) -> Verdict:

@@ -20,7 +20,7 @@ from ._abi import Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
 from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_of, known,
-                      report_of, text_of)
+                      report_of, text_of, thread_idents)
 from ._library import (Number, Scope, check, count_inside, failure, inside, integer, lib,
                        nanoseconds, record)
 from ._options import Options, raw_options
@@ -139,9 +139,12 @@ _run_numbers = itertools.count(1)
 
 def _work(handle: int, number: int) -> int:
     run = _runs[number]
+    tid = threading.get_native_id()
+    thread_idents[tid] = threading.get_ident()
     try:
         return run.work(handle)
     finally:
+        thread_idents.pop(tid, None)
         run.returned.append(None)
         if len(run.returned) == len(run.comms):
             _runs.pop(number, None)

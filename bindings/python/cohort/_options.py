@@ -58,7 +58,7 @@ class Options:
     on_abort: Optional[Callable[[Cause], object]] = None  #: told of each cause
     on_slow: Optional[Callable[[Verdict], object]] = None  #: told of what takes long
     slow: Optional[float] = None  #: for on_slow
-    stack_signal: int = 0
+    stack_signal: int = 0  #: add Stack.ALL to also ask other threads
     many: Many = Many.AUTO
     many_group_most: int = 0
     many_flat_below: int = 0

@@ -3,6 +3,7 @@
 forks, and the end of the interpreter."""
 
 import copy
+import ctypes
 import gc
 import os
 import pickle
@@ -70,6 +71,54 @@ class Ranks(Case):
         self.assertEqual([(one.rank, len(one.ranks), one.group) for one in ended],
                          [(2, 3, "hung")])
         self.assertEqual([report.rank for report in ended[0].ranks], [0, 1, 2])
+
+    def test_a_verdict_has_the_python_functions_of_a_hung_thread(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        seen = []
+
+        def load_the_batch():
+            release.wait(support.sure())
+
+        def worker(comm):
+            if comm.rank == 1:
+                load_the_batch()
+            comm.barrier().wait()
+
+        def told(verdict):
+            seen.append(verdict)
+            if verdict.stage == cohort.Stage.ENDED:
+                release.set()
+
+        with opened(2, deadlines=SHORT, on_verdict=told) as group:
+            with self.assertRaises(cohort.Stalled):
+                group.run(worker)
+        hung, waiting = seen[-1].ranks[1], seen[-1].ranks[0]
+        self.assertRegex(hung.python, r" < load_the_batch \(test_faults\.py:\d+\) < "
+                                      r"worker \(test_faults\.py:\d+\)")
+        self.assertTrue(hung.python.startswith("wait (threading.py:"), hung.python)
+        self.assertRegex(waiting.python, r"^worker \(test_faults\.py:\d+\)|^$")
+        self.assertEqual(cohort._errors.thread_idents, {})
+
+    def test_a_verdict_says_who_holds_the_interpreter_lock(self):
+        # A function of a PyDLL is called with the lock held, and no signal ends this one.
+        held = ctypes.create_string_buffer(64)
+        ctypes.CDLL(None).pthread_mutex_lock(held)
+
+        def worker(comm):
+            if comm.rank == 1:
+                while not comm.snapshot()[0].joined:
+                    time.sleep(0.001)
+                until = (ctypes.c_long * 2)(int(time.time()) + 2, 0)
+                ctypes.PyDLL(None).pthread_mutex_timedlock(held, until)
+            comm.barrier().wait()
+        for _ in range(10):  # a thread may answer late
+            with opened(2, deadlines=SHORT, stack_signal=signal.SIGRTMIN + 1) as group:
+                with self.assertRaises(cohort.Stalled) as caught:
+                    group.run(worker)
+            if "stack unavailable" not in caught.exception.text:
+                break
+        self.assertIn("; it holds Python's interpreter lock", caught.exception.text)
 
     def test_a_scripted_fault(self):
         testing.script(Fault("stuck", rank=1, operation=1))

@@ -35,37 +35,46 @@ static bool report_locked(void)
 	       dwfl_report_end(session, NULL, NULL) == 0;
 }
 
-static void add_line(struct text *t, Dwfl_Module *module, Dwarf_Addr address)
+/* Add " (file.c:12)", or "+0x2a" if the line is not known. */
+static void add_line(struct text *t, Dwfl_Module *module, Dwarf_Addr address,
+                     uint64_t into)
 {
 	Dwfl_Line *line = dwfl_module_getsrc(module, address);
-	const char *file, *slash;
+	const char *file = NULL, *slash;
 	int number = 0;
 
-	if (!line)
-		return;
-	file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	if (!file)
-		return;
-	slash = strrchr(file, '/');
-	text_add(t, " (%s:%d)", slash ? slash + 1 : file, number);
+	if (line)
+		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+	slash = file ? strrchr(file, '/') : NULL;
+	if (file)
+		text_add(t, " (%s:%d)", slash ? slash + 1 : file, number);
+	else
+		text_add(t, "+0x%llx", (unsigned long long)into);
+}
+
+static bool add_function(struct text *t, Dwfl_Module *module,
+                         Dwarf_Addr address)
+{
+	const char *name;
+	GElf_Off into;
+	GElf_Sym symbol;
+
+	name = dwfl_module_addrinfo(module, address, &into, &symbol, NULL, NULL,
+	                            NULL);
+	if (!name)
+		return false;
+	text_add(t, "%s", name);
+	add_line(t, module, address, into);
+	return true;
 }
 
 static bool add_locked(struct text *t, uintptr_t address)
 {
-	Dwfl_Module *module;
-	const char *name;
+	Dwfl_Module *module = dwfl_addrmodule(session, address);
 
-	module = dwfl_addrmodule(session, address);
 	if (!module && report_locked())
 		module = dwfl_addrmodule(session, address);
-	if (!module)
-		return false;
-	name = dwfl_module_addrname(module, address);
-	if (!name)
-		return false;
-	text_add(t, "%s", name);
-	add_line(t, module, address);
-	return true;
+	return module && add_function(t, module, address);
 }
 
 static bool add(struct text *t, uintptr_t address)
@@ -109,10 +118,44 @@ void symbols_use(void)
 	symbol_more = add;
 }
 
+bool symbols_find(const char *path, uint64_t address, struct text *t)
+{
+	static const Dwfl_Callbacks offline = {
+		.find_elf = dwfl_build_id_find_elf,
+		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.section_address = dwfl_offline_section_address,
+	};
+	static char last[PLACE_PATH];
+	static Dwfl *files; /* has the file @last */
+	static Dwfl_Module *module;
+	GElf_Addr bias;
+
+	if (!files || strcmp(last, path) != 0) {
+		unsetenv("DEBUGINFOD_URLS"); /* no server is asked */
+		dwfl_end(files);
+		text_copy(last, sizeof(last), path);
+		files = dwfl_begin(&offline);
+		module = files ? dwfl_report_offline(files, path, path, -1)
+		               : NULL;
+		if (files)
+			dwfl_report_end(files, NULL, NULL);
+	}
+	return module && dwfl_module_getelf(module, &bias) &&
+	       add_function(t, module, address + bias);
+}
+
 #else
 
 void symbols_use(void)
 {
+}
+
+bool symbols_find(const char *path, uint64_t address, struct text *t)
+{
+	(void)path;
+	(void)address;
+	(void)t;
+	return false;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The facts at the head of a dump: its group and process, the cause and the verdict
+ * The facts at the head of a dump: its group and process, the cause, the verdict and the
+ * stacks
  */
 
 #ifdef HAVE_JSON_C
@@ -9,6 +10,7 @@
 #include "cli/trace/read.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct json_object object;
@@ -133,12 +135,105 @@ bool source_is_better(const struct source *a, const struct source *b)
 	return a->verdict - 1 < b->verdict - 1;
 }
 
+/* ---- stacks ----------------------------------------------------------- */
+
+/* Read a text or null into @to. */
+static void read_text(struct values *v, object *o, const char *key, char *to,
+                      size_t size)
+{
+	object *value;
+
+	*to = '\0';
+	if (!json_object_object_get_ex(o, key, &value) || value)
+		value_text(v, o, key, to, size);
+}
+
+static void read_frames(struct values *v, object *o, struct trace_stack *s)
+{
+	object *list = value_list(v, o, "frames"), *one;
+	size_t n = list ? json_object_array_length(list) : 0, i;
+	struct trace_frame *f;
+
+	if (n > STACK_FRAMES)
+		n = STACK_FRAMES;
+	s->frames = trace_need(calloc(n + 1, sizeof(*s->frames)));
+	for (i = 0; i < n; i++) {
+		one = value_object_at(v, list, "frames", i);
+		if (!one)
+			continue;
+		f = &s->frames[s->n++];
+		read_text(v, one, "path", f->path, sizeof(f->path));
+		read_text(v, one, "build_id", f->build_id, sizeof(f->build_id));
+		f->offset = value_count(v, one, "offset");
+	}
+}
+
+static void read_stack(struct values *v, object *o, struct trace_stack *s)
+{
+	object *rank;
+
+	s->rank = -1;
+	if (!json_object_object_get_ex(o, "rank", &rank) || rank)
+		s->rank = value_rank(v, o, "rank", 0);
+	s->tid = value_int(v, o, "tid", 1, INT32_MAX, 0);
+	value_text(v, o, "thread", s->thread, sizeof(s->thread));
+	value_text(v, o, "state", s->state, sizeof(s->state));
+	s->holds_python = value_bool(v, o, "holds_interpreter_lock");
+	value_text(v, o, "text", s->text, sizeof(s->text));
+	read_frames(v, o, s);
+}
+
+static void meet_stacks(struct reader *r, object *facts)
+{
+	struct values *v = &r->values;
+	object *list = NULL, *one;
+	size_t n, i;
+
+	trace_stacks_free(&r->stacks);
+	/* Dumps of earlier versions have none. */
+	if (json_object_object_get_ex(facts, "stacks", NULL))
+		list = value_list(v, facts, "stacks");
+	n = list ? json_object_array_length(list) : 0;
+	if (n > STACKS)
+		n = STACKS;
+	r->stacks.at = trace_need(calloc(n + 1, sizeof(*r->stacks.at)));
+	for (i = 0; i < n; i++) {
+		one = value_object_at(v, list, "stacks", i);
+		if (one)
+			read_stack(v, one, &r->stacks.at[r->stacks.n++]);
+	}
+}
+
+static void take_stacks(struct reader *r)
+{
+	struct trace_stacks *to = &r->trace->stacks;
+	struct trace_stack *s;
+	int i;
+
+	for (s = r->stacks.at; s < r->stacks.at + r->stacks.n; s++) {
+		memcpy(s->process, r->source.process, sizeof(s->process));
+		for (i = 0; i < to->n; i++)
+			if (to->at[i].tid == s->tid &&
+			    strcmp(to->at[i].process, s->process) == 0)
+				break;
+		if (i < to->n) {
+			free(s->frames);
+			continue; /* each file of a dump has the same */
+		}
+		to->at = trace_need(
+			realloc(to->at, ((size_t)to->n + 1) * sizeof(*s)));
+		to->at[to->n++] = *s;
+	}
+	r->stacks.n = 0;
+}
+
 bool reader_meet_facts(struct reader *r, object *o)
 {
 	struct flight *f = &r->trace->flight, *one = &r->one;
 
 	*one = (struct flight){ .size = 0 };
 	read_facts(&r->values, o, one);
+	meet_stacks(r, o);
 	r->source = source_of(one);
 	if ((!*one->group || !*f->group || strcmp(one->group, f->group) == 0) &&
 	    (!one->generation || !f->generation ||
@@ -153,6 +248,7 @@ void reader_take_facts(struct reader *r)
 {
 	struct flight *f = &r->trace->flight, former = *f;
 
+	take_stacks(r);
 	if (!*r->facts.name || source_is_better(&r->source, &r->facts)) {
 		r->facts = r->source;
 		*f = r->one;

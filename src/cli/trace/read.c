@@ -208,6 +208,7 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 	for (i = 0; i < r.n; i++)
 		free(r.parts[i].rank.ops);
 	free(r.parts);
+	trace_stacks_free(&r.stacks);
 	r.file = r.chrome;
 	if (!trace->is_found && r.chrome)
 		reader_problem(&r, "has trace events for viewers: give the "
@@ -257,5 +258,6 @@ void trace_free(struct trace *trace)
 	for (i = 0; i < trace->n_problems; i++)
 		free(trace->problems[i]);
 	free(trace->problems);
+	trace_stacks_free(&trace->stacks);
 	flight_fini(&trace->flight);
 }

@@ -7,7 +7,7 @@
  *
  *	read.c      the files in turn, whole or damaged
  *	parts.c     ranks: which file's entries count, and the trace made of them
- *	facts.c     the heads: groups, processes, causes and verdicts
+ *	facts.c     the heads: groups, processes, causes, verdicts and stacks
  *	load.c      files as text, text as JSON
  *	problems.c  what is wrong with the files
  */
@@ -46,6 +46,7 @@ struct reader {
 	struct values values;
 	struct source source;
 	struct flight one; /* its facts */
+	struct trace_stacks stacks;
 
 	/* The rank whose entries follow, if has_part; else entries are dropped. */
 	struct part now;

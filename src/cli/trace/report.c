@@ -357,6 +357,7 @@ void trace_print(const struct trace *t, const struct trace_figures *figures)
 	print_problems(t);
 	print_window(t, &figures->window);
 	print_last(&t->flight);
+	trace_stacks_print(t);
 	if (t->flight.size > 1)
 		print_late(figures);
 	print_sites(figures);
@@ -476,6 +477,7 @@ void trace_json(struct json *j, const struct trace *t,
 		json_string(j, NULL, t->problems[r]);
 	json_close(j, ']');
 	put_window(j, t, &figures->window);
+	trace_stacks_json(j, t);
 	json_open(j, "ranks", '[');
 	for (r = 0; r < f->size; r++)
 		put_rank(j, &f->ranks[r], &figures->late[r]);

@@ -122,8 +122,10 @@ static int run(const struct trace_options *o, char **files, int n)
 		return CLI_FAILED;
 	}
 	status = trace_read(t, files, n);
-	if (status == CLI_OK)
+	if (status == CLI_OK) {
+		trace_stacks_name(t);
 		status = show(t, o);
+	}
 	trace_free(t);
 	free(t);
 	return status;

@@ -10,14 +10,46 @@
 #include <stdio.h>
 
 #include "dump/flight.h"
+#include "watch/symbolizer.h"
 
 struct json;
+
+/* A frame of a stack. */
+struct trace_frame {
+	char path[PLACE_PATH]; /* of the mapped file, or "" */
+	char build_id[2 * IMAGE_BUILD_ID + 1];
+	uint64_t offset; /* as addr2line takes it */
+
+	/* Found in the file, if it has the same build ID: "f (a.c:12)", "f+0x2a" or "". */
+	char function[PLACE_NAME + 64];
+	bool is_other_build; /* the file has another build ID */
+};
+
+/* The stack of a thread. */
+struct trace_stack {
+	char process[96]; /* HOST.PID.SERIAL */
+	int rank;         /* -1 if the thread is no missing rank's */
+	int tid;
+	char thread[THREAD_NAME_SIZE];
+	char state[THREAD_STATE_SIZE];
+	bool holds_python;     /* it held the interpreter lock */
+	char text[STACK_TEXT]; /* as the verdict has it */
+	int n;
+	struct trace_frame *frames;
+};
+
+struct trace_stacks {
+	int n;
+	struct trace_stack *at;
+};
 
 /* The contents of all files, merged. */
 struct trace {
 	struct flight flight; /* of the ranks that were found, in order */
 	bool is_found;        /* some file has a rank */
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
+
+	struct trace_stacks stacks;
 
 	/* What is wrong with the files, a line for each problem. */
 	char **problems;
@@ -38,6 +70,11 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most);
 /* As trace_gather(), with all operations: CLI_OK, or CLI_FAILED after a complaint. */
 int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
+
+void trace_stacks_free(struct trace_stacks *stacks);
+
+/* Name the frames of all stacks from the files on this machine. */
+void trace_stacks_name(struct trace *trace);
 
 /* The collectives that are shown. */
 struct trace_window {
@@ -95,6 +132,8 @@ void trace_figures_free(struct trace_figures *figures);
 void trace_print(const struct trace *trace, const struct trace_figures *f);
 void trace_json(struct json *json, const struct trace *trace,
                 const struct trace_figures *f);
+void trace_stacks_print(const struct trace *trace);
+void trace_stacks_json(struct json *json, const struct trace *trace);
 
 /* Write a page for a browser.  False with errno if that fails; what stdio could not
  * write, ferror() tells. */

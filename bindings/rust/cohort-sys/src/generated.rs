@@ -281,6 +281,9 @@ pub const COHORT_STAGE_EXPIRED: c_int = 2;
 /// `enum cohort_stage`, `watch.h`
 pub const COHORT_STAGE_ENDED: c_int = 3;
 
+/// `enum cohort_stack`, `options.h`
+pub const COHORT_STACK_ALL: c_int = 65536;
+
 /// `enum cohort_many`, `options.h`
 pub const COHORT_MANY_AUTO: c_int = 0;
 

@@ -283,7 +283,8 @@ impl Options {
         self
     }
 
-    /// Ask the threads of missing ranks by this signal where they are, for the verdict.
+    /// Ask the threads of missing ranks by this signal where they are, for the verdict.  Add
+    /// [`sys::COHORT_STACK_ALL`] to also ask other threads of the process, for dumps.
     pub fn stack_signal(mut self, signal: i32) -> Options {
         self.stack_signal = signal;
         self
