@@ -234,8 +234,11 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  *  - COHORT_CONNECT_ALL: all pairs are connected at once, too.  Then no call
  *    waits for its peer on the host.  It takes memory and time for each pair.
  *
- * All of this is within deadlines.init_ns: what does not connect by then is
- * aborted (COHORT_INIT_TIMEOUT).  The host platform has nothing to connect
+ * All of this is within deadlines.init_ns.  What does not connect by then as
+ * ranks open, join, split or respawn is aborted (COHORT_INIT_TIMEOUT).  A call
+ * that connects ranks, as above or as the first collective of a rank with
+ * COHORT_CONNECT_NONE, may take init_ns instead of exec_ns, if that is longer,
+ * once all ranks have called it (COHORT_STALLED).  The host platform has nothing to connect
  * unless COHORT_HOST_CONNECT=first.
  */
 

@@ -20,7 +20,6 @@ static int pushed_check(const struct cohort_deadlines *d)
 		uint64_t ns;
 	} of_the_group[] = {
 		{ "init_ns", d->init_ns },
-		{ "first_ns", d->first_ns },
 		{ "close_ns", d->close_ns },
 		{ "abort_ns", d->abort_ns },
 	};

@@ -36,7 +36,6 @@ void cohort_group_options_init(struct cohort_group_options *options)
 		.recorder_slots = DEFAULT_SLOTS,
 		.deadlines = {
 			.init_ns = 120 * NS_PER_S,
-			.first_ns = 300 * NS_PER_S,
 			.join_ns = 300 * NS_PER_S,
 			.exec_ns = 300 * NS_PER_S,
 			.close_ns = 60 * NS_PER_S,
@@ -82,7 +81,6 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(platform)
 	READ(recorder_slots)
 	READ(deadlines.init_ns)
-	READ(deadlines.first_ns)
 	READ(deadlines.join_ns)
 	READ(deadlines.exec_ns)
 	READ(deadlines.close_ns)

@@ -342,8 +342,8 @@ void comm_see(struct cohort_comm *comm, uint64_t now_ns);
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);
 
-/* How long the next call of @comm may take; @is_first: it is the rank's
- * first. */
-struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
+/* Return how long the next call of @comm may take.  If it @connects ranks, it may
+ * be carried out until the init deadline. */
+struct limits comm_limits(const struct cohort_comm *comm, bool connects);
 
 #endif

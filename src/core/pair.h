@@ -61,6 +61,11 @@ struct transfer {
  * COHORT_OK; allocates once in a communicator's life. */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
+/* Return true if NCCL connects ranks in @op, the collective @number of @c, which may
+ * then take until the init deadline.  Inside the gate. */
+bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
+                              uint64_t number);
+
 /* Publish the sends and receives in @op, which pair_prepare() was called for.
  * Inside the gate. */
 void pair_publish(struct cohort_comm *c, const struct op *op, uint64_t ticket,

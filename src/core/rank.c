@@ -6,19 +6,19 @@
 
 #include "core/clique.h"
 
-struct limits comm_limits(const struct cohort_comm *c, bool is_first)
+struct limits comm_limits(const struct cohort_comm *c, bool connects)
 {
 	const struct cohort_deadlines *d = &c->clique->deadlines;
 	struct limits pushed = { 0, 0 }, l = { d->join_ns, d->exec_ns };
 
-	if (is_first)
-		l = (struct limits){ d->first_ns, d->first_ns };
 	if (c->pushed_count)
 		pushed = c->pushed[c->pushed_count - 1];
 	if (pushed.join_ns)
 		l.join_ns = pushed.join_ns;
 	if (pushed.exec_ns)
 		l.exec_ns = pushed.exec_ns;
+	if (connects && l.exec_ns < d->init_ns)
+		l.exec_ns = d->init_ns;
 	return l;
 }
 

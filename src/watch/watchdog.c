@@ -164,7 +164,7 @@ static uint64_t shortest_own(const struct watch *g, int rank)
 static uint64_t shortest(const struct watch *g)
 {
 	const struct cohort_deadlines *d = &g->clique->deadlines;
-	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
+	uint64_t ns = earlier(d->join_ns, d->exec_ns);
 	int r;
 
 	/* The prober's questions have one, too: see judge_prober(). */

@@ -509,8 +509,7 @@ static void open_impatient(void)
 	struct process *p;
 
 	for (p = processes; p < processes + PROCESSES; p++)
-		p->options.deadlines.join_ns = p->options.deadlines.first_ns =
-			2000 * MS;
+		p->options.deadlines.join_ns = 2000 * MS;
 	open_all();
 }
 

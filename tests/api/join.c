@@ -39,7 +39,7 @@ static void *join_main(void *arg)
 	if (j->init_ns)
 		o.deadlines.init_ns = j->init_ns;
 	if (j->join_ns)
-		o.deadlines.first_ns = j->join_ns;
+		o.deadlines.join_ns = j->join_ns;
 	j->rc = cohort_comm_join(j->id, j->size, j->rank, j->device, &o,
 	                         &j->comm);
 	snprintf(j->error, sizeof(j->error), "%s", cohort_last_error());

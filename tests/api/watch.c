@@ -39,19 +39,18 @@ static void defaults(void)
 	o.warn_percent = 100;
 }
 
-/*
- * Open @n ranks that have one collective behind them, so that the first
- * deadline no longer applies.
- */
+/* Open @n ranks that have done one collective, for which no deadline ran. */
 static void open_warm(int n)
 {
 	int r;
 
 	group = ranks_ahead(n, &o, comms);
+	ranks_must(cohort_pause(comms[0]), "pause");
 	for (r = 0; r < n; r++)
 		ranks_sum(comms[r], &values[r]);
 	for (r = 0; r < n; r++)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "warm up");
+	ranks_must(cohort_resume(comms[0]), "resume");
 }
 
 static void close_group(void)
@@ -101,13 +100,13 @@ Test(watch, a_rank_that_never_calls_is_named_to_the_ranks_that_wait)
 	close_group();
 }
 
-Test(watch, the_first_collective_has_a_deadline_of_its_own)
+Test(watch, the_first_collective_has_the_deadline_of_all)
 {
 	struct cohort_cause cause;
 	uint64_t t;
 
 	defaults();
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	group = ranks_ahead(3, &o, comms);
 	t = ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
@@ -302,17 +301,18 @@ Test(watch, a_rank_that_has_left_is_named)
 Test(watch, a_call_whose_record_is_overwritten_keeps_its_deadline)
 {
 	const struct cohort_verdict *v;
+	const struct cohort_deadlines d = { .join_ns = 2000 * MS };
 	uint64_t before = clock_now();
 	int i;
 
 	defaults();
 	o.recorder_slots = 16;
-	o.deadlines.first_ns = 2000 * MS;
 	o.deadlines.join_ns = SHORT;
 	o.policy = COHORT_POLICY_REPORT;
 	o.warn_percent = 1;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
+	ranks_must(cohort_deadline_push(comms[0], &d), "push");
 	ranks_must(cohort_all_reduce(comms[0], NULL, NULL, 0, COHORT_I32,
 	                             COHORT_SUM, NULL, NULL),
 	           "all_reduce");
@@ -537,7 +537,7 @@ Test(watch, a_rank_a_whole_ring_ahead_does_not_hide_a_missing_one)
 
 	defaults();
 	o.recorder_slots = 16;
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
 	p = must_mark_starts();
@@ -557,7 +557,7 @@ Test(watch, a_rank_a_whole_ring_ahead_does_not_hide_a_missing_one)
 	close_group();
 }
 
-Test(watch, a_push_does_not_replace_the_first_collectives_deadline)
+Test(watch, a_pushed_join_deadline_does_not_replace_the_groups_exec_deadline)
 {
 	const struct cohort_deadlines d = { .join_ns = 100000 * MS };
 	const struct platform *p;
@@ -567,7 +567,7 @@ Test(watch, a_push_does_not_replace_the_first_collectives_deadline)
 		"the first collective's kernel is loaded behind work "
 		"that is held");
 	defaults();
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
 	p = place_table();
@@ -627,7 +627,6 @@ Test(watch, a_shorter_deadline_counts_for_calls_made_under_it)
 	uint64_t t, began;
 
 	defaults();
-	o.deadlines.first_ns = COHORT_FOREVER;
 	o.deadlines.join_ns = COHORT_FOREVER;
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	o.warn_percent = 1;
@@ -694,9 +693,6 @@ Test(watch, deadlines_of_the_group_cannot_be_pushed)
 	expect_refused((struct cohort_deadlines){ .init_ns = 5 },
 	               "deadlines->init_ns is 5, not 0: only the group's "
 	               "options can set it");
-	expect_refused((struct cohort_deadlines){ .first_ns = 6 },
-	               "deadlines->first_ns is 6, not 0: only the group's "
-	               "options can set it");
 	expect_refused((struct cohort_deadlines){ .close_ns = 7 },
 	               "deadlines->close_ns is 7, not 0: only the group's "
 	               "options can set it");
@@ -741,12 +737,12 @@ Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 
 Test(watch, deadlines_that_ask_for_unknown_features_are_refused)
 {
-	struct cohort_deadlines d = { .join_ns = 1, .reserved = { [9] = 7 } };
+	struct cohort_deadlines d = { .join_ns = 1, .reserved = { [10] = 7 } };
 
 	defaults();
 	open_warm(1);
 	expect(cohort_deadline_push(comms[0], &d), COHORT_INVALID,
-	       "deadlines->reserved[9] is 7");
+	       "deadlines->reserved[10] is 7");
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
 	close_group();
 }

@@ -52,7 +52,7 @@ cohort::group_options with_deadline(std::chrono::nanoseconds deadline)
 {
 	auto options = on_host();
 
-	options.deadlines.first_ns = options.deadlines.join_ns =
+	options.deadlines.join_ns =
 		static_cast<std::uint64_t>(deadline.count());
 	return options;
 }

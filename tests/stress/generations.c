@@ -99,9 +99,7 @@ static unsigned long one_round(uint64_t *seed)
 	cohort_group_options_init(&o);
 	o.policy = COHORT_POLICY_REPORT;
 	o.on_verdict = on_verdict;
-	o.deadlines.first_ns = 1000 * US;
-	o.deadlines.join_ns = 300 * US;
-	o.deadlines.exec_ns = 200 * US;
+	o.deadlines.join_ns = o.deadlines.exec_ns = 1000 * US;
 	last_ended = 0;
 	group = ranks_open(RANKS, &o);
 	while (cohort_group_size(group) > 2) {

@@ -88,7 +88,6 @@ class Deadlines:
     """
 
     init: Optional[float] = None  #: to make and connect ranks; 120 s
-    first: Optional[float] = None  #: instead of join and exec, for the first call; 300 s
     join: Optional[float] = None  #: from a rank's call to the last rank's; 300 s
     exec: Optional[float] = None  #: from the last rank's call to the end; 300 s
     close: Optional[float] = None  #: for a close, before it aborts; 60 s

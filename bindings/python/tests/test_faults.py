@@ -21,7 +21,7 @@ import cohort
 from cohort import _library, testing
 from cohort.testing import Fault
 
-SHORT = cohort.Deadlines(first=0.3, join=0.3, exec=20.0, abort=20.0, close=20.0)
+SHORT = cohort.Deadlines(join=0.3, exec=20.0, abort=20.0, close=20.0)
 
 
 class Watched(array):
@@ -71,7 +71,7 @@ class Ranks(Case):
 
     def test_a_scripted_fault(self):
         testing.script(Fault("stuck", rank=1, operation=1))
-        deadlines = cohort.Deadlines(first=20.0, join=0.3, exec=0.3, abort=20.0)
+        deadlines = cohort.Deadlines(join=0.3, exec=0.3, abort=20.0)
 
         def worker(comm):
             for _ in range(3):
@@ -186,7 +186,7 @@ class Ranks(Case):
                     said.append(error)
                 return
             comm.barrier().wait()
-        deadlines = cohort.Deadlines(first=0.2, join=0.2, abort=0.5, close=20.0)
+        deadlines = cohort.Deadlines(join=0.2, abort=0.5, close=20.0)
         with opened(2, deadlines=deadlines) as group:
             with self.assertRaises(cohort.Stalled):
                 group.run(worker)

@@ -428,12 +428,11 @@ const _: () = assert!(align_of::<cohort_tensor>() == 8);
 #[derive(Clone, Copy, Debug)]
 pub struct cohort_deadlines {
     pub init_ns: u64,
-    pub first_ns: u64,
     pub join_ns: u64,
     pub exec_ns: u64,
     pub close_ns: u64,
     pub abort_ns: u64,
-    pub reserved: [u64; 10],
+    pub reserved: [u64; 11],
 }
 
 const _: () = assert!(size_of::<cohort_deadlines>() == 128);
@@ -1023,12 +1022,11 @@ mod tests {
         offset!(cohort_tensor, count, 16);
         offset!(cohort_tensor, r#type, 24);
         offset!(cohort_deadlines, init_ns, 0);
-        offset!(cohort_deadlines, first_ns, 8);
-        offset!(cohort_deadlines, join_ns, 16);
-        offset!(cohort_deadlines, exec_ns, 24);
-        offset!(cohort_deadlines, close_ns, 32);
-        offset!(cohort_deadlines, abort_ns, 40);
-        offset!(cohort_deadlines, reserved, 48);
+        offset!(cohort_deadlines, join_ns, 8);
+        offset!(cohort_deadlines, exec_ns, 16);
+        offset!(cohort_deadlines, close_ns, 24);
+        offset!(cohort_deadlines, abort_ns, 32);
+        offset!(cohort_deadlines, reserved, 40);
         offset!(cohort_platform_info, size, 0);
         offset!(cohort_platform_info, platform, 8);
         offset!(cohort_platform_info, status, 12);

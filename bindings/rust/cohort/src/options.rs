@@ -85,8 +85,6 @@ pub enum Connect {
 pub struct Deadlines {
     /// To make and connect the ranks.
     pub init: Option<Duration>,
-    /// The first collective of each rank.
-    pub first: Option<Duration>,
     /// From a rank's call of a collective until the last rank has called it.
     pub join: Option<Duration>,
     /// From the last rank's call until the collective is done.
@@ -102,12 +100,11 @@ impl Deadlines {
         let ns = |limit: Option<Duration>| limit.map_or(0, |limit| nanoseconds(limit).max(1));
         sys::cohort_deadlines {
             init_ns: ns(self.init),
-            first_ns: ns(self.first),
             join_ns: ns(self.join),
             exec_ns: ns(self.exec),
             close_ns: ns(self.close),
             abort_ns: ns(self.abort),
-            reserved: [0; 10],
+            reserved: [0; 11],
         }
     }
 }

@@ -232,7 +232,6 @@ fn a_native_error_names_its_rank() {
 fn a_wedged_ticket_keeps_its_buffers_for_ever() {
     let _turn = turn();
     let deadlines = Deadlines {
-        first: Some(Duration::from_secs(1)),
         abort: Some(Duration::from_millis(200)),
         ..Deadlines::default()
     };

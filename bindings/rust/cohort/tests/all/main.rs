@@ -27,7 +27,6 @@ pub fn options() -> Options {
 pub fn hasty() -> Options {
     let deadlines = Deadlines {
         join: Some(Duration::from_secs(1)),
-        first: Some(Duration::from_secs(1)),
         ..Deadlines::default()
     };
     options().deadlines(deadlines)
