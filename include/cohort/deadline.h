@@ -9,6 +9,11 @@
  * others for a while, or pause.  Adaptive deadlines follow what collectives
  * have taken.  What the watchdog does once a deadline has passed is in
  * cohort/watch.h.
+ *
+ * COHORT_DEADLINE in the environment, such as 30s, overrides all of that for
+ * join_ns and exec_ns: the options, what is pushed, and adaptive deadlines.  Its
+ * units are ms, s, m and h; "off" means no limit.  Open and join refuse any
+ * other value (COHORT_INVALID).
  */
 
 #include <stdint.h>

@@ -82,7 +82,8 @@ struct cohort_group_options {
 	struct cohort_deadlines deadlines;
 
 	/* enum cohort_policy; default _ABORT; for _ASK there must be an
-	 * on_verdict. */
+	 * on_verdict.  COHORT_POLICY in the environment ("end" for _ABORT,
+	 * "report" for _REPORT) overrides it. */
 	int policy;
 
 	/* on_verdict is warned when this much of a collective's deadline has

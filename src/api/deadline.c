@@ -88,9 +88,9 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 		                 "%d deadlines are pushed already", MAX_PUSHED);
 	if (c->pushed_count)
 		l = c->pushed[c->pushed_count - 1];
-	if (d->join_ns)
+	if (d->join_ns && !c->clique->deadlines_are_fixed)
 		l.join_ns = d->join_ns;
-	if (d->exec_ns)
+	if (d->exec_ns && !c->clique->deadlines_are_fixed)
 		l.exec_ns = d->exec_ns;
 	if (!c->pushed_count)
 		atomic_fetch_add(&c->clique->pushed, 1);

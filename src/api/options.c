@@ -243,6 +243,28 @@ static int many_merge(struct cohort_group_options *o)
 	                       : rc;
 }
 
+/* Take from the environment what it has set, whatever the program has: deadlines
+ * for all calls, which then do not adapt, and a policy. */
+static int environment_merge(struct cohort_group_options *o)
+{
+	uint64_t ns = 0;
+	int rc = environment_deadline(&ns);
+
+	if (ns) {
+		o->deadlines.join_ns = o->deadlines.exec_ns = ns;
+		o->adaptive_factor = 0;
+	}
+	return rc == COHORT_OK ? environment_policy(&o->policy) : rc;
+}
+
+/* True if the environment has set the deadlines. */
+static bool deadlines_are_fixed(void)
+{
+	uint64_t ns = 0;
+
+	return environment_deadline(&ns) == COHORT_OK && ns;
+}
+
 static bool is_text(const char *text)
 {
 	return text && *text;
@@ -382,6 +404,8 @@ int options_read(const struct cohort_group_options *given,
 		rc = environment_launch(&o->launch);
 	if (rc == COHORT_OK && !o->connect)
 		rc = environment_connect(&o->connect);
+	if (rc == COHORT_OK)
+		rc = environment_merge(o);
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
@@ -419,6 +443,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.allow_capture = o->allow_capture,
 		.launch = o->launch,
 		.deadlines = o->deadlines,
+		.deadlines_are_fixed = deadlines_are_fixed(),
 		.generation = 1,
 		.config = {
 			.min_ctas = o->min_ctas,

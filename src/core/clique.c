@@ -131,6 +131,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	                      ? options->launch == COHORT_LAUNCH_TOGETHER
 	                      : !platform->launches_ahead;
 	q->deadlines = options->deadlines;
+	q->deadlines_are_fixed = options->deadlines_are_fixed;
 	q->generation = options->generation;
 	q->identity = options->identity;
 	q->config = options->config;

@@ -102,6 +102,7 @@ struct clique {
 	void *keeper;        /* the generation that it belongs to */
 	char name[64];
 	struct cohort_deadlines deadlines;
+	bool deadlines_are_fixed; /* by the environment: no push changes them */
 	struct comm_config config;
 	struct list_policy list_policy, list_policy_asked;
 	_Atomic uint64_t *agreed; /* words: see agree_words.h */
@@ -217,6 +218,7 @@ struct clique_options {
 	bool allow_capture;
 	int launch; /* enum cohort_launch */
 	struct cohort_deadlines deadlines;
+	bool deadlines_are_fixed;
 	int generation;
 	uint64_t identity;
 	struct comm_config config;

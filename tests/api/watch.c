@@ -661,6 +661,60 @@ Test(watch, a_deadline_that_is_not_pushed_stays_unchanged)
 	close_group();
 }
 
+Test(watch, the_environments_deadline_overrides_options_and_pushes)
+{
+	uint64_t t;
+
+	defaults();
+	setenv("COHORT_DEADLINE", "20ms", 1);
+	open_warm(2);
+	push(0, COHORT_FOREVER, COHORT_FOREVER);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().deadline_ns, 20 * MS);
+	close_group();
+}
+
+/* Two ranks of a group that was opened with a deadline of SHORT and a factor of 2: rank 1
+ * is later than both. */
+Test(watch, no_deadline_ends_a_group_if_the_environments_is_off)
+{
+	uint64_t t;
+	int i;
+
+	defaults();
+	setenv("COHORT_DEADLINE", "off", 1);
+	o.deadlines.join_ns = SHORT;
+	o.adaptive_factor = 2;
+	o.adaptive_warmup = 1;
+	o.adaptive_floor_ns = SHORT;
+	open_warm(2);
+	for (i = 0; i < 3; i++) {
+		t = ranks_sum(comms[0], &values[0]);
+		ranks_sum(comms[1], &values[1]);
+		ranks_must(cohort_wait(comms[0], t, RANKS_SOON), "sum");
+	}
+	push(0, SHORT, SHORT);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, 5 * SHORT), COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, an_environment_that_sets_no_time_as_deadline_is_refused)
+{
+	defaults();
+	setenv("COHORT_DEADLINE", "30", 1);
+	place_choose();
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_DEADLINE is \"30\" in the environment");
+	setenv("COHORT_DEADLINE", "30s", 1);
+	setenv("COHORT_POLICY", "ask", 1);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_POLICY is \"ask\" in the environment");
+}
+
 Test(watch, sixteen_deadlines_can_be_pushed_and_popped)
 {
 	const struct cohort_deadlines one_more = { .join_ns = 1 };
@@ -876,6 +930,28 @@ Test(watch, the_report_policy_ends_nothing_and_repeats_itself)
 	cr_assert_eq(cause_now().status, COHORT_OK);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, the_environments_policy_overrides_the_options)
+{
+	uint64_t t;
+
+	defaults();
+	setenv("COHORT_POLICY", "report", 1);
+	o.deadlines.join_ns = SHORT;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_EXPIRED);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+	setenv("COHORT_POLICY", "end", 1);
+	o.policy = COHORT_POLICY_REPORT;
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	close_group();
 }
 
