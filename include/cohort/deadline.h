@@ -28,7 +28,7 @@ struct cohort_comm;
 
 /*
  * How long things may take, in nanoseconds.  0: the default; COHORT_FOREVER: no
- * limit.  The group's watchdog looks at the clocks of a call, on a thread of
+ * limit.  Less than 1 ms (1000000) is COHORT_INVALID.  The group's watchdog looks at the clocks of a call, on a thread of
  * its own that makes no native call.
  *
  * Nobody is blamed for time in which the process did not run (SIGSTOP, a

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/comm.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"
@@ -387,7 +388,9 @@ static int options_check(const struct cohort_group_options *o)
 		                 "options->stack_signal is %d, not %d to %d "
 		                 "(SIGRTMIN to SIGRTMAX)",
 		                 o->stack_signal, SIGRTMIN, SIGRTMAX);
-	rc = config_check(o);
+	rc = deadlines_check("options->deadlines.", &o->deadlines);
+	if (rc == COHORT_OK)
+		rc = config_check(o);
 	return rc == COHORT_OK ? dump_check(o) : rc;
 }
 

@@ -717,7 +717,7 @@ Test(watch, an_environment_that_sets_no_time_as_deadline_is_refused)
 
 Test(watch, sixteen_deadlines_can_be_pushed_and_popped)
 {
-	const struct cohort_deadlines one_more = { .join_ns = 1 };
+	const struct cohort_deadlines one_more = { .join_ns = MS };
 	int i;
 
 	defaults();
@@ -759,9 +759,45 @@ Test(watch, deadlines_of_the_group_cannot_be_pushed)
 	close_group();
 }
 
+Test(watch, pushed_deadlines_below_1_ms_are_refused)
+{
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	expect_refused((struct cohort_deadlines){ .join_ns = 5 },
+	               "deadlines->join_ns is 5 ns: times are nanoseconds, and "
+	               "the shortest is 1000000 (1 ms)");
+	expect_refused((struct cohort_deadlines){ .exec_ns = MS - 1 },
+	               "deadlines->exec_ns is 999999 ns: times are "
+	               "nanoseconds, and the shortest is 1000000 (1 ms)");
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
+	close_group();
+}
+
+static void expect_short(size_t offset, const char *name)
+{
+	char text[128];
+
+	defaults();
+	*(uint64_t *)((char *)&o.deadlines + offset) = 30;
+	snprintf(text, sizeof(text),
+	         "options->deadlines.%s is 30 ns: times are nanoseconds", name);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID, text);
+}
+
+Test(watch, deadlines_below_1_ms_are_refused)
+{
+	place_choose();
+	expect_short(offsetof(struct cohort_deadlines, init_ns), "init_ns");
+	expect_short(offsetof(struct cohort_deadlines, join_ns), "join_ns");
+	expect_short(offsetof(struct cohort_deadlines, exec_ns), "exec_ns");
+	expect_short(offsetof(struct cohort_deadlines, close_ns), "close_ns");
+	expect_short(offsetof(struct cohort_deadlines, abort_ns), "abort_ns");
+}
+
 static void *call_from_outside(void *unused)
 {
-	const struct cohort_deadlines d = { .join_ns = 1 };
+	const struct cohort_deadlines d = { .join_ns = MS };
 
 	(void)unused;
 	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OWNER);
@@ -773,7 +809,7 @@ static void *call_from_outside(void *unused)
 
 Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 {
-	const struct cohort_deadlines d = { .join_ns = 1 };
+	const struct cohort_deadlines d = { .join_ns = MS };
 	pthread_t thread;
 
 	defaults();
@@ -791,7 +827,7 @@ Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 
 Test(watch, deadlines_that_ask_for_unknown_features_are_refused)
 {
-	struct cohort_deadlines d = { .join_ns = 1, .reserved = { [10] = 7 } };
+	struct cohort_deadlines d = { .join_ns = MS, .reserved = { [10] = 7 } };
 
 	defaults();
 	open_warm(1);
@@ -803,7 +839,7 @@ Test(watch, deadlines_that_ask_for_unknown_features_are_refused)
 
 static int push_and_pause(struct cohort_comm *comm, void *unused)
 {
-	const struct cohort_deadlines d = { .join_ns = 1 };
+	const struct cohort_deadlines d = { .join_ns = MS };
 
 	(void)unused;
 	return cohort_deadline_push(comm, &d) + cohort_pause(comm);

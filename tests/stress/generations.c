@@ -52,8 +52,8 @@ static int on_verdict(const struct cohort_verdict *v, void *user)
 static int call(struct cohort_comm *comm, int i, uint64_t *seed)
 {
 	const struct cohort_deadlines d = {
-		.join_ns = stress_random(seed) % 200 * US + US,
-		.exec_ns = stress_random(seed) % 200 * US + US,
+		.join_ns = (1000 + stress_random(seed) % 200) * US,
+		.exec_ns = (1000 + stress_random(seed) % 200) * US,
 	};
 	uint32_t what = stress_random(seed) % 4;
 	int32_t value = i;
