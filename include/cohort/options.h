@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cohort/abort.h>
 #include <cohort/bootstrap.h>
 #include <cohort/deadline.h>
 #include <cohort/platform.h>
@@ -196,7 +197,13 @@ struct cohort_group_options {
 	/* The other processes of a group of several, see cohort/bootstrap.h;
 	 * default: there are none.  cohort_comm_join() takes none.  Copied. */
 	const struct cohort_bootstrap *bootstrap;
-	uint64_t reserved[32]; /* 0; room for what later versions add */
+
+	/* Ends open or join while it waits (COHORT_ABORTED), and then the group,
+	 * until its first respawn; default none.  From cohort_abort_create(), and
+	 * for one group; ranks that join by one id may share it.  Borrowed for
+	 * the call. */
+	struct cohort_abort *abort;
+	uint64_t reserved[31]; /* 0; room for what later versions add */
 };
 
 /*

@@ -112,6 +112,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(launch)
 	READ(connect)
 	READ(bootstrap)
+	READ(abort)
 #undef READ
 	return COHORT_OK;
 }
@@ -338,6 +339,23 @@ static int dump_check(const struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
+/* Refuse a handle that can end no group that is still to be opened. */
+static int abort_check(const struct cohort_abort *abort)
+{
+	if (!abort)
+		return COHORT_OK;
+	if (!abort->precedes_open)
+		return error_set(COHORT_INVALID,
+		                 "options->abort is the handle of a "
+		                 "communicator: make one with "
+		                 "cohort_abort_create()");
+	if (atomic_load(&abort->target))
+		return error_set(COHORT_STATE,
+		                 "options->abort is the handle of a group that "
+		                 "was opened before: make one for each");
+	return cause_error(cause_look(abort));
+}
+
 static int options_check(const struct cohort_group_options *o)
 {
 	int rc;
@@ -391,7 +409,9 @@ static int options_check(const struct cohort_group_options *o)
 	rc = deadlines_check("options->deadlines.", &o->deadlines);
 	if (rc == COHORT_OK)
 		rc = config_check(o);
-	return rc == COHORT_OK ? dump_check(o) : rc;
+	if (rc == COHORT_OK)
+		rc = dump_check(o);
+	return rc == COHORT_OK ? abort_check(o->abort) : rc;
 }
 
 int options_read(const struct cohort_group_options *given,
@@ -446,6 +466,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.allow_capture = o->allow_capture,
 		.launch = o->launch,
 		.deadlines = o->deadlines,
+		.abort = o->abort,
 		.deadlines_are_fixed = deadlines_are_fixed(),
 		.generation = 1,
 		.config = {

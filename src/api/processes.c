@@ -29,14 +29,14 @@ struct processes {
 };
 
 int processes_create(const struct cohort_bootstrap *given, const char *name,
-                     uint64_t timeout_ns, struct processes **out)
+                     const struct patience *patience, struct processes **out)
 {
 	struct processes *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
-	rc = oob_open(&p->oob, given, name, timeout_ns);
+	rc = oob_open(&p->oob, given, name, patience);
 	if (rc == COHORT_OK)
 		*out = p;
 	else
@@ -132,9 +132,9 @@ static int find_ended(const struct processes *p, const struct facts *facts)
  * has ended, the error says so.  NULL: none is known. */
 static int exchange(struct processes *p, const struct facts *facts,
                     enum purpose purpose, const struct process_record *mine,
-                    uint64_t timeout_ns, struct exchange **out)
+                    const struct patience *patience, struct exchange **out)
 {
-	int rc = oob_exchange(&p->oob, purpose, mine, timeout_ns, out), ended;
+	int rc = oob_exchange(&p->oob, purpose, mine, patience, out), ended;
 
 	if (rc != COHORT_INIT_TIMEOUT || !facts || p->oob.own ||
 	    p->oob.by_peers)
@@ -365,8 +365,8 @@ static void connect_peers(struct processes *p, const struct exchange *e)
  * it answers for records that do not fit is the same in all processes. */
 static int meet(struct processes *p, int status,
                 const struct process_record *given,
-                const struct platform *platform, uint64_t timeout_ns,
-                struct process_part *part)
+                const struct platform *platform,
+                const struct patience *patience, struct process_part *part)
 {
 	struct process_record mine = *given;
 	struct exchange *e;
@@ -377,8 +377,7 @@ static int meet(struct processes *p, int status,
 	if (status == COHORT_OK)
 		status = read_version(platform, &mine);
 	record_status(&mine, status);
-	rc = exchange(p, atomic_load(&p->facts), MEETING, &mine, timeout_ns,
-	              &e);
+	rc = exchange(p, atomic_load(&p->facts), MEETING, &mine, patience, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	memset(part, 0, sizeof(*part));
@@ -449,7 +448,7 @@ static bool all_watch_all(const struct processes *p, const struct exchange *e)
  * thread and a socket until the ranks have connected, so it is not made before all
  * processes can. */
 static int share_id(struct processes *p, const struct platform *platform,
-                    uint64_t timeout_ns, struct process_part *part)
+                    const struct patience *patience, struct process_part *part)
 {
 	struct process_record mine = { .status = COHORT_OK };
 	const int first = first_next(p);
@@ -464,7 +463,7 @@ static int share_id(struct processes *p, const struct platform *platform,
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
 		                 platform->ncclGetUniqueId(&mine.id));
 	record_status(&mine, rc);
-	rc = exchange(p, p->next, SHARING_ID, &mine, timeout_ns, &e);
+	rc = exchange(p, p->next, SHARING_ID, &mine, patience, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
@@ -480,16 +479,20 @@ static int share_id(struct processes *p, const struct platform *platform,
 
 int processes_meet(struct processes *p, int status,
                    const struct process_record *mine,
-                   const struct platform *platform, uint64_t timeout_ns,
-                   struct process_part *part)
+                   const struct platform *platform,
+                   const struct patience *patience, struct process_part *part)
 {
-	const int rc = meet(p, status, mine, platform, timeout_ns, part);
+	const int rc = meet(p, status, mine, platform, patience, part);
 
-	return rc == COHORT_OK ? share_id(p, platform, timeout_ns, part) : rc;
+	return rc == COHORT_OK ? share_id(p, platform, patience, part) : rc;
 }
 
-int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
+int processes_agree(struct processes *p, int status,
+                    const struct patience *patience)
 {
+	const struct patience twice = { clock_after(patience->timeout_ns,
+		                                    patience->timeout_ns),
+		                        patience->abort };
 	struct process_record mine = { .status = COHORT_OK };
 	const int ended = find_ended(p, p->next);
 	struct exchange *e;
@@ -502,8 +505,7 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);
-	rc = exchange(p, p->next, AGREEING, &mine,
-	              clock_after(timeout_ns, timeout_ns), &e);
+	rc = exchange(p, p->next, AGREEING, &mine, &twice, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);

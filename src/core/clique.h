@@ -236,6 +236,9 @@ struct clique_options {
 	const struct connected *connected;
 	const ncclUniqueId *id;
 	const atomic_bool *is_vain; /* see struct connect_world */
+
+	/* The handle that aborts the connecting, NULL if there is none. */
+	const struct cohort_abort *abort;
 };
 
 /* Open native communicators over @devices and start the reaper.  On error

@@ -46,20 +46,22 @@ static void be(int process, int processes)
 static struct cohort_bootstrap table;
 static const struct own_bootstrap *own;
 
+static struct patience patience = { .timeout_ns = SOON };
+
 /* The table's info. */
 static void *enter(int process, int processes)
 {
 	be(process, processes);
-	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table,
-	                                          &own),
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &patience,
+	                                          &table, &own),
 	             COHORT_OK, "%s", cohort_last_error());
 	return table.info;
 }
 
 static void refused(int rc, const char *in_text)
 {
-	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table,
-	                                          &own),
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &patience,
+	                                          &table, &own),
 	             rc, "%s", cohort_last_error());
 	cr_assert_not_null(strstr(cohort_last_error(), in_text), "\"%s\"",
 	                   cohort_last_error());

@@ -478,7 +478,8 @@ class cohort_group_options(ctypes.Structure):
         ("launch", ctypes.c_int),
         ("connect", ctypes.c_int),
         ("bootstrap", ctypes.POINTER(cohort_bootstrap)),
-        ("reserved", ctypes.c_uint64 * 32),
+        ("abort", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 31),
     ]
 
 
@@ -491,6 +492,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_last_error": (ctypes.c_char_p, []),
     "cohort_comm_abort_handle": (ctypes.c_void_p, [
         ctypes.c_void_p]),
+    "cohort_abort_create": (ctypes.c_void_p, []),
     "cohort_abort_fire": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_char_p]),
     "cohort_abort_fired": (ctypes.c_int, [

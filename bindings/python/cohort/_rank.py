@@ -132,11 +132,14 @@ class Ticket:
 class AbortHandle(Handle):
     """A right to end a group, for any thread, also while the group is closed and after.
 
+    Without a communicator it is for a group that is still to be opened, or for ranks that
+    join: give it as Options.abort, and fire() also ends that call, which raises Aborted.
     It is of one generation.  Given back when it is dropped.
     """
 
-    def __init__(self, comm: "Rank") -> None:
-        self._handle = lib.cohort_comm_abort_handle(comm._live)
+    def __init__(self, comm: Optional["Rank"] = None) -> None:
+        self._handle = lib.cohort_comm_abort_handle(comm._live) if comm is not None \
+            else lib.cohort_abort_create()
         if not self._handle:
             raise failure(Status.FORKED, text="there are no abort handles in the child of "
                                               "a fork")

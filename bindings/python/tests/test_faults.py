@@ -164,6 +164,29 @@ class Ranks(Case):
             self.assertFalse(handle.fire())
             self.assertRaisesRegex(cohort.Aborted, "enough", comm.barrier)
 
+    def test_a_handle_ends_an_open_that_waits_for_other_processes(self):
+        handle, release = cohort.AbortHandle(), threading.Event()
+
+        def allgather(data):
+            handle.fire("enough")
+            release.wait(support.sure())
+            return [data, data]
+        table = cohort.Table(process=0, processes=2, allgather=allgather)
+        try:
+            with self.assertRaisesRegex(cohort.Aborted, "enough"):
+                cohort.Group.open(2, platform="host", abort=handle, bootstrap=table)
+        finally:
+            release.set()
+
+    def test_a_handle_ends_the_group_that_was_opened_with_it(self):
+        handle = cohort.AbortHandle()
+        with opened(2, abort=handle) as group:
+            self.assertFalse(handle.fired)
+            self.assertTrue(handle.fire("enough"))
+            self.assertEqual(group.cause.status, cohort.Status.ABORTED)
+        with self.assertRaisesRegex(TypeError, "abort is 3, not cohort.AbortHandle"):
+            cohort.Group.open(2, abort=3)
+
     def test_a_close_says_what_has_ended_its_tickets(self):
         with opened(2, deadlines=SHORT) as group:
             first = group.split()[0]

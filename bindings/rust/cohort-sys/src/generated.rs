@@ -573,7 +573,8 @@ pub struct cohort_group_options {
     pub launch: c_int,
     pub connect: c_int,
     pub bootstrap: *const cohort_bootstrap,
-    pub reserved: [u64; 32],
+    pub abort: *mut cohort_abort,
+    pub reserved: [u64; 31],
 }
 
 const _: () = assert!(size_of::<cohort_group_options>() == 560);
@@ -702,6 +703,8 @@ extern "C" {
     pub fn cohort_last_error() -> *const c_char;
     /// `abort.h`
     pub fn cohort_comm_abort_handle(comm: *mut cohort_comm) -> *mut cohort_abort;
+    /// `abort.h`
+    pub fn cohort_abort_create() -> *mut cohort_abort;
     /// `abort.h`
     pub fn cohort_abort_fire(handle: *mut cohort_abort, reason: *const c_char) -> c_int;
     /// `abort.h`
@@ -1122,7 +1125,8 @@ mod tests {
         offset!(cohort_group_options, launch, 288);
         offset!(cohort_group_options, connect, 292);
         offset!(cohort_group_options, bootstrap, 296);
-        offset!(cohort_group_options, reserved, 304);
+        offset!(cohort_group_options, abort, 304);
+        offset!(cohort_group_options, reserved, 312);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cohort_sys as sys;
 
+use crate::abort::AbortHandle;
 use crate::contained;
 use crate::error::{Error, Result, Status};
 use crate::shared::lock;
@@ -209,6 +210,7 @@ pub struct Options {
     launch: Launch,
     connect: Connect,
     several_processes: bool,
+    abort: Option<AbortHandle>,
     functions: Functions,
 }
 
@@ -293,6 +295,14 @@ impl Options {
         self
     }
 
+    /// End the call that opens the group, or joins, with [`Status::ABORTED`] when `handle` is
+    /// fired, and afterwards the group. The handle is from [`AbortHandle::new`] and for one
+    /// group; ranks that join by one id may share it.
+    pub fn abort(mut self, handle: &AbortHandle) -> Options {
+        self.abort = Some(handle.clone());
+        self
+    }
+
     /// Told of warnings, and of the end of each generation that does not end in peace
     ///
     /// The answer counts for [`Policy::Ask`] and [`Stage::Expired`](crate::Stage::Expired):
@@ -371,6 +381,7 @@ impl Options {
         if self.several_processes {
             options.bootstrap = &bootstrap;
         }
+        options.abort = self.abort.as_ref().map_or(ptr::null_mut(), AbortHandle::as_ptr);
         let mut user: *mut Callbacks = ptr::null_mut();
         if !self.functions.is_empty() {
             options.on_verdict = self.functions.verdict.as_ref().map(|_| on_verdict as _);
@@ -382,8 +393,8 @@ impl Options {
         let opened = open(&options);
         if let Err(error) = &opened {
             // What connects too late, or with other processes, may be telling still.
-            if !user.is_null() && !self.several_processes && error.status() != Status::INIT_TIMEOUT
-            {
+            let was_left = [Status::INIT_TIMEOUT, Status::ABORTED].contains(&error.status());
+            if !user.is_null() && !self.several_processes && !was_left {
                 // SAFETY: from into_raw() above, and nothing has it any more.
                 drop(unsafe { Box::from_raw(user) });
             }

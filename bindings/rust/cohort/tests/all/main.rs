@@ -25,10 +25,7 @@ pub fn options() -> Options {
 
 /// Options whose deadlines are short for what hangs on purpose.
 pub fn hasty() -> Options {
-    let deadlines = Deadlines {
-        join: Some(Duration::from_secs(1)),
-        ..Deadlines::default()
-    };
+    let deadlines = Deadlines { join: Some(Duration::from_secs(1)), ..Deadlines::default() };
     options().deadlines(deadlines)
 }
 
