@@ -21,6 +21,7 @@ struct facts {
 struct processes {
 	struct oob oob;
 	bool has_connected;
+	uint64_t met_ns; /* when all began to connect the next generation */
 
 	/* Atomic; of the latest generation.  Former ones stay: a thread may read
 	 * them. */
@@ -467,6 +468,7 @@ static int share_id(struct processes *p, const struct platform *platform,
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
+	p->met_ns = clock_now();
 	rc = outcome(p, e);
 	if (!atomic_load(&p->facts)) {
 		note_watched(p, e);
@@ -487,12 +489,23 @@ int processes_meet(struct processes *p, int status,
 	return rc == COHORT_OK ? share_id(p, platform, patience, part) : rc;
 }
 
+/* How long to wait for the others' agreement: they began to connect when this process
+ * did, have as long for it, and may then need a little longer to say what came of it. */
+static struct patience patience_to_agree(const struct processes *p,
+                                         const struct patience *patience)
+{
+	const uint64_t ns = patience->timeout_ns, now = clock_now();
+	uint64_t until = clock_after(clock_after(p->met_ns, ns), ns / 4);
+
+	until = clock_after(until, peers_patience_ns(p->oob.peers));
+	return (struct patience){ until > now ? until - now : 0,
+		                  patience->abort };
+}
+
 int processes_agree(struct processes *p, int status,
                     const struct patience *patience)
 {
-	const struct patience twice = { clock_after(patience->timeout_ns,
-		                                    patience->timeout_ns),
-		                        patience->abort };
+	const struct patience limit = patience_to_agree(p, patience);
 	struct process_record mine = { .status = COHORT_OK };
 	const int ended = find_ended(p, p->next);
 	struct exchange *e;
@@ -505,7 +518,7 @@ int processes_agree(struct processes *p, int status,
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);
-	rc = exchange(p, p->next, AGREEING, &mine, &twice, &e);
+	rc = exchange(p, p->next, AGREEING, &mine, &limit, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);

@@ -84,7 +84,8 @@ int processes_meet(struct processes *p, int status,
                    const struct patience *patience, struct process_part *part);
 
 /* Tell the others whether this process has the generation: @status, as above.
- * Others may still be connecting, so it waits for twice the timeout.  COHORT_OK:
+ * Others may still be connecting, so it waits for them up to a timeout and a quarter
+ * after all have met.  COHORT_OK:
  * all have it. */
 int processes_agree(struct processes *p, int status,
                     const struct patience *patience);
