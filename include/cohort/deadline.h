@@ -34,7 +34,10 @@ struct cohort_comm;
  * Nobody is blamed for time in which the process did not run (SIGSTOP, a
  * debugger, a machine that stood still).  Such time shows when the watchdog
  * wakes up later than it meant to, by more than half the shortest deadline, but
- * at least 100 ms and at the most 1 s.  The clocks of join_ns, exec_ns and
+ * at least 100 ms and at the most 1 s.  Time in which, by the kernel, the
+ * process ran or the watchdog waited for a core is not such time: on a busy
+ * machine deadlines run, and cohort_stats() counts how often the watchdog was
+ * starved.  The clocks of join_ns, exec_ns and
  * slow_ns, and those for the answers of on_verdict and NCCL, then stand still for the time missed: what hangs is found at the latest one
  * deadline after the process goes on.  A verdict says how much time that was.
  * The clocks of init_ns, of close_ns and of the end of an abort do not stand

@@ -77,6 +77,7 @@ struct clique_counts {
 	_Atomic uint64_t warnings;
 	_Atomic uint64_t slow;
 	_Atomic uint64_t stops;
+	_Atomic uint64_t starved;
 };
 
 static inline void count_up(_Atomic uint64_t *count)

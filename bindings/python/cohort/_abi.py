@@ -349,7 +349,8 @@ class cohort_stats(ctypes.Structure):
         ("aborts", ctypes.c_uint64),
         ("verdicts", ctypes.c_uint64 * 32),
         ("stops", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 7),
+        ("starved", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 6),
     ]
 
 

@@ -607,7 +607,8 @@ pub struct cohort_stats {
     pub aborts: u64,
     pub verdicts: [u64; 32],
     pub stops: u64,
-    pub reserved: [u64; 7],
+    pub starved: u64,
+    pub reserved: [u64; 6],
 }
 
 const _: () = assert!(size_of::<cohort_stats>() == 408);
@@ -1141,7 +1142,8 @@ mod tests {
         offset!(cohort_stats, aborts, 80);
         offset!(cohort_stats, verdicts, 88);
         offset!(cohort_stats, stops, 344);
-        offset!(cohort_stats, reserved, 352);
+        offset!(cohort_stats, starved, 352);
+        offset!(cohort_stats, reserved, 360);
         offset!(cohort_parameter, name, 0);
         offset!(cohort_parameter, gradient, 8);
         offset!(cohort_parameter, count, 16);
