@@ -154,14 +154,6 @@ int environment_connect(int *connect)
 
 /* ---- what overrides the program ---------------------------------------- */
 
-/* The value of a variable, NULL if it is not set or empty. */
-static const char *value_of(const char *variable)
-{
-	const char *text = getenv(variable);
-
-	return text && *text ? text : NULL;
-}
-
 /* Read "30s".  False for a time that is 0, has no unit, or is too long. */
 static bool read_time(const char *text, uint64_t *ns)
 {
@@ -189,9 +181,9 @@ static bool read_time(const char *text, uint64_t *ns)
 
 int environment_deadline(uint64_t *ns)
 {
-	const char *text = value_of("COHORT_DEADLINE");
+	const char *text = getenv("COHORT_DEADLINE");
 
-	if (!text || read_time(text, ns))
+	if (!text || !*text || read_time(text, ns))
 		return COHORT_OK;
 	if (strcmp(text, "off") != 0)
 		return error_set(
@@ -220,19 +212,22 @@ int environment_policy(int *policy)
 
 void environment_add_overrides(struct text *t)
 {
-	static const char *const overrides[][2] = {
-		{ "COHORT_DEADLINE", "join_ns and exec_ns" },
-		{ "COHORT_POLICY", "policy" },
+	/* Each name is in one line with its getenv(): see scripts/lint.sh. */
+	const struct {
+		const char *name, *value, *options;
+	} all[] = {
+		{ "COHORT_DEADLINE", getenv("COHORT_DEADLINE"),
+		  "join_ns and exec_ns" },
+		{ "COHORT_POLICY", getenv("COHORT_POLICY"), "policy" },
 	};
-	const char *gap = "", *text;
+	const char *gap = "";
 	size_t i;
 
-	for (i = 0; i < sizeof(overrides) / sizeof(overrides[0]); i++) {
-		text = value_of(overrides[i][0]);
-		if (!text)
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!all[i].value || !*all[i].value)
 			continue;
-		text_add(t, "%s%s=%s sets %s", gap, overrides[i][0], text,
-		         overrides[i][1]);
+		text_add(t, "%s%s=%s sets %s", gap, all[i].name, all[i].value,
+		         all[i].options);
 		gap = "; ";
 	}
 }
