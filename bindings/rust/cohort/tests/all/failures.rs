@@ -254,7 +254,11 @@ fn a_native_error_names_its_rank() {
 #[test]
 fn a_wedged_ticket_keeps_its_buffers_for_ever() {
     let _turn = turn();
-    let deadlines = Deadlines { abort: Some(Duration::from_millis(200)), ..Deadlines::default() };
+    let deadlines = Deadlines {
+        exec: Some(Duration::from_secs(1)),
+        abort: Some(Duration::from_millis(200)),
+        ..Deadlines::default()
+    };
     let mut group = Group::open_first(2, options().deadlines(deadlines)).unwrap();
     let mut comms = group.split().unwrap();
     let (hung, comm) = (comms.remove(1), comms.remove(0));
