@@ -135,12 +135,18 @@ bool drill_sends(const struct drill_rank *k)
  * send back. */
 static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 {
+	const struct cohort_deadlines patient = { .join_ns = TOO_LONG_NS,
+		                                  .exec_ns = TOO_LONG_NS };
 	bool sends = drill_sends(k), back = k->run->trouble == BY_ORDER;
 	int peer = drill_partner(k), i, rc = COHORT_OK;
 	void *stream = cohort_comm_stream(k->comm);
 
-	if (drill_is_odd(k, BY_ROOT))
+	/* The deadline of the rank that waits for this one must pass first: that
+	 * rank 0 does not call is no fault. */
+	if (drill_is_odd(k, BY_ROOT)) {
 		peer = 0;
+		rc = cohort_deadline_push(k->comm, &patient);
+	}
 	sends ^= drill_is_odd(k, BY_OPERATION) || drill_is_odd(k, BY_ORDER);
 	for (i = 0; i < 1 + back && rc == COHORT_OK; i++, sends = !sends)
 		rc = sends ? cohort_send(k->comm, drill_tensor(k, i),
