@@ -131,18 +131,21 @@ bool drill_sends(const struct drill_rank *k)
 	return k->number < drill_partner(k);
 }
 
+/* For a call of the victim that nobody answers: the deadline of the ranks that wait for
+ * the victim must pass first, as they name it. */
+static const struct cohort_deadlines patient = {
+	.join_ns = TOO_LONG_NS,
+	.exec_ns = TOO_LONG_NS,
+};
+
 /* A sender sends to its partner, which receives; where the order must differ, they also
  * send back. */
 static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 {
-	const struct cohort_deadlines patient = { .join_ns = TOO_LONG_NS,
-		                                  .exec_ns = TOO_LONG_NS };
 	bool sends = drill_sends(k), back = k->run->trouble == BY_ORDER;
 	int peer = drill_partner(k), i, rc = COHORT_OK;
 	void *stream = cohort_comm_stream(k->comm);
 
-	/* The deadline of the rank that waits for this one must pass first: that
-	 * rank 0 does not call is no fault. */
 	if (drill_is_odd(k, BY_ROOT)) {
 		peer = 0;
 		rc = cohort_deadline_push(k->comm, &patient);
@@ -189,6 +192,7 @@ static int use_both(struct drill_rank *k, struct cohort_comm *child)
 		return rc == COHORT_OK ? use_child(k, child) : rc;
 	}
 	/* The communicator that the others wait for explains why. */
+	drill_must(k->run, cohort_deadline_push(child, &patient), "push");
 	use_child(k, child);
 	return use_parent(k);
 }
