@@ -172,7 +172,6 @@ static void run(struct bench *b)
 	cohort_group_options_init(&o);
 	o.platform = platform;
 	/* The watchdog could not make sense of parts of calls. */
-	o.deadlines.first_ns = COHORT_FOREVER;
 	o.deadlines.join_ns = COHORT_FOREVER;
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	must(cohort_group_open(NULL, b->scene->ranks, &o, &group), "open");

@@ -125,7 +125,7 @@ int main(void)
 	options.policy = COHORT_POLICY_ASK;
 	options.on_verdict = decide;
 	options.user = &run;
-	options.deadlines.first_ns = options.deadlines.join_ns = 100000000;
+	options.deadlines.join_ns = 100000000;
 	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK) {
 		fprintf(stderr, "%s\n", cohort_last_error());
 		return 1;

@@ -147,7 +147,7 @@ def main():
         if [rank, step] == at:
             released.wait()
 
-    deadlines = cohort.Deadlines(first=60, join=arguments.join_deadline, abort=2)
+    deadlines = cohort.Deadlines(join=arguments.join_deadline, abort=2)
     with cohort.Group.open(arguments.ranks, name="train", deadlines=deadlines,
                            platform="gpu" if arguments.cuda else "host") as group:
         while True:

@@ -31,8 +31,23 @@ COHORT_API struct cohort_abort *
 cohort_comm_abort_handle(struct cohort_comm *comm);
 
 /*
+ * cohort_abort_create - a handle for a group that is still to be opened
+ *
+ * Set options.abort to it for cohort_group_open(), or for cohort_comm_join() by
+ * each rank of this process: then cohort_abort_fire() ends that call while it
+ * waits for other processes or for NCCL, within some milliseconds, with
+ * COHORT_ABORTED and the reason, and afterwards ends the group.  A handle that
+ * was fired before lets nothing be opened; one whose open has failed for
+ * another reason can be used again.
+ *
+ * A reference, to be given back by cohort_abort_put().  NULL without memory, and
+ * in the child of a fork.  Any thread; does not block.
+ */
+COHORT_API struct cohort_abort *cohort_abort_create(void);
+
+/*
  * cohort_abort_fire - end every operation and communicator of the group
- * @handle: may be of a group that has ended or was closed
+ * @handle: may be of a group that is being opened, has ended or was closed
  * @reason: for people, copied (up to 200 bytes); NULL: none
  *
  * As cohort_group_abort(), from any thread, also while the group is being

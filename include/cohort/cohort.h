@@ -61,7 +61,7 @@
  *     and free for you to release; one that answers COHORT_WEDGED must keep its
  *     buffers.  COHORT_TIMED_OUT says nothing: the operation goes on.
  *  6. An abort handle may be used from any thread, also while its group is
- *     being closed and after, until cohort_abort_put().  It is of one
+ *     being opened or closed and after, until cohort_abort_put().  It is of one
  *     generation: take a new one after cohort_group_respawn().
  *  7. A text that a function returns is the library's; the one of
  *     cohort_last_error() lasts until the thread's next call.  A text that did

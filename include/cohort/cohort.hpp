@@ -442,7 +442,7 @@ private:
 	detail::unwinding unwinding_;
 };
 
-/* A right to end a group, also while it is being closed and after. */
+/* A right to end a group, also while it is being opened or closed and after. */
 class abort_handle
 {
 public:
@@ -454,6 +454,18 @@ public:
 	{
 		if (!handle_)
 			throw error(COHORT_INVALID, cohort_last_error());
+	}
+
+	/* cohort_abort_create(): set options.abort to its get() before the group is
+	 * opened. */
+	static abort_handle create()
+	{
+		abort_handle made;
+
+		made.handle_ = cohort_abort_create();
+		if (!made.handle_)
+			throw error(COHORT_NO_MEMORY, cohort_last_error());
+		return made;
 	}
 
 	abort_handle(abort_handle &&other) noexcept

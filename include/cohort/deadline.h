@@ -9,6 +9,11 @@
  * others for a while, or pause.  Adaptive deadlines follow what collectives
  * have taken.  What the watchdog does once a deadline has passed is in
  * cohort/watch.h.
+ *
+ * COHORT_DEADLINE in the environment, such as 30s, overrides all of that for
+ * join_ns and exec_ns: the options, what is pushed, and adaptive deadlines.  Its
+ * units are ms, s, m and h; "off" means no limit.  Open and join refuse any
+ * other value (COHORT_INVALID).
  */
 
 #include <stdint.h>
@@ -23,15 +28,17 @@ struct cohort_comm;
 
 /*
  * How long things may take, in nanoseconds.  0: the default; COHORT_FOREVER: no
- * limit.  The group's watchdog looks at the clocks of a call, on a thread of
+ * limit.  Less than 1 ms (1000000) is COHORT_INVALID.  The group's watchdog looks at the clocks of a call, on a thread of
  * its own that makes no native call.
  *
  * Nobody is blamed for time in which the process did not run (SIGSTOP, a
  * debugger, a machine that stood still).  Such time shows when the watchdog
  * wakes up later than it meant to, by more than half the shortest deadline, but
- * at least 100 ms and at the most 1 s.  The clocks of first_ns, join_ns,
- * exec_ns and slow_ns, and those for the answers of on_verdict and NCCL, then
- * stand still for the time missed: what hangs is found at the latest one
+ * at least 100 ms and at the most 1 s.  Time in which, by the kernel, the
+ * process ran or the watchdog waited for a core is not such time: on a busy
+ * machine deadlines run, and cohort_stats() counts how often the watchdog was
+ * starved.  The clocks of join_ns, exec_ns and
+ * slow_ns, and those for the answers of on_verdict and NCCL, then stand still for the time missed: what hangs is found at the latest one
  * deadline after the process goes on.  A verdict says how much time that was.
  * The clocks of init_ns, of close_ns and of the end of an abort do not stand
  * still.
@@ -41,18 +48,15 @@ struct cohort_deadlines {
 	 * default 120 s. */
 	uint64_t init_ns;
 
-	/* Takes the place of join_ns and of exec_ns for the first collective of
-	 * each rank in a generation, which may have connections to set up;
-	 * default 300 s. */
-	uint64_t first_ns;
-
 	/* From a rank's call of a collective until the last rank has called it;
 	 * default 300 s. */
 	uint64_t join_ns;
 
 	/* From the last rank's call until the collective is done on every rank;
 	 * default 300 s.  While an older collective is not done, neither this
-	 * clock nor that of join_ns runs. */
+	 * clock nor that of join_ns runs.  A call that connects ranks (see
+	 * "Connecting" in cohort/options.h) may take init_ns if that is
+	 * longer. */
 	uint64_t exec_ns;
 
 	/* How long a close waits for what is in flight before it aborts;
@@ -65,7 +69,7 @@ struct cohort_deadlines {
 	 * long NCCL and CUDA have to answer whether they have failed, and how
 	 * long a run waits for its workers after a cause. */
 	uint64_t abort_ns;
-	uint64_t reserved[10]; /* 0; room for what later versions add */
+	uint64_t reserved[11]; /* 0; room for what later versions add */
 };
 
 /*
@@ -119,9 +123,8 @@ struct cohort_deadlines {
  *
  * Each call keeps the deadlines that it was made with.  A collective has as
  * many clocks as ranks have called it; the first that runs out decides.  So to
- * wait longer for one rank, push the longer deadline on the others.  Pushed
- * join_ns and exec_ns take the place of first_ns, too.  At most 16 pushes deep.
- * At the end of a worker of cohort_group_run(), and by cohort_comm_close(), all
+ * wait longer for one rank, push the longer deadline on the others.  At most 16
+ * pushes deep.  At the end of a worker of cohort_group_run(), and by cohort_comm_close(), all
  * are popped.
  *
  * Also possible once the group has a cause.  One submitting thread at a time;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cohort/abort.h>
 #include <cohort/bootstrap.h>
 #include <cohort/deadline.h>
 #include <cohort/platform.h>
@@ -91,7 +92,8 @@ struct cohort_group_options {
 	struct cohort_deadlines deadlines;
 
 	/* enum cohort_policy; default _ABORT; for _ASK there must be an
-	 * on_verdict. */
+	 * on_verdict.  COHORT_POLICY in the environment ("end" for _ABORT,
+	 * "report" for _REPORT) overrides it. */
 	int policy;
 
 	/* on_verdict is warned when this much of a collective's deadline has
@@ -205,7 +207,13 @@ struct cohort_group_options {
 	/* The other processes of a group of several, see cohort/bootstrap.h;
 	 * default: there are none.  cohort_comm_join() takes none.  Copied. */
 	const struct cohort_bootstrap *bootstrap;
-	uint64_t reserved[32]; /* 0; room for what later versions add */
+
+	/* Ends open or join while it waits (COHORT_ABORTED), and then the group,
+	 * until its first respawn; default none.  From cohort_abort_create(), and
+	 * for one group; ranks that join by one id may share it.  Borrowed for
+	 * the call. */
+	struct cohort_abort *abort;
+	uint64_t reserved[31]; /* 0; room for what later versions add */
 };
 
 /*
@@ -244,8 +252,11 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  *  - COHORT_CONNECT_ALL: all pairs are connected at once, too.  Then no call
  *    waits for its peer on the host.  It takes memory and time for each pair.
  *
- * All of this is within deadlines.init_ns: what does not connect by then is
- * aborted (COHORT_INIT_TIMEOUT).  The host platform has nothing to connect
+ * All of this is within deadlines.init_ns.  What does not connect by then as
+ * ranks open, join, split or respawn is aborted (COHORT_INIT_TIMEOUT).  A call
+ * that connects ranks, as above or as the first collective of a rank with
+ * COHORT_CONNECT_NONE, may take init_ns instead of exec_ns, if that is longer,
+ * once all ranks have called it (COHORT_STALLED).  The host platform has nothing to connect
  * unless COHORT_HOST_CONNECT=first.
  */
 

@@ -60,8 +60,7 @@ struct cohort_comm;
  * cohort/options.h.
  *
  * Deadlines run as for a collective of the two ranks or, in a batch, as for one
- * of the rank and all its peers in that batch.  first_ns applies to a rank's
- * first send to, or receive from, this peer.  A peer in another process is
+ * of the rank and all its peers in that batch.  A peer in another process is
  * assumed to have made its call.  Everything else is as for the collectives
  * (cohort/collective.h).
  */

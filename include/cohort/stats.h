@@ -45,7 +45,11 @@ struct cohort_stats {
 
 	/* How often the watchdog has noticed that the process did not run. */
 	uint64_t stops;
-	uint64_t reserved[7]; /* room for what later versions add */
+
+	/* How often the watchdog ran that late although the process was not
+	 * stopped: the machine was busy, and verdicts may have come late. */
+	uint64_t starved;
+	uint64_t reserved[6]; /* room for what later versions add */
 };
 
 /*

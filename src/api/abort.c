@@ -22,17 +22,35 @@ struct cohort_abort *cohort_comm_abort_handle(struct cohort_comm *comm)
 	return comm->clique->end;
 }
 
+struct cohort_abort *cohort_abort_create(void)
+{
+	struct cohort_abort *a;
+
+	if (process_check() != COHORT_OK)
+		return NULL;
+	a = cause_create();
+	if (a)
+		a->precedes_open = true;
+	else
+		error_set(COHORT_NO_MEMORY, "no memory for an abort handle");
+	return a;
+}
+
 int cohort_abort_fire(struct cohort_abort *handle, const char *reason)
 {
 	if (!handle)
 		return COHORT_INVALID;
-	return process_is_child() ? COHORT_FORKED
-	                          : cause_set_aborted(handle, reason);
+	return process_is_child() ? COHORT_FORKED : cause_fire(handle, reason);
 }
 
 int cohort_abort_fired(const struct cohort_abort *handle)
 {
-	return handle && cause_look(handle);
+	const struct cohort_abort *target;
+
+	if (!handle)
+		return 0;
+	target = atomic_load(&handle->target);
+	return cause_look(target ? target : handle) != NULL;
 }
 
 void cohort_abort_put(struct cohort_abort *handle)

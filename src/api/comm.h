@@ -57,6 +57,11 @@ int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);
 
+/* COHORT_INVALID for a deadline of less than 1 ms, which is a time in another unit, most
+ * likely.  0, for the default, is none.  @owner: "deadlines->", for the error. */
+int deadlines_check(const char *owner,
+                    const struct cohort_deadlines *deadlines);
+
 /* Undo all pushes and pauses.  deadlines_forget() is called inside the gate;
  * deadlines_reset() enters the gate itself. */
 int deadlines_forget(struct cohort_comm *comm);

@@ -12,6 +12,31 @@
 #include "core/pair.h"
 #include "watch/watch.h"
 
+#define LEAST_NS UINT64_C(1000000)
+
+int deadlines_check(const char *owner, const struct cohort_deadlines *d)
+{
+	const struct {
+		const char *name;
+		uint64_t ns;
+	} all[] = {
+		{ "init_ns", d->init_ns },   { "join_ns", d->join_ns },
+		{ "exec_ns", d->exec_ns },   { "close_ns", d->close_ns },
+		{ "abort_ns", d->abort_ns },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].ns && all[i].ns < LEAST_NS)
+			return error_set(COHORT_INVALID,
+			                 "%s%s is %llu ns: times are "
+			                 "nanoseconds, and the shortest is "
+			                 "1000000 (1 ms)",
+			                 owner, all[i].name,
+			                 (unsigned long long)all[i].ns);
+	return COHORT_OK;
+}
+
 /* Only the deadlines of calls can be pushed. */
 static int pushed_check(const struct cohort_deadlines *d)
 {
@@ -20,11 +45,11 @@ static int pushed_check(const struct cohort_deadlines *d)
 		uint64_t ns;
 	} of_the_group[] = {
 		{ "init_ns", d->init_ns },
-		{ "first_ns", d->first_ns },
 		{ "close_ns", d->close_ns },
 		{ "abort_ns", d->abort_ns },
 	};
 	size_t i;
+	int rc;
 
 	for (i = 0; i < sizeof(of_the_group) / sizeof(of_the_group[0]); i++)
 		if (of_the_group[i].ns)
@@ -34,9 +59,10 @@ static int pushed_check(const struct cohort_deadlines *d)
 				"group's options can set it",
 				of_the_group[i].name,
 				(unsigned long long)of_the_group[i].ns);
-	return reserved_check("deadlines->", d,
-	                      offsetof(struct cohort_deadlines, reserved),
-	                      sizeof(*d));
+	rc = reserved_check("deadlines->", d,
+	                    offsetof(struct cohort_deadlines, reserved),
+	                    sizeof(*d));
+	return rc == COHORT_OK ? deadlines_check("deadlines->", d) : rc;
 }
 
 /* The shorter of two deadlines; 0: there is none. */
@@ -101,9 +127,9 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 		                 "%d deadlines are pushed already", MAX_PUSHED);
 	if (c->pushed_count)
 		l = c->pushed[c->pushed_count - 1];
-	if (d->join_ns)
+	if (d->join_ns && !c->clique->deadlines_are_fixed)
 		l.join_ns = d->join_ns;
-	if (d->exec_ns)
+	if (d->exec_ns && !c->clique->deadlines_are_fixed)
 		l.exec_ns = d->exec_ns;
 	if (!c->pushed_count)
 		atomic_fetch_add(&c->clique->pushed, 1);

@@ -59,11 +59,13 @@ struct environment_bootstrap {
 	char path[128]; /* as shm_open() takes it */
 	int file;
 	char *memory;
-	uint64_t round;   /* of the last request */
-	void *recv;       /* of that */
-	int gone;         /* the process whose end has failed it, -1: none */
-	bool is_in;       /* it has its slot */
-	bool is_complete; /* a round was done: all have the file open */
+	uint64_t round;      /* of the last request */
+	void *recv;          /* of that */
+	int gone;            /* the process whose end has failed it, -1: none */
+	uint64_t timeout_ns; /* of the opening */
+	bool has_entered;    /* it has locked the door once */
+	bool is_in;          /* it has its slot */
+	bool is_complete;    /* a round was done: all have the file open */
 };
 
 /* ---- the name of the file ---------------------------------------------- */
@@ -137,20 +139,33 @@ static bool lock_byte(const struct environment_bootstrap *e, int byte, int type)
 	return fcntl(e->file, F_SETLK, &l) == 0;
 }
 
-/* A process holds the door for a moment, unless it is stopped there. */
-#define DOOR_NS (10 * UINT64_C(1000000000))
-
-static bool lock_door(const struct environment_bootstrap *e)
+/* Wait for the door, which a process locks for a moment, unless it is stopped there.  If
+ * errno is EAGAIN then, another process has it; otherwise nobody can lock it. */
+static bool lock_door(const struct environment_bootstrap *e,
+                      const struct patience *patience)
 {
-	const uint64_t deadline = clock_deadline(DOOR_NS);
+	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct backoff b = BACKOFF;
 
 	while (!lock_byte(e, DOOR, F_WRLCK)) {
-		if (clock_now() >= deadline)
+		if (errno != EAGAIN || patience_is_aborted(patience) ||
+		    clock_now() >= deadline)
 			return false;
 		backoff_wait(&b, deadline);
 	}
 	return true;
+}
+
+/* Lock the door once more, to remove the name.  If that takes long, the name stays: the
+ * next group of the name begins the file anew. */
+static bool lock_door_again(const struct environment_bootstrap *e)
+{
+	const struct patience moment = {
+		.timeout_ns =
+			e->timeout_ns < NS_PER_S ? e->timeout_ns : NS_PER_S,
+	};
+
+	return e->has_entered && lock_door(e, &moment);
 }
 
 /* Another process that holds one of these bytes, 0: none does. */
@@ -257,8 +272,47 @@ static bool is_removed(const struct environment_bootstrap *e)
 	return !fstat(e->file, &s) && s.st_nlink == 0;
 }
 
+/* With the door locked, or if nobody can lock it: remove the name, unless it is another
+ * file's. */
+static void remove_name(const struct environment_bootstrap *e)
+{
+	char path[sizeof(e->path) + 16];
+	struct stat own, named;
+
+	snprintf(path, sizeof(path), "/dev/shm%s", e->path);
+	if (!fstat(e->file, &own) && !stat(path, &named) &&
+	    own.st_dev == named.st_dev && own.st_ino == named.st_ino)
+		shm_unlink(e->path);
+}
+
+/* Explain why the door was not locked, with errno as lock_door() has left it. */
+static int door_error(const struct environment_bootstrap *e,
+                      const struct patience *patience)
+{
+	const int err = errno;
+	struct stat s;
+
+	if (err != EAGAIN) {
+		if (!fstat(e->file, &s) && !s.st_size)
+			remove_name(e);
+		return error_set(
+			COHORT_SYSTEM,
+			"/dev/shm%s: fcntl(F_SETLK): %s; allow locks, or "
+			"pass a bootstrap table of your own",
+			e->path, strerror(err));
+	}
+	if (patience_is_aborted(patience))
+		return patience_error(patience);
+	return error_set(COHORT_INIT_TIMEOUT,
+	                 "/dev/shm%s has been locked by pid %d for %llu ms: is "
+	                 "that process stopped?",
+	                 e->path, (int)holder(e, DOOR, 1),
+	                 (unsigned long long)(patience->timeout_ns / 1000000));
+}
+
 /* Open the file, and lock its door. */
-static int open_file(struct environment_bootstrap *e)
+static int open_file(struct environment_bootstrap *e,
+                     const struct patience *patience)
 {
 	int rc = COHORT_OK;
 
@@ -274,25 +328,12 @@ static int open_file(struct environment_bootstrap *e)
 		if (rc != COHORT_OK) { /* touch no lock of it */
 			close(e->file);
 			e->file = -1;
-		} else if (!lock_door(e)) {
-			rc = error_set(COHORT_SYSTEM,
-			               "/dev/shm%s is locked by pid %d",
-			               e->path, (int)holder(e, DOOR, 1));
+		} else if (!lock_door(e, patience)) {
+			rc = door_error(e, patience);
 		}
 	} while (rc == COHORT_OK && is_removed(e));
+	e->has_entered = rc == COHORT_OK;
 	return rc;
-}
-
-/* With the door locked: remove the name, unless it is another file's. */
-static void remove_name(const struct environment_bootstrap *e)
-{
-	char path[sizeof(e->path) + 16];
-	struct stat own, named;
-
-	snprintf(path, sizeof(path), "/dev/shm%s", e->path);
-	if (!fstat(e->file, &own) && !stat(path, &named) &&
-	    own.st_dev == named.st_dev && own.st_ino == named.st_ino)
-		shm_unlink(e->path);
 }
 
 /* Everybody has the file: it needs no name, and a next try gets another. */
@@ -301,7 +342,7 @@ static void all_have_come(struct environment_bootstrap *e)
 	if (e->is_complete)
 		return;
 	e->is_complete = true;
-	if (lock_door(e)) {
+	if (lock_door_again(e)) {
 		remove_name(e);
 		lock_byte(e, DOOR, F_UNLCK);
 	}
@@ -317,7 +358,7 @@ static void leave(struct environment_bootstrap *e)
 		atomic_store(&slot(e, e->process)->has_left, 1);
 		atomic_store(&slot(e, e->process)->round, 0);
 	}
-	if (lock_door(e) && (e->is_complete || is_alone(e)))
+	if (lock_door_again(e) && (e->is_complete || is_alone(e)))
 		remove_name(e);
 	if (e->memory)
 		munmap(e->memory, e->file_bytes);
@@ -426,7 +467,7 @@ static int release(void *request)
 /* ---- creating ---------------------------------------------------------- */
 
 static int create(struct environment_bootstrap *e, const char *name,
-                  size_t bytes)
+                  size_t bytes, const struct patience *patience)
 {
 	const struct launcher *l = launcher_find();
 	int rc;
@@ -440,13 +481,14 @@ static int create(struct environment_bootstrap *e, const char *name,
 	if (rc != COHORT_OK)
 		return rc;
 	e->bytes = bytes;
+	e->timeout_ns = patience->timeout_ns;
 	e->slot_bytes = sizeof(struct slot) + 2 * bytes;
 	e->slot_bytes = (e->slot_bytes + 63) / 64 * 64;
 	e->file_bytes =
 		sizeof(struct header) + (size_t)e->processes * e->slot_bytes;
 	rc = name_file(e, l, name);
 	if (rc == COHORT_OK)
-		rc = open_file(e);
+		rc = open_file(e, patience);
 	if (rc == COHORT_OK)
 		rc = begin(e);
 	if (e->file >= 0)
@@ -505,6 +547,7 @@ static void end(void *info)
 }
 
 int environment_bootstrap_create(const char *name, size_t bytes,
+                                 const struct patience *patience,
                                  struct cohort_bootstrap *table,
                                  const struct own_bootstrap **own)
 {
@@ -519,7 +562,7 @@ int environment_bootstrap_create(const char *name, size_t bytes,
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	e->file = -1;
 	e->gone = -1;
-	rc = create(e, name, bytes);
+	rc = create(e, name, bytes, patience);
 	if (rc != COHORT_OK) {
 		end(e);
 		return rc;

@@ -128,7 +128,7 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 		              [SETTING_FLAT_BELOW] =
 		                      (int64_t)o->many_flat_below },
 	};
-	uint64_t timeout = o->deadlines.init_ns;
+	struct patience patience = { o->deadlines.init_ns, o->abort };
 
 	if (!g->processes)
 		return status;
@@ -137,11 +137,11 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 	/* Another process may wait for the end of its former generation, and
 	 * then of what was split from that. */
 	if (atomic_load(&g->now))
-		timeout =
-			clock_after(clock_after(timeout, o->deadlines.abort_ns),
-		                    o->deadlines.abort_ns);
-	return processes_meet(g->processes, status, &mine, g->platform, timeout,
-	                      part);
+		patience.timeout_ns = clock_after(
+			clock_after(patience.timeout_ns, o->deadlines.abort_ns),
+			o->deadlines.abort_ns);
+	return processes_meet(g->processes, status, &mine, g->platform,
+	                      &patience, part);
 }
 
 /* End a generation that some other process does not have. */
@@ -156,9 +156,10 @@ static void discard(struct generation *g, const char *why)
  * have theirs; if not, it is gone. */
 static int agree(struct cohort_group *g, int rc, struct generation *now)
 {
+	const struct patience patience = { g->options.deadlines.init_ns,
+		                           g->options.abort };
 	char error[512];
-	int agreed =
-		processes_agree(g->processes, rc, g->options.deadlines.init_ns);
+	int agreed = processes_agree(g->processes, rc, &patience);
 
 	if (agreed == COHORT_OK || rc != COHORT_OK)
 		return agreed;
@@ -229,10 +230,44 @@ static int open_first(struct cohort_group *g, const int *devices, int n)
 	return rc;
 }
 
+/* Have @abort end the group from now on.  On an error, or if it was fired by now, the
+ * group is closed. */
+static int follow(struct cohort_group *g, struct cohort_abort *abort)
+{
+	char error[512];
+	int rc = cause_forward(abort, group_clique(g)->end);
+
+	if (rc == COHORT_OK)
+		rc = cause_error(cause_look(abort));
+	if (rc == COHORT_OK)
+		return rc;
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	cohort_group_close(g);
+	return error_set(rc, "%s", error);
+}
+
+/* Open the first generation, and meet the other processes before if there are any. */
+static int open_group(struct cohort_group *g, const int *devices, int n)
+{
+	struct cohort_group_options *o = &g->options;
+	const struct patience patience = { o->deadlines.init_ns, o->abort };
+	int rc = COHORT_OK;
+
+	if (o->bootstrap)
+		rc = processes_create(o->bootstrap, o->name, &patience,
+		                      &g->processes);
+	o->bootstrap = NULL; /* the caller's */
+	if (rc == COHORT_OK)
+		rc = open_first(g, devices, n);
+	o->abort = NULL; /* of the first generation only */
+	return rc;
+}
+
 int cohort_group_open(const int *devices, int n,
                       const struct cohort_group_options *options,
                       struct cohort_group **group)
 {
+	struct cohort_abort *abort = NULL;
 	struct cohort_group *g;
 	int rc;
 
@@ -251,21 +286,18 @@ int cohort_group_open(const int *devices, int n,
 	if (rc == COHORT_OK) {
 		note_environment();
 		options_own(&g->options, &g->texts);
+		abort = g->options.abort;
+		rc = open_group(g, devices, n);
 	}
-	if (rc == COHORT_OK && g->options.bootstrap)
-		rc = processes_create(g->options.bootstrap, g->options.name,
-		                      g->options.deadlines.init_ns,
-		                      &g->processes);
-	g->options.bootstrap = NULL; /* the caller's */
-	if (rc == COHORT_OK)
-		rc = open_first(g, devices, n);
 	if (rc != COHORT_OK) {
 		processes_free(g->processes);
 		free(g);
 		return rc;
 	}
-	*group = g;
-	return COHORT_OK;
+	rc = abort ? follow(g, abort) : COHORT_OK;
+	if (rc == COHORT_OK)
+		*group = g;
+	return rc;
 }
 
 int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])

@@ -135,6 +135,7 @@ static struct meeting *create_locked(const struct id *id,
 	m->platform = p;
 	m->size = size;
 	m->options = *o;
+	m->options.abort = NULL; /* each rank's own */
 	options_own(&m->options, &m->texts);
 	m->next = meetings;
 	meetings = m;
@@ -357,19 +358,36 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 	                         rank, list));
 }
 
+/* How often a rank that may be aborted checks whether it is. */
+#define LOOK_NS (5 * UINT64_C(1000000))
+
+/* Wait for a change of the meeting.  True if the time is up, or the wait is aborted. */
+static bool await_change_locked(struct meeting *m,
+                                const struct patience *patience,
+                                uint64_t deadline)
+{
+	uint64_t look = patience->abort ? clock_deadline(LOOK_NS) : deadline;
+	struct timespec until;
+
+	until = clock_timespec(look < deadline ? look : deadline);
+	pthread_cond_timedwait(&m->changed, &lock, &until);
+	return patience_is_aborted(patience) || clock_now() >= deadline;
+}
+
 /* Connect this rank, and wait for the others of this process. */
 static int meet(struct meeting *m, int rank, int device,
-                struct cohort_comm **out)
+                struct cohort_abort *abort, struct cohort_comm **out)
 {
 	const struct connect_world world = { m->id.native, rank, m->size,
 		                             NULL };
 	const struct clique_options options = options_of_clique(&m->options);
-	uint64_t timeout = m->options.deadlines.init_ns;
-	struct timespec until = clock_timespec(clock_deadline(timeout));
+	const struct patience patience = { m->options.deadlines.init_ns,
+		                           abort };
+	const uint64_t deadline = clock_deadline(patience.timeout_ns);
 	struct connected connected;
-	int err = 0;
+	bool is_over = false;
 	int rc = connect_ranks(m->platform, &device, 1, &world, &options.config,
-	                       comm_words(options.slots), timeout,
+	                       comm_words(options.slots), &patience,
 	                       m->options.name, &connected);
 
 	pthread_mutex_lock(&lock);
@@ -381,13 +399,15 @@ static int meet(struct meeting *m, int rank, int device,
 		fail_locked(m, rc);
 	/* A rank does not give up while the clique is being made. */
 	while (!m->generation && m->status == COHORT_OK &&
-	       (!err || m->connected == m->joined)) {
-		if (err)
+	       (!is_over || m->connected == m->joined)) {
+		if (is_over)
 			pthread_cond_wait(&m->changed, &lock);
 		else
-			err = pthread_cond_timedwait(&m->changed, &lock,
-			                             &until);
+			is_over = await_change_locked(m, &patience, deadline);
 	}
+	if (!m->generation && m->status == COHORT_OK &&
+	    patience_is_aborted(&patience))
+		fail_locked(m, patience_error(&patience));
 	if (!m->generation && m->status == COHORT_OK)
 		fail_unconnected_locked(m, rank);
 	if (m->generation)
@@ -400,6 +420,22 @@ static int meet(struct meeting *m, int rank, int device,
 }
 
 /* ---- joining ---------------------------------------------------------- */
+
+/* Have @abort end the clique of @c from now on.  On an error, or if it was fired by now,
+ * @c is closed. */
+static int follow(struct cohort_comm *c, struct cohort_abort *abort)
+{
+	char error[256];
+	int rc = cause_forward(abort, c->clique->end);
+
+	if (rc == COHORT_OK)
+		rc = cause_error(cause_look(abort));
+	if (rc == COHORT_OK)
+		return rc;
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	cohort_comm_close(c);
+	return error_set(rc, "%s", error);
+}
 
 /* Read and check the id, and open its platform. */
 static int id_read(const struct cohort_unique_id *bytes,
@@ -486,5 +522,7 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 	pthread_mutex_lock(&lock);
 	rc = enter_locked(&read, p, nranks, rank, device, &o, &m);
 	pthread_mutex_unlock(&lock);
-	return rc == COHORT_OK ? meet(m, rank, device, comm) : rc;
+	if (rc == COHORT_OK)
+		rc = meet(m, rank, device, o.abort, comm);
+	return rc == COHORT_OK && o.abort ? follow(*comm, o.abort) : rc;
 }

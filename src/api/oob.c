@@ -41,7 +41,8 @@ static int table_check(const struct cohort_bootstrap *t)
 }
 
 /* Have the library make the table, of the kind that the caller wants. */
-static int make_table(struct oob *o, const char *name, uint64_t timeout_ns)
+static int make_table(struct oob *o, const char *name,
+                      const struct patience *patience)
 {
 	const size_t bytes = sizeof(struct process_record);
 	int kind = o->table.kind;
@@ -52,10 +53,10 @@ static int make_table(struct oob *o, const char *name, uint64_t timeout_ns)
 		               : COHORT_BOOTSTRAP_ENV;
 	switch (kind) {
 	case COHORT_BOOTSTRAP_ENV:
-		return environment_bootstrap_create(name, bytes, &o->table,
-		                                    &o->own);
+		return environment_bootstrap_create(name, bytes, patience,
+		                                    &o->table, &o->own);
 	case COHORT_BOOTSTRAP_PMIX:
-		return pmix_bootstrap_create(name, bytes, timeout_ns, &o->table,
+		return pmix_bootstrap_create(name, bytes, patience, &o->table,
 		                             &o->own);
 	default:
 		return error_set(COHORT_INVALID,
@@ -67,7 +68,7 @@ static int make_table(struct oob *o, const char *name, uint64_t timeout_ns)
 
 /* Read the caller's table, or have one made. */
 static int read_table(struct oob *o, const struct cohort_bootstrap *given,
-                      const char *name, uint64_t timeout_ns)
+                      const char *name, const struct patience *patience)
 {
 	const size_t least = offsetof(struct cohort_bootstrap, process);
 	int rc = sized_check("bootstrap", given->size, least,
@@ -83,7 +84,7 @@ static int read_table(struct oob *o, const struct cohort_bootstrap *given,
 	       given->size < sizeof(o->table) ? given->size : sizeof(o->table));
 	return o->table.kind == COHORT_BOOTSTRAP_TABLE
 	               ? table_check(&o->table)
-	               : make_table(o, name, timeout_ns);
+	               : make_table(o, name, patience);
 }
 
 static void leave_table(struct oob *o)
@@ -93,9 +94,9 @@ static void leave_table(struct oob *o)
 }
 
 int oob_open(struct oob *o, const struct cohort_bootstrap *given,
-             const char *name, uint64_t timeout_ns)
+             const char *name, const struct patience *patience)
 {
-	int rc = read_table(o, given, name, timeout_ns);
+	int rc = read_table(o, given, name, patience);
 
 	if (rc == COHORT_OK)
 		rc = peers_create(o->table.process, o->table.processes, name,
@@ -126,9 +127,12 @@ static bool has_ended(const struct oob *o)
  * sent its record before.  The library's own notice an end. */
 #define ENDED_NS UINT64_C(1000000000)
 
-/* Ask the request until it is done: 0, 1 if the time is up, or its error. */
-static int await_request(const struct oob *o, void *request, uint64_t deadline)
+/* Ask the request until it is done: 0, 1 if the time is up or the wait is aborted, or its
+ * error. */
+static int await_request(const struct oob *o, void *request,
+                         const struct patience *patience)
 {
+	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct backoff b = BACKOFF;
 	uint64_t sooner = UINT64_MAX;
 	int answer;
@@ -136,7 +140,8 @@ static int await_request(const struct oob *o, void *request, uint64_t deadline)
 	while ((answer = o->table.req_test(request)) == 1) {
 		if (sooner == UINT64_MAX && !o->own && has_ended(o))
 			sooner = clock_deadline(ENDED_NS);
-		if (clock_now() >= (sooner < deadline ? sooner : deadline))
+		if (patience_is_aborted(patience) ||
+		    clock_now() >= (sooner < deadline ? sooner : deadline))
 			return 1;
 		backoff_wait(&b, deadline);
 	}
@@ -159,13 +164,17 @@ static int explain(const struct oob *o, const uint64_t *came, int status,
 	                 o->table.processes, what, why);
 }
 
-/* @began_ns: when the wait began, whose limit was @timeout_ns, but may have been cut. */
+/* Say why a wait that began at @began_ns was given up: its time is up, which may have been
+ * cut, or it was aborted. */
 static int explain_timeout(const struct oob *o, const uint64_t *came,
-                           uint64_t began_ns, uint64_t timeout_ns)
+                           uint64_t began_ns, const struct patience *patience)
 {
 	const uint64_t waited_ns = clock_now() - began_ns;
+	const uint64_t timeout_ns = patience->timeout_ns;
 	char what[96];
 
+	if (patience_is_aborted(patience))
+		return patience_error(patience);
 	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
 	         (unsigned long long)(waited_ns < timeout_ns ? waited_ns
 	                                                     : timeout_ns) /
@@ -188,21 +197,21 @@ static int explain_failure(const struct oob *o, const char *function,
 
 /* Gather among the processes that have not ended. */
 static int gather_by_peers(struct oob *o, struct exchange *e,
-                           uint64_t timeout_ns)
+                           const struct patience *patience)
 {
 	const uint64_t began_ns = clock_now();
 	int rc = peers_gather(o->peers, &e->mine, sizeof(e->mine), e->all,
-	                      e->came, clock_after(began_ns, timeout_ns));
+	                      e->came, patience);
 
 	return rc == COHORT_OK
 	               ? rc
-	               : explain_timeout(o, e->came, began_ns, timeout_ns);
+	               : explain_timeout(o, e->came, began_ns, patience);
 }
 
 /* Gather all records of @e.  On an error the bootstrap cannot be used again; after
- * COHORT_INIT_TIMEOUT it may still write to @e. */
+ * COHORT_INIT_TIMEOUT or COHORT_ABORTED it may still write to @e. */
 static int gather_by_table(struct oob *o, struct exchange *e,
-                           uint64_t timeout_ns)
+                           const struct patience *patience)
 {
 	const struct cohort_bootstrap *t = &o->table;
 	const uint64_t began_ns = clock_now();
@@ -212,9 +221,9 @@ static int gather_by_table(struct oob *o, struct exchange *e,
 
 	if (answer)
 		return explain_failure(o, "allgather", answer);
-	answer = await_request(o, request, clock_after(began_ns, timeout_ns));
+	answer = await_request(o, request, patience);
 	if (answer == 1)
-		return explain_timeout(o, NULL, began_ns, timeout_ns);
+		return explain_timeout(o, NULL, began_ns, patience);
 	t->req_free(request);
 	for (i = 0; i < t->processes; i++)
 		rank_set_add(e->came, i);
@@ -254,8 +263,8 @@ static void keep(struct exchange *e)
 }
 
 int oob_exchange(struct oob *o, enum purpose purpose,
-                 const struct process_record *mine, uint64_t timeout_ns,
-                 struct exchange **out)
+                 const struct process_record *mine,
+                 const struct patience *patience, struct exchange **out)
 {
 	const size_t n = (size_t)o->table.processes;
 	struct exchange *e;
@@ -277,14 +286,15 @@ int oob_exchange(struct oob *o, enum purpose purpose,
 	e->mine.instance = process_number();
 	gethostname(e->mine.host, sizeof(e->mine.host) - 1);
 	e->mine.address = o->address;
-	rc = o->by_peers ? gather_by_peers(o, e, timeout_ns)
-	                 : gather_by_table(o, e, timeout_ns);
+	rc = o->by_peers ? gather_by_peers(o, e, patience)
+	                 : gather_by_table(o, e, patience);
 	if (rc == COHORT_OK)
 		rc = records_check(purpose, e, o->table.processes);
 	o->is_broken = rc != COHORT_OK;
 	if (rc == COHORT_OK)
 		*out = e;
-	else if (rc == COHORT_INIT_TIMEOUT && !o->own && !o->by_peers)
+	else if ((rc == COHORT_INIT_TIMEOUT || rc == COHORT_ABORTED) &&
+	         !o->own && !o->by_peers)
 		keep(e);
 	else
 		free(e);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/comm.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"
@@ -36,7 +37,6 @@ void cohort_group_options_init(struct cohort_group_options *options)
 		.recorder_slots = DEFAULT_SLOTS,
 		.deadlines = {
 			.init_ns = 120 * NS_PER_S,
-			.first_ns = 300 * NS_PER_S,
 			.join_ns = 300 * NS_PER_S,
 			.exec_ns = 300 * NS_PER_S,
 			.close_ns = 60 * NS_PER_S,
@@ -82,7 +82,6 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(platform)
 	READ(recorder_slots)
 	READ(deadlines.init_ns)
-	READ(deadlines.first_ns)
 	READ(deadlines.join_ns)
 	READ(deadlines.exec_ns)
 	READ(deadlines.close_ns)
@@ -113,6 +112,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(launch)
 	READ(connect)
 	READ(bootstrap)
+	READ(abort)
 #undef READ
 	return COHORT_OK;
 }
@@ -245,6 +245,28 @@ static int many_merge(struct cohort_group_options *o)
 	                       : rc;
 }
 
+/* Take from the environment what it has set, whatever the program has: deadlines
+ * for all calls, which then do not adapt, and a policy. */
+static int environment_merge(struct cohort_group_options *o)
+{
+	uint64_t ns = 0;
+	int rc = environment_deadline(&ns);
+
+	if (ns) {
+		o->deadlines.join_ns = o->deadlines.exec_ns = ns;
+		o->adaptive_factor = 0;
+	}
+	return rc == COHORT_OK ? environment_policy(&o->policy) : rc;
+}
+
+/* True if the environment has set the deadlines. */
+static bool deadlines_are_fixed(void)
+{
+	uint64_t ns = 0;
+
+	return environment_deadline(&ns) == COHORT_OK && ns;
+}
+
 static bool is_text(const char *text)
 {
 	return text && *text;
@@ -323,6 +345,23 @@ static int dump_check(const struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
+/* Refuse a handle that can end no group that is still to be opened. */
+static int abort_check(const struct cohort_abort *abort)
+{
+	if (!abort)
+		return COHORT_OK;
+	if (!abort->precedes_open)
+		return error_set(COHORT_INVALID,
+		                 "options->abort is the handle of a "
+		                 "communicator: make one with "
+		                 "cohort_abort_create()");
+	if (atomic_load(&abort->target))
+		return error_set(COHORT_STATE,
+		                 "options->abort is the handle of a group that "
+		                 "was opened before: make one for each");
+	return cause_error(cause_look(abort));
+}
+
 static int options_check(const struct cohort_group_options *o)
 {
 	int rc;
@@ -374,8 +413,12 @@ static int options_check(const struct cohort_group_options *o)
 		                 "(SIGRTMIN to SIGRTMAX), with or without "
 		                 "COHORT_STACK_ALL",
 		                 o->stack_signal, SIGRTMIN, SIGRTMAX);
-	rc = config_check(o);
-	return rc == COHORT_OK ? dump_check(o) : rc;
+	rc = deadlines_check("options->deadlines.", &o->deadlines);
+	if (rc == COHORT_OK)
+		rc = config_check(o);
+	if (rc == COHORT_OK)
+		rc = dump_check(o);
+	return rc == COHORT_OK ? abort_check(o->abort) : rc;
 }
 
 int options_read(const struct cohort_group_options *given,
@@ -391,6 +434,8 @@ int options_read(const struct cohort_group_options *given,
 		rc = environment_launch(&o->launch);
 	if (rc == COHORT_OK && !o->connect)
 		rc = environment_connect(&o->connect);
+	if (rc == COHORT_OK)
+		rc = environment_merge(o);
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
@@ -428,6 +473,8 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.allow_capture = o->allow_capture,
 		.launch = o->launch,
 		.deadlines = o->deadlines,
+		.abort = o->abort,
+		.deadlines_are_fixed = deadlines_are_fixed(),
 		.generation = 1,
 		.config = {
 			.min_ctas = o->min_ctas,

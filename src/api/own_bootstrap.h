@@ -14,6 +14,7 @@
 #include <cohort/bootstrap.h>
 
 #include "base/text.h"
+#include "core/cause.h"
 #include "watch/peers.h"
 
 /* All take the table's info. */
@@ -36,16 +37,19 @@ struct own_bootstrap {
  *
  * environment_bootstrap_create - through a file in shared memory.  Reads number and
  *	count from the environment.  COHORT_INVALID, with the variable;
- *	COHORT_UNSUPPORTED for processes on other machines; COHORT_STATE;
+ *	COHORT_UNSUPPORTED for processes on other machines; COHORT_INIT_TIMEOUT or
+ *	COHORT_ABORTED if another process locks the file; COHORT_STATE;
  *	COHORT_SYSTEM; COHORT_NO_MEMORY.
  * pmix_bootstrap_create - through the launcher's PMIx server, for which it waits up
- *	to @timeout_ns.  COHORT_INVALID: no such launcher; COHORT_NO_LIBRARY;
- *	COHORT_INIT_TIMEOUT; COHORT_STATE; COHORT_SYSTEM; COHORT_NO_MEMORY.
+ *	to the timeout.  COHORT_INVALID: no such launcher; COHORT_NO_LIBRARY;
+ *	COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_STATE; COHORT_SYSTEM; COHORT_NO_MEMORY.
  */
 int environment_bootstrap_create(const char *name, size_t bytes,
+                                 const struct patience *patience,
                                  struct cohort_bootstrap *table,
                                  const struct own_bootstrap **own);
-int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
+int pmix_bootstrap_create(const char *name, size_t bytes,
+                          const struct patience *patience,
                           struct cohort_bootstrap *table,
                           const struct own_bootstrap **own);
 

@@ -520,7 +520,8 @@ bool pmix_bootstrap_suits(void)
 	return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
 }
 
-static int open_client(uint64_t timeout_ns, struct pmix_bootstrap *b)
+static int open_client(const struct patience *patience,
+                       struct pmix_bootstrap *b)
 {
 	int rc;
 
@@ -531,7 +532,7 @@ static int open_client(uint64_t timeout_ns, struct pmix_bootstrap *b)
 			"no launcher with a PMIx server has started "
 			"this process: PMIX_NAMESPACE and PMIX_RANK "
 			"are not set");
-	rc = pmix_client_open(timeout_ns, &b->client);
+	rc = pmix_client_open(patience, &b->client);
 	if (rc != COHORT_OK)
 		return rc;
 	if (b->client->processes < 1 ||
@@ -545,7 +546,8 @@ static int open_client(uint64_t timeout_ns, struct pmix_bootstrap *b)
 	return COHORT_OK;
 }
 
-int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
+int pmix_bootstrap_create(const char *name, size_t bytes,
+                          const struct patience *patience,
                           struct cohort_bootstrap *table,
                           const struct own_bootstrap **own)
 {
@@ -560,7 +562,7 @@ int pmix_bootstrap_create(const char *name, size_t bytes, uint64_t timeout_ns,
 	if (!b)
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	b->bytes = bytes;
-	rc = open_client(timeout_ns, b);
+	rc = open_client(patience, b);
 	if (rc == COHORT_OK)
 		rc = begin_opening(b, name);
 	if (rc == COHORT_OK)

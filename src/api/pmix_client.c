@@ -249,9 +249,10 @@ static int begin(void)
 	return COHORT_OK;
 }
 
-int pmix_client_open(uint64_t timeout_ns, const struct pmix_client **out)
+int pmix_client_open(const struct patience *patience,
+                     const struct pmix_client **out)
 {
-	const uint64_t deadline = clock_deadline(timeout_ns);
+	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct backoff b = BACKOFF;
 	int now, rc = COHORT_OK;
 
@@ -264,12 +265,15 @@ int pmix_client_open(uint64_t timeout_ns, const struct pmix_client **out)
 	/* Acquire: what the thread has found. */
 	while ((now = atomic_load_explicit(&state, memory_order_acquire)) ==
 	       STARTING) {
+		if (patience_is_aborted(patience))
+			return patience_error(patience);
 		if (clock_now() >= deadline)
 			return error_set(
 				COHORT_INIT_TIMEOUT,
 				"the launcher's PMIx server has not "
 				"answered within %llu ms",
-				(unsigned long long)(timeout_ns / 1000000));
+				(unsigned long long)(patience->timeout_ns /
+			                             1000000));
 		backoff_wait(&b, deadline);
 	}
 	if (now == FAILED)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "api/pmix_abi.h"
+#include "core/cause.h"
 
 struct pmix_client {
 #define PMIX_MEMBER(name, result, arguments) result(*name) arguments;
@@ -38,7 +39,8 @@ struct pmix_client {
  * COHORT_INIT_TIMEOUT, after which another call waits again; COHORT_SYSTEM if the
  * server has refused, which does not change: PMIx cannot start twice.
  */
-int pmix_client_open(uint64_t timeout_ns, const struct pmix_client **out);
+int pmix_client_open(const struct patience *patience,
+                     const struct pmix_client **out);
 
 /* How many threads of the library call the client's functions, most of which wait for
  * the server without a deadline; and that they are to end, because the process exits.

@@ -21,6 +21,7 @@ struct facts {
 struct processes {
 	struct oob oob;
 	bool has_connected;
+	uint64_t met_ns; /* when all began to connect the next generation */
 
 	/* Atomic; of the latest generation.  Former ones stay: a thread may read
 	 * them. */
@@ -29,14 +30,14 @@ struct processes {
 };
 
 int processes_create(const struct cohort_bootstrap *given, const char *name,
-                     uint64_t timeout_ns, struct processes **out)
+                     const struct patience *patience, struct processes **out)
 {
 	struct processes *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
-	rc = oob_open(&p->oob, given, name, timeout_ns);
+	rc = oob_open(&p->oob, given, name, patience);
 	if (rc == COHORT_OK)
 		*out = p;
 	else
@@ -132,9 +133,9 @@ static int find_ended(const struct processes *p, const struct facts *facts)
  * has ended, the error says so.  NULL: none is known. */
 static int exchange(struct processes *p, const struct facts *facts,
                     enum purpose purpose, const struct process_record *mine,
-                    uint64_t timeout_ns, struct exchange **out)
+                    const struct patience *patience, struct exchange **out)
 {
-	int rc = oob_exchange(&p->oob, purpose, mine, timeout_ns, out), ended;
+	int rc = oob_exchange(&p->oob, purpose, mine, patience, out), ended;
 
 	if (rc != COHORT_INIT_TIMEOUT || !facts || p->oob.own ||
 	    p->oob.by_peers)
@@ -365,8 +366,8 @@ static void connect_peers(struct processes *p, const struct exchange *e)
  * it answers for records that do not fit is the same in all processes. */
 static int meet(struct processes *p, int status,
                 const struct process_record *given,
-                const struct platform *platform, uint64_t timeout_ns,
-                struct process_part *part)
+                const struct platform *platform,
+                const struct patience *patience, struct process_part *part)
 {
 	struct process_record mine = *given;
 	struct exchange *e;
@@ -377,8 +378,7 @@ static int meet(struct processes *p, int status,
 	if (status == COHORT_OK)
 		status = read_version(platform, &mine);
 	record_status(&mine, status);
-	rc = exchange(p, atomic_load(&p->facts), MEETING, &mine, timeout_ns,
-	              &e);
+	rc = exchange(p, atomic_load(&p->facts), MEETING, &mine, patience, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	memset(part, 0, sizeof(*part));
@@ -449,7 +449,7 @@ static bool all_watch_all(const struct processes *p, const struct exchange *e)
  * thread and a socket until the ranks have connected, so it is not made before all
  * processes can. */
 static int share_id(struct processes *p, const struct platform *platform,
-                    uint64_t timeout_ns, struct process_part *part)
+                    const struct patience *patience, struct process_part *part)
 {
 	struct process_record mine = { .status = COHORT_OK };
 	const int first = first_next(p);
@@ -464,10 +464,11 @@ static int share_id(struct processes *p, const struct platform *platform,
 		rc = native_nccl(platform, "ncclGetUniqueId", NULL,
 		                 platform->ncclGetUniqueId(&mine.id));
 	record_status(&mine, rc);
-	rc = exchange(p, p->next, SHARING_ID, &mine, timeout_ns, &e);
+	rc = exchange(p, p->next, SHARING_ID, &mine, patience, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	part->id = e->all[first].id;
+	p->met_ns = clock_now();
 	rc = outcome(p, e);
 	if (!atomic_load(&p->facts)) {
 		note_watched(p, e);
@@ -480,16 +481,31 @@ static int share_id(struct processes *p, const struct platform *platform,
 
 int processes_meet(struct processes *p, int status,
                    const struct process_record *mine,
-                   const struct platform *platform, uint64_t timeout_ns,
-                   struct process_part *part)
+                   const struct platform *platform,
+                   const struct patience *patience, struct process_part *part)
 {
-	const int rc = meet(p, status, mine, platform, timeout_ns, part);
+	const int rc = meet(p, status, mine, platform, patience, part);
 
-	return rc == COHORT_OK ? share_id(p, platform, timeout_ns, part) : rc;
+	return rc == COHORT_OK ? share_id(p, platform, patience, part) : rc;
 }
 
-int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
+/* How long to wait for the others' agreement: they began to connect when this process
+ * did, have as long for it, and may then need a little longer to say what came of it. */
+static struct patience patience_to_agree(const struct processes *p,
+                                         const struct patience *patience)
 {
+	const uint64_t ns = patience->timeout_ns, now = clock_now();
+	uint64_t until = clock_after(clock_after(p->met_ns, ns), ns / 4);
+
+	until = clock_after(until, peers_patience_ns(p->oob.peers));
+	return (struct patience){ until > now ? until - now : 0,
+		                  patience->abort };
+}
+
+int processes_agree(struct processes *p, int status,
+                    const struct patience *patience)
+{
+	const struct patience limit = patience_to_agree(p, patience);
 	struct process_record mine = { .status = COHORT_OK };
 	const int ended = find_ended(p, p->next);
 	struct exchange *e;
@@ -502,8 +518,7 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);
-	rc = exchange(p, p->next, AGREEING, &mine,
-	              clock_after(timeout_ns, timeout_ns), &e);
+	rc = exchange(p, p->next, AGREEING, &mine, &limit, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);

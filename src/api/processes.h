@@ -57,11 +57,11 @@ struct process_part {
 };
 
 /* Check @given, and begin to look for the others.  @name: the group's.  Waits for a
- * PMIx server up to @timeout_ns.  COHORT_INVALID, COHORT_INIT_TIMEOUT,
- * COHORT_NO_LIBRARY, COHORT_NO_MEMORY, COHORT_STATE, COHORT_SYSTEM,
+ * PMIx server, or for another process that locks a file.  COHORT_INVALID,
+ * COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_NO_LIBRARY, COHORT_NO_MEMORY, COHORT_STATE, COHORT_SYSTEM,
  * COHORT_UNSUPPORTED. */
 int processes_create(const struct cohort_bootstrap *given, const char *name,
-                     uint64_t timeout_ns, struct processes **out);
+                     const struct patience *patience, struct processes **out);
 void processes_free(struct processes *p);
 
 /*
@@ -72,7 +72,7 @@ void processes_free(struct processes *p);
  * Where all processes watch all, those that have ended since the last generation are
  * left out, with their ranks.
  *
- * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT; the
+ * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT; COHORT_ABORTED; the
  * status of another process, whose error is named with the process; COHORT_INVALID
  * if the processes do not fit each other; COHORT_UNSUPPORTED; COHORT_STATE after
  * a meeting that has failed by itself; COHORT_PROCESS_EXITED, which names one that
@@ -80,13 +80,15 @@ void processes_free(struct processes *p);
  */
 int processes_meet(struct processes *p, int status,
                    const struct process_record *mine,
-                   const struct platform *platform, uint64_t timeout_ns,
-                   struct process_part *part);
+                   const struct platform *platform,
+                   const struct patience *patience, struct process_part *part);
 
 /* Tell the others whether this process has the generation: @status, as above.
- * Others may still be connecting, so it waits for twice @timeout_ns.  COHORT_OK:
+ * Others may still be connecting, so it waits for them up to a timeout and a quarter
+ * after all have met.  COHORT_OK:
  * all have it. */
-int processes_agree(struct processes *p, int status, uint64_t timeout_ns);
+int processes_agree(struct processes *p, int status,
+                    const struct patience *patience);
 
 /* The processes as watched from here.  Lives as long as @p. */
 struct peers *processes_peers(const struct processes *p);

@@ -44,6 +44,7 @@ static void fill(const struct cohort_comm *c, struct cohort_stats *s)
 	s->warnings = load(&q->counts.warnings);
 	s->aborts = clique_cause(q) != NULL;
 	s->stops = load(&q->counts.stops);
+	s->starved = load(&q->counts.starved);
 	for (i = 0; i < COUNTED_KINDS; i++)
 		s->verdicts[i] = load(&q->counts.verdicts[i]);
 }
@@ -197,6 +198,7 @@ static void write_all(struct output *o, const struct clique *q)
 		COUNTER(warnings, "Warnings.", true),
 		COUNTER(aborts, "Ends with a cause.", true),
 		COUNTER(stops, "Times that the process did not run.", true),
+		COUNTER(starved, "Times that the watchdog was starved.", true),
 #undef COUNTER
 	};
 	struct cohort_stats s;

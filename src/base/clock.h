@@ -69,6 +69,15 @@ static inline uint64_t clock_quick(void)
 }
 #endif
 
+/* How long the process's threads have run so far, all together. */
+static inline uint64_t clock_process_cpu(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 /* The time @timeout_ns after @now_ns; UINT64_MAX stays "never". */
 static inline uint64_t clock_after(uint64_t now_ns, uint64_t timeout_ns)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 #define PREFIX "COHORT_"
@@ -13,6 +14,7 @@
 /* All variables that are read: scripts/lint.sh looks for others. */
 static const char *const known[] = {
 	"COHORT_CONNECT",
+	"COHORT_DEADLINE",
 	"COHORT_DUMP_DIR",
 	"COHORT_DUMP_FIFO",
 	"COHORT_DUMP_SIGNAL",
@@ -35,6 +37,7 @@ static const char *const known[] = {
 	"COHORT_MANY_FLAT_BELOW",
 	"COHORT_MANY_GROUP_MOST",
 	"COHORT_PLATFORM",
+	"COHORT_POLICY",
 	"COHORT_PROCESS",
 	"COHORT_PROCESSES",
 };
@@ -148,6 +151,88 @@ int environment_connect(int *connect)
 	return choose("COHORT_CONNECT", getenv("COHORT_CONNECT"), names,
 	              COHORT_CONNECT_NONE, "collectives, all or none", connect);
 }
+
+/* ---- what overrides the program ---------------------------------------- */
+
+/* Read "30s".  False for a time that is 0, has no unit, or is too long. */
+static bool read_time(const char *text, uint64_t *ns)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {
+		{ "ms", NS_PER_S / 1000 },
+		{ "s", NS_PER_S },
+		{ "m", 60 * NS_PER_S },
+		{ "h", 3600 * NS_PER_S },
+	};
+	const size_t digits = strspn(text, "0123456789");
+	const unsigned long long number = strtoull(text, NULL, 10);
+	size_t i;
+
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (digits && strcmp(text + digits, units[i].name) == 0 &&
+		    number && number < UINT64_MAX / units[i].ns) {
+			*ns = number * units[i].ns;
+			return true;
+		}
+	return false;
+}
+
+int environment_deadline(uint64_t *ns)
+{
+	const char *text = getenv("COHORT_DEADLINE");
+
+	if (!text || !*text || read_time(text, ns))
+		return COHORT_OK;
+	if (strcmp(text, "off") != 0)
+		return error_set(
+			COHORT_INVALID,
+			"COHORT_DEADLINE is \"%s\" in the environment, "
+			"not off, or a time such as 500ms, 30s, 5m or "
+			"1h",
+			text);
+	*ns = COHORT_FOREVER;
+	return COHORT_OK;
+}
+
+int environment_policy(int *policy)
+{
+	static const char *const names[] = { NULL, "end", "report" };
+	static const int policies[] = { 0, COHORT_POLICY_ABORT,
+		                        COHORT_POLICY_REPORT };
+	int i = 0;
+	int rc = choose("COHORT_POLICY", getenv("COHORT_POLICY"), names, 2,
+	                "end or report", &i);
+
+	if (i)
+		*policy = policies[i];
+	return rc;
+}
+
+void environment_add_overrides(struct text *t)
+{
+	/* Each name is in one line with its getenv(): see scripts/lint.sh. */
+	const struct {
+		const char *name, *value, *options;
+	} all[] = {
+		{ "COHORT_DEADLINE", getenv("COHORT_DEADLINE"),
+		  "join_ns and exec_ns" },
+		{ "COHORT_POLICY", getenv("COHORT_POLICY"), "policy" },
+	};
+	const char *gap = "";
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!all[i].value || !*all[i].value)
+			continue;
+		text_add(t, "%s%s=%s sets %s", gap, all[i].name, all[i].value,
+		         all[i].options);
+		gap = "; ";
+	}
+}
+
+/* ---- what means nothing ------------------------------------------------ */
 
 void environment_add_unknown(struct text *t, const char *end)
 {

@@ -189,6 +189,15 @@ static char state_of(int tid)
 	return state_in(open_about(tid, "stat"));
 }
 
+uint64_t thread_delayed_ns(void)
+{
+	unsigned long long delayed = 0;
+	char text[64];
+
+	read_about(thread_id(), "schedstat", text, sizeof(text));
+	return sscanf(text, "%*u %llu", &delayed) == 1 ? delayed : 0;
+}
+
 char thread_process_state(int64_t pid)
 {
 	char path[48];

@@ -38,6 +38,10 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
  * in futex", "running", or "". */
 void thread_state(int tid, char state[THREAD_STATE_SIZE]);
 
+/* How long the calling thread has waited for a core so far while it was ready to run; 0 if
+ * the system does not say. */
+uint64_t thread_delayed_ns(void);
+
 /* The letter of a process's state in the system: 'T' and 't', stopped; 'Z' and 'X', ended;
  * 0: not known. */
 char thread_process_state(int64_t pid);

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "core/clique.h"
 #include "core/list_cache.h"
+#include "core/pair.h"
 
 /* The other bits of a rank's own word hold the call's number, cut off: two
  * numbers that meet in a slot are never so far apart that these bits repeat, as
@@ -202,7 +203,8 @@ void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
                    uint32_t digest, uint64_t ticket, uint64_t now_ns)
 {
 	struct agree_slot *slot = agree_slot(c, number);
-	struct limits limits = comm_limits(c, number == 1);
+	struct limits limits =
+		comm_limits(c, pair_collective_connects(c, op, number));
 
 	/* From here on the slot is no longer the former call's, which all ranks
 	 * have compared, and not yet this one's: nobody looks for number + 1

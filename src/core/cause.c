@@ -60,6 +60,8 @@ void cause_put(struct cohort_abort *a)
 	if (atomic_fetch_sub_explicit(&a->references, 1, memory_order_acq_rel) >
 	    1)
 		return;
+	if (atomic_load(&a->target))
+		cause_put(atomic_load(&a->target));
 	sem_destroy(&a->caused);
 	sem_destroy(&a->watch);
 	free(a);
@@ -141,6 +143,42 @@ int cause_set_aborted(struct cohort_abort *a, const char *reason)
 		append(append(end, ": ", CAUSE_MAX_REASON), reason,
 		       CAUSE_MAX_REASON);
 	return swap(a, slot);
+}
+
+int cause_fire(struct cohort_abort *a, const char *reason)
+{
+	struct cohort_abort *target = atomic_load(&a->target);
+	int rc = cause_set_aborted(target ? target : a, reason);
+
+	if (target)
+		return rc;
+	target = atomic_load(&a->target); /* after the swap, see cause.h */
+	if (target && rc == COHORT_OK)
+		cause_set(target, cause_any(a));
+	return rc;
+}
+
+int cause_forward(struct cohort_abort *a, struct cohort_abort *end)
+{
+	struct cohort_abort *target = NULL;
+	const struct cohort_cause *cause;
+
+	cause_get(end);
+	if (!atomic_compare_exchange_strong(&a->target, &target, end))
+		cause_put(end);
+	if (target && target != end)
+		return error_set(COHORT_STATE,
+		                 "options->abort is the handle of another "
+		                 "group");
+	cause = cause_any(a);
+	if (cause)
+		cause_set(end, cause);
+	return COHORT_OK;
+}
+
+int patience_error(const struct patience *p)
+{
+	return cause_error(cause_look(p->abort));
 }
 
 void cause_set_explained(struct cohort_abort *a)

@@ -38,6 +38,15 @@ struct cohort_abort {
 	 * sees the other. */
 	struct cohort_cause *_Atomic cause;
 
+	/* Constant; made by cohort_abort_create(). */
+	bool precedes_open;
+
+	/* Atomic; NULL, then for ever the end of the clique that was opened with
+	 * this handle; a reference.  seq_cst: to fire is to swap the cause, then
+	 * to load this; to forward is to store this, then to load the cause.  One
+	 * of the two sees the other. */
+	struct cohort_abort *_Atomic target;
+
 	/* Atomic; the next free slot. */
 	atomic_uint used;
 	struct cohort_cause slots[CAUSE_SLOTS];
@@ -113,6 +122,29 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
 /* cause_set() for an abort that somebody asked for: COHORT_ABORTED, with up to
  * 200 bytes of @reason (NULL: none). */
 int cause_set_aborted(struct cohort_abort *a, const char *reason);
+
+/* cause_set_aborted() of the clique that @a was opened with or, until there is one, of
+ * @a. */
+int cause_fire(struct cohort_abort *a, const char *reason);
+
+/* Have @a, which was made before the clique, end the clique of @end from now on, at once
+ * if @a was fired.  COHORT_STATE if @a belongs to another clique. */
+int cause_forward(struct cohort_abort *a, struct cohort_abort *end);
+
+/* How long to wait while something is opened. */
+struct patience {
+	uint64_t timeout_ns;
+	const struct cohort_abort
+		*abort; /* ends the wait; NULL if nothing does */
+};
+
+static inline bool patience_is_aborted(const struct patience *p)
+{
+	return p->abort && cause_any(p->abort);
+}
+
+/* The reason of the abort as this thread's error. */
+int patience_error(const struct patience *p);
 
 /* Have cause_look() return @a->explained from now on.  Once. */
 void cause_set_explained(struct cohort_abort *a);

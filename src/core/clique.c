@@ -64,6 +64,8 @@ static int open_native(struct clique *q, const int *devices,
 		.size = q->world,
 		.is_vain = options->is_vain,
 	};
+	const struct patience patience = { q->deadlines.init_ns,
+		                           options->abort };
 	struct connected *connected =
 		calloc((size_t)q->size, sizeof(*connected));
 	int i, rc;
@@ -72,8 +74,8 @@ static int open_native(struct clique *q, const int *devices,
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
 		                 q->size);
 	rc = connect_ranks(q->platform, devices, q->size, id ? &world : NULL,
-	                   &q->config, comm_words(q->slots),
-	                   q->deadlines.init_ns, q->name, connected);
+	                   &q->config, comm_words(q->slots), &patience, q->name,
+	                   connected);
 	for (i = 0; rc == COHORT_OK && i < q->size; i++)
 		take_over(&q->comms[i], &connected[i]);
 	free(connected);
@@ -131,6 +133,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	                      ? options->launch == COHORT_LAUNCH_TOGETHER
 	                      : !platform->launches_ahead;
 	q->deadlines = options->deadlines;
+	q->deadlines_are_fixed = options->deadlines_are_fixed;
 	q->generation = options->generation;
 	q->identity = options->identity;
 	q->config = options->config;

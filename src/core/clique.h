@@ -77,6 +77,7 @@ struct clique_counts {
 	_Atomic uint64_t warnings;
 	_Atomic uint64_t slow;
 	_Atomic uint64_t stops;
+	_Atomic uint64_t starved;
 };
 
 static inline void count_up(_Atomic uint64_t *count)
@@ -102,6 +103,7 @@ struct clique {
 	void *keeper;        /* the generation that it belongs to */
 	char name[64];
 	struct cohort_deadlines deadlines;
+	bool deadlines_are_fixed; /* by the environment: no push changes them */
 	struct comm_config config;
 	struct list_policy list_policy, list_policy_asked;
 	_Atomic uint64_t *agreed; /* words: see agree_words.h */
@@ -220,6 +222,7 @@ struct clique_options {
 	bool allow_capture;
 	int launch; /* enum cohort_launch */
 	struct cohort_deadlines deadlines;
+	bool deadlines_are_fixed;
 	int generation;
 	uint64_t identity;
 	struct comm_config config;
@@ -242,6 +245,9 @@ struct clique_options {
 	const struct connected *connected;
 	const ncclUniqueId *id;
 	const atomic_bool *is_vain; /* see struct connect_world */
+
+	/* The handle that aborts the connecting, NULL if there is none. */
+	const struct cohort_abort *abort;
 };
 
 /* Open native communicators over @devices and start the reaper.  On error

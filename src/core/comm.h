@@ -361,8 +361,8 @@ void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);
 
 /* Return the limits of the next call of @comm: those that the rank has pushed on
- * it, else on the communicators that it was split from, else the group's.
- * @is_first: the call is the rank's first. */
-struct limits comm_limits(const struct cohort_comm *comm, bool is_first);
+ * it, else on the communicators that it was split from, else the group's.  If the
+ * call @connects ranks, it may be carried out until the init deadline. */
+struct limits comm_limits(const struct cohort_comm *comm, bool connects);
 
 #endif

@@ -199,7 +199,8 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 	return error_set(COHORT_INIT_TIMEOUT, "%s", text);
 }
 
-/* How long connect_is_done() waits, and how often it is looked whether it is in vain. */
+/* How long connect_is_done() waits, and how often await() checks whether it waits in
+ * vain. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
 static bool is_vain(const struct connection *c)
@@ -207,17 +208,19 @@ static bool is_vain(const struct connection *c)
 	return c->is_vain && atomic_load(c->is_vain);
 }
 
-/* Wait for the thread; false if it takes too long, or is in vain. */
-static bool await(struct connection *c, uint64_t timeout_ns)
+/* Wait for the thread; false if it takes too long, is in vain, or is aborted. */
+static bool await(struct connection *c, const struct patience *patience)
 {
-	const uint64_t deadline = clock_deadline(timeout_ns);
+	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct timespec until;
 	uint64_t look;
 	bool done;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->done && !is_vain(c) && clock_now() < deadline) {
-		look = c->is_vain ? clock_deadline(LOOK_NS) : deadline;
+	while (!c->done && !is_vain(c) && !patience_is_aborted(patience) &&
+	       clock_now() < deadline) {
+		look = c->is_vain || patience->abort ? clock_deadline(LOOK_NS)
+		                                     : deadline;
 		until = clock_timespec(look < deadline ? look : deadline);
 		pthread_cond_timedwait(&c->changed, &c->lock, &until);
 	}
@@ -272,19 +275,22 @@ static int end(struct connection *c)
 
 /* Have a thread make the connection @c, and free @c: here, or if the time is up
  * by the thread. */
-static int connect_by(struct connection *c, uint64_t timeout_ns,
+static int connect_by(struct connection *c, const struct patience *patience,
                       struct connected *connected)
 {
 	int rc = start(c);
 
 	if (rc != COHORT_OK)
 		return rc;
-	if (!await(c, timeout_ns)) {
-		rc = is_vain(c) ? error_set(COHORT_PROCESS_EXITED,
-		                            "a process has exited or given "
-		                            "up while its ranks were to "
-		                            "connect")
-		                : timed_out(c, timeout_ns);
+	if (!await(c, patience)) {
+		if (patience_is_aborted(patience))
+			rc = patience_error(patience);
+		else if (is_vain(c))
+			rc = error_set(COHORT_PROCESS_EXITED,
+			               "a process has exited or given up while "
+			               "its ranks were to connect");
+		else
+			rc = timed_out(c, patience->timeout_ns);
 		/* Gives @c away. */
 		leave(c);
 		return rc;
@@ -299,7 +305,7 @@ static int connect_by(struct connection *c, uint64_t timeout_ns,
 int connect_ranks(const struct platform *p, const int *devices, int n,
                   const struct connect_world *world,
                   const struct comm_config *config, size_t words,
-                  uint64_t timeout_ns, const char *name,
+                  const struct patience *patience, const char *name,
                   struct connected *connected)
 {
 	struct connection *c =
@@ -313,7 +319,7 @@ int connect_ranks(const struct platform *p, const int *devices, int n,
 	}
 	if (c)
 		c->is_alone = !world || world->size == n;
-	return connect_by(c, timeout_ns, connected);
+	return connect_by(c, patience, connected);
 }
 
 /* ---- splitting -------------------------------------------------------- */
@@ -353,7 +359,7 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 
 bool connect_is_done(struct connection *c)
 {
-	return await(c, LOOK_NS);
+	return await(c, &(struct patience){ .timeout_ns = LOOK_NS });
 }
 
 int connect_end(struct connection *c, struct split_rank *ranks)

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "core/cause.h"
 #include "core/config.h"
 #include "platform/platform.h"
 
@@ -43,14 +44,14 @@ struct connect_world {
  * a @config that asks for something the calls that come to the same.  Otherwise
  * ncclCommInitRank() does, in one group for the ranks here.
  *
- * COHORT_INIT_TIMEOUT after @timeout_ns; COHORT_PROCESS_EXITED; COHORT_NCCL, COHORT_CUDA,
+ * COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_PROCESS_EXITED; COHORT_NCCL, COHORT_CUDA,
  * COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and nothing stays
  * so.
  */
 int connect_ranks(const struct platform *platform, const int *devices, int n,
                   const struct connect_world *world,
                   const struct comm_config *config, size_t words,
-                  uint64_t timeout_ns, const char *name,
+                  const struct patience *patience, const char *name,
                   struct connected *connected);
 
 /* Abort the communicators of @n ranks on @devices and give back what these have

@@ -47,6 +47,38 @@ static bool has_call(const struct op *op, bool (*is)(enum op_kind kind))
 	return false;
 }
 
+/* ---- what connects ---------------------------------------------------- */
+
+/* True if ranks connect as they are called, as far as open has not connected
+ * them. */
+static bool connects_late(const struct clique *q)
+{
+	return q->world > 1 && q->platform->connects_late();
+}
+
+static bool connects_first(const struct clique *q)
+{
+	return q->config.connect != COHORT_CONNECT_NONE &&
+	       q->config.connect != COHORT_CONNECT_ALL && connects_late(q);
+}
+
+/* True if the first message of a pair connects the pair. */
+static bool message_connects(const struct clique *q)
+{
+	return q->config.connect != COHORT_CONNECT_ALL && connects_late(q);
+}
+
+bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
+                              uint64_t number)
+{
+	if (c->clique->config.connect == COHORT_CONNECT_NONE)
+		return number == 1 && connects_late(c->clique);
+	return !c->has_met_all && has_call(op, op_is_of_messages) &&
+	       connects_first(c->clique);
+}
+
+/* ---- making ----------------------------------------------------------- */
+
 static struct pairs *pairs_create(unsigned slots, int world)
 {
 	struct pairs *p = calloc(1, sizeof(*p) + slots * sizeof(p->slots[0]));
@@ -150,7 +182,8 @@ static struct transfer publish_one(struct cohort_comm *c, struct pairs *p,
 		.number = before + 1,
 		.ticket = ticket,
 		.arrived_ns = now_ns,
-		.limits = comm_limits(c, !before),
+		.limits =
+			comm_limits(c, !before && message_connects(c->clique)),
 		.count = op->tensors[0].count,
 		.type = op->tensors[0].type,
 	};
@@ -262,13 +295,6 @@ int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 }
 
 /* ---- connecting ------------------------------------------------------- */
-
-static bool connects_first(const struct clique *q)
-{
-	return q->world > 1 && q->platform->connects_late() &&
-	       q->config.connect != COHORT_CONNECT_NONE &&
-	       q->config.connect != COHORT_CONNECT_ALL;
-}
 
 static bool is_new(const struct cohort_comm *c, const struct op *call)
 {

@@ -93,6 +93,11 @@ int pair_prepare(struct cohort_comm *c, const struct op *op);
 int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                uint64_t now_ns, bool captured);
 
+/* Return true if NCCL connects ranks in @op, the collective @number of @c, which may
+ * then take until the init deadline.  Inside the gate. */
+bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
+                              uint64_t number);
+
 /*
  * Connect the peers in each of the @n ranks' @ops that were not connected
  * before: NCCL makes the connections of a pair in the first send or receive,

@@ -22,17 +22,17 @@ static struct limits pushed_limits(const struct cohort_comm *c)
 	return l;
 }
 
-struct limits comm_limits(const struct cohort_comm *c, bool is_first)
+struct limits comm_limits(const struct cohort_comm *c, bool connects)
 {
 	const struct cohort_deadlines *d = &c->clique->deadlines;
 	struct limits pushed = pushed_limits(c), l = { d->join_ns, d->exec_ns };
 
-	if (is_first)
-		l = (struct limits){ d->first_ns, d->first_ns };
 	if (pushed.join_ns)
 		l.join_ns = pushed.join_ns;
 	if (pushed.exec_ns)
 		l.exec_ns = pushed.exec_ns;
+	if (connects && l.exec_ns < d->init_ns)
+		l.exec_ns = d->init_ns;
 	return l;
 }
 

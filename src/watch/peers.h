@@ -190,10 +190,10 @@ int peers_ask(struct peers *peers, const struct clique *clique,
  * @out:     @bytes for each process, by number
  * @came:    the set of processes that have brought theirs, the same for all
  *
- * COHORT_OK; COHORT_TIMED_OUT, with @came as it is then.
+ * COHORT_OK; COHORT_TIMED_OUT or COHORT_ABORTED, with @came as it is then.
  */
 int peers_gather(struct peers *peers, const void *mine, size_t bytes, void *out,
-                 uint64_t *came, uint64_t deadline_ns);
+                 uint64_t *came, const struct patience *patience);
 
 /* True if process @process has brought something to exchange @number, counted from 1. */
 bool peers_has_brought(const struct peers *peers, int process, uint64_t number);

@@ -28,10 +28,10 @@ static bool is_gone(const struct peer *x)
 	return state == PEER_ENDED || state == PEER_LEFT;
 }
 
-/* Wait for what process @i brings: COHORT_OK, COHORT_ALREADY if it never does, or
- * COHORT_TIMED_OUT. */
+/* Wait for what process @i brings: COHORT_OK, COHORT_ALREADY if it never does,
+ * COHORT_TIMED_OUT or COHORT_ABORTED. */
 static int await_brought(const struct peer *x, uint64_t exchange,
-                         uint64_t deadline_ns)
+                         const struct patience *patience, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
 	bool gone;
@@ -42,6 +42,8 @@ static int await_brought(const struct peer *x, uint64_t exchange,
 			return COHORT_OK;
 		if (gone)
 			return COHORT_ALREADY;
+		if (patience_is_aborted(patience))
+			return COHORT_ABORTED;
 		if (clock_now() >= deadline_ns)
 			return COHORT_TIMED_OUT;
 		backoff_wait(&b, deadline_ns);
@@ -49,8 +51,9 @@ static int await_brought(const struct peer *x, uint64_t exchange,
 }
 
 int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
-                 uint64_t *came, uint64_t deadline_ns)
+                 uint64_t *came, const struct patience *patience)
 {
+	const uint64_t deadline_ns = clock_deadline(patience->timeout_ns);
 	const uint64_t n = ++p->exchange;
 	const size_t words = bytes / sizeof(uint64_t);
 	const struct page *page;
@@ -62,10 +65,10 @@ int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
 	memset(came, 0, COHORT_RANK_WORDS * sizeof(*came));
 	for (i = 0; i < p->processes; i++) {
 		page = i == p->process ? p->page : p->peers[i].page;
-		one = i == p->process
-		              ? COHORT_OK
-		              : await_brought(&p->peers[i], n, deadline_ns);
-		if (one == COHORT_TIMED_OUT)
+		one = i == p->process ? COHORT_OK
+		                      : await_brought(&p->peers[i], n, patience,
+		                                      deadline_ns);
+		if (one == COHORT_TIMED_OUT || one == COHORT_ABORTED)
 			rc = one;
 		if (one != COHORT_OK)
 			continue;

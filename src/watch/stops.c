@@ -14,6 +14,15 @@ static void merge_oldest(struct stops *s)
 	memmove(a, b, (size_t)--s->n * sizeof(*a));
 }
 
+uint64_t stops_active_ns(const struct activity *before,
+                         const struct activity *now, int cores)
+{
+	uint64_t ran = (now->cpu_ns - before->cpu_ns) / (uint64_t)cores;
+	uint64_t delayed = now->delayed_ns - before->delayed_ns;
+
+	return ran > delayed ? ran : delayed;
+}
+
 bool stops_note(struct stops *s, uint64_t from_ns, uint64_t asked_ns,
                 uint64_t now_ns, uint64_t gross_ns)
 {

@@ -32,6 +32,21 @@ struct stops {
 	unsigned in_a_row;
 };
 
+/* What the kernel says about a process and one of its threads; both times only grow. */
+struct activity {
+	uint64_t cpu_ns; /* that the process's threads have run, all together */
+	uint64_t
+		delayed_ns; /* that the thread was ready to run, and waited for a core */
+};
+
+/*
+ * Return for how long, between two readings, the process was certainly not stopped: its
+ * threads ran on at most @cores cores, and a thread of a stopped process is not ready to
+ * run.  A thread that is late by no more than that was starved on a busy machine.
+ */
+uint64_t stops_active_ns(const struct activity *before,
+                         const struct activity *now, int cores);
+
 /*
  * The thread ran at @from_ns, meant to run again at @asked_ns (equal to @from_ns: it did
  * not mean to sleep), and runs now, at @now_ns.  If it is more than @gross_ns late, note

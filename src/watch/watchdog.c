@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "watch/cycle.h"
 #include "watch/peers.h"
 #include "watch/stall.h"
@@ -194,7 +196,7 @@ static uint64_t shortest_own(const struct watch *g, int rank)
 static uint64_t shortest(const struct watch *g)
 {
 	const struct cohort_deadlines *d = &g->clique->deadlines;
-	uint64_t ns = earlier(d->first_ns, earlier(d->join_ns, d->exec_ns));
+	uint64_t ns = earlier(d->join_ns, d->exec_ns);
 	int r;
 
 	/* The prober's questions have one, too: see judge_prober(). */
@@ -227,6 +229,26 @@ static uint64_t period(const struct watch *g)
 
 /* ---- stops ------------------------------------------------------------ */
 
+/* How often the kernel is asked what the process does: more often than a stop may be
+ * short. */
+#define ACTIVITY_NS (MIN_GROSS_NS / 10)
+
+/* The time since the last run in which, by the kernel, the process was not stopped; 0 if
+ * that run was a moment ago. */
+static uint64_t active_ns(struct watch *g, uint64_t now_ns)
+{
+	const struct activity before = g->activity;
+	uint64_t ns;
+
+	if (now_ns - g->activity_ns < ACTIVITY_NS)
+		return 0;
+	g->activity.cpu_ns = clock_process_cpu();
+	g->activity.delayed_ns = thread_delayed_ns();
+	g->activity_ns = now_ns;
+	ns = stops_active_ns(&before, &g->activity, cpu_count());
+	return earlier(ns, now_ns - g->ran_ns);
+}
+
 /*
  * Note that the watchdog runs now and meant to run by @asked_ns.  Between two calls no
  * other reading of the clock may decide anything: a stop just before such a reading
@@ -237,11 +259,16 @@ static void run_again(struct watch *g, uint64_t asked_ns)
 {
 	uint64_t now = clock_now();
 	uint64_t gross = earlier(GROSS_NS, shortest(g) / 2);
+	uint64_t active = active_ns(g, now);
 
 	if (gross < MIN_GROSS_NS)
 		gross = MIN_GROSS_NS;
-	if (stops_note(&g->now.stops, g->ran_ns, asked_ns, now, gross))
+	/* As if the thread had run, and slept, for that much longer. */
+	if (stops_note(&g->now.stops, g->ran_ns + active,
+	               clock_after(asked_ns, active), now, gross))
 		count_up(&g->clique->counts.stops);
+	else if (now > asked_ns && now - asked_ns > gross)
+		count_up(&g->clique->counts.starved);
 	g->ran_ns = now;
 }
 
@@ -607,8 +634,10 @@ void *watchdog_main(void *arg)
 {
 	struct watch *g = arg;
 	struct clique *q = g->clique;
-	uint64_t next = sample_and_judge(g);
+	uint64_t next;
 
+	active_ns(g, g->ran_ns); /* from here on it is counted */
+	next = sample_and_judge(g);
 	while (!cause_any(q->end)) {
 		clock_await(&q->end->watch, next);
 		run_again(g, next);

@@ -32,7 +32,9 @@ struct watch {
 	struct symbolizer symbolizer;
 
 	/* Owned by the watchdog. */
-	uint64_t ran_ns; /* when the process was last known to run */
+	uint64_t ran_ns;          /* when the process was last known to run */
+	struct activity activity; /* as it was when it was last read, */
+	uint64_t activity_ns;     /* at this time */
 	struct snapshot now;
 	struct observer observer;
 	struct verdict verdict;

@@ -10,8 +10,11 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "support/expect.h"
 #include "support/ranks.h"
+#include "support/spread.h"
+#include "support/stuck.h"
 
 static struct cohort_group *group;
 static struct cohort_comm *comms[2];
@@ -276,4 +279,197 @@ Test(handle, a_rank_that_gives_up_in_a_split_communicator_ends_that_alone)
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 	cohort_abort_put(of_child);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- a handle that exists before the group ----------------------------- */
+
+static struct cohort_group_options o;
+
+static void before_open(void)
+{
+	cohort_group_options_init(&o);
+	o.abort = handle = cohort_abort_create();
+	cr_assert_not_null(handle);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	place_choose();
+	place_need(2);
+	o.platform = place_platform();
+}
+
+static int open_group(void)
+{
+	group = NULL;
+	return cohort_group_open(NULL, 2, &o, &group);
+}
+
+TestSuite(early_handle, .init = before_open, .fini = close_two, .timeout = 60);
+
+Test(early_handle, lets_nothing_be_opened_once_it_was_fired)
+{
+	cr_assert_eq(cohort_abort_fire(handle, "too late"), COHORT_OK);
+	expect(open_group(), COHORT_ABORTED, "aborted: too late");
+	cr_assert_null(group);
+	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
+}
+
+Test(early_handle, ends_the_group_that_was_opened_with_it)
+{
+	struct cohort_cause cause;
+
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+	cr_assert_eq(cohort_abort_fire(handle, "enough"), COHORT_OK);
+	cr_assert_eq(cohort_abort_fired(handle), 1);
+	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
+	ranks_must(cohort_group_cause(group, &cause), "cause");
+	cr_assert_eq(cause.status, COHORT_ABORTED);
+	cr_assert_not_null(strstr(cause.text, "aborted: enough"));
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(early_handle, reports_a_cause_that_it_did_not_set)
+{
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	ranks_must(cohort_group_abort(group, "enough"), "abort");
+	cr_assert_eq(cohort_abort_fired(handle), 1);
+	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(early_handle, may_be_fired_after_the_close)
+{
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_ALREADY);
+	cr_assert_eq(cohort_abort_fired(handle), 0);
+}
+
+Test(early_handle, may_be_given_back_before_the_close)
+{
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	cohort_abort_put(handle);
+	handle = NULL;
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(early_handle, does_not_end_what_a_respawn_has_opened)
+{
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_abort_fire(handle, "enough"), COHORT_OK);
+	ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(early_handle, is_for_one_group)
+{
+	struct cohort_group *first;
+
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	first = group;
+	expect(open_group(), COHORT_STATE,
+	       "options->abort is the handle of a group that was opened "
+	       "before: "
+	       "make one for each");
+	cr_assert_null(group);
+	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+}
+
+Test(early_handle, can_be_used_again_if_the_open_has_failed)
+{
+	o.platform = COHORT_PLATFORM_HOST;
+	cr_assert_eq(cohort_group_open(NULL, 9999, &o, &group), COHORT_INVALID);
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_OK);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(early_handle, of_a_communicator_is_refused)
+{
+	o.abort = NULL;
+	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
+	ranks_must(cohort_group_split(group, comms), "split");
+	o.abort = cohort_comm_abort_handle(comms[0]);
+	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
+	       "options->abort is the handle of a communicator: make one with "
+	       "cohort_abort_create()");
+	cohort_abort_put(o.abort);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+static void *open_main(void *rc_out)
+{
+	*(int *)rc_out = open_group();
+	return *(int *)rc_out == COHORT_ABORTED
+	               ? strstr(cohort_last_error(), "aborted: enough")
+	               : NULL;
+}
+
+Test(early_handle, ends_an_open_that_waits_for_nccl)
+{
+	struct backoff b = BACKOFF;
+	pthread_t thread;
+	void *text;
+	int rc;
+
+	spread_not("the test waits for its own call");
+	stuck_install();
+	o.platform = place_platform();
+	stuck_at("ncclCommInitAll", -1);
+	pthread_create(&thread, NULL, open_main, &rc);
+	stuck_await();
+	cr_assert_eq(cohort_abort_fire(handle, "enough"), COHORT_OK);
+	pthread_join(thread, &text);
+	cr_assert_eq(rc, COHORT_ABORTED);
+	cr_assert_not_null(text);
+	cr_assert_null(group);
+	stuck_let_go();
+	while (stuck_aborted() < 2)
+		backoff_wait(&b, UINT64_MAX);
+}
+
+/* A bootstrap whose second process never comes. */
+static int gather_never(void *send, void *recv, size_t bytes, void *info,
+                        void **request)
+{
+	(void)send;
+	(void)recv;
+	(void)bytes;
+	*request = info;
+	return 0;
+}
+
+/* Fires the handle while the open waits. */
+static int test_never(void *request)
+{
+	int *looks = request;
+
+	if (++*looks == 3)
+		cohort_abort_fire(handle, "enough");
+	return 1;
+}
+
+static int release(void *request)
+{
+	(void)request;
+	return 0;
+}
+
+Test(early_handle, ends_an_open_that_waits_for_a_process)
+{
+	int looks = 0;
+	const struct cohort_bootstrap table = {
+		.size = sizeof(table),
+		.kind = COHORT_BOOTSTRAP_TABLE,
+		.processes = 2,
+		.allgather = gather_never,
+		.req_test = test_never,
+		.req_free = release,
+		.info = &looks,
+	};
+
+	o.bootstrap = &table;
+	expect(open_group(), COHORT_ABORTED, "aborted: enough");
+	cr_assert_null(group);
+	cr_assert_eq(looks, 3);
 }

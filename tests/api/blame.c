@@ -21,17 +21,12 @@ static struct cohort_group_options o;
 static struct cohort_group *group;
 static struct cohort_cause cause;
 
-static void limit(uint64_t join_ns)
-{
-	o.deadlines.join_ns = o.deadlines.first_ns = join_ns;
-}
-
 static void set_up(void)
 {
 	spread_not("the texts are those of one process");
 	cohort_group_options_init(&o);
 	o.name = "world";
-	limit(RANKS_SOON);
+	o.deadlines.join_ns = RANKS_SOON;
 }
 
 TestSuite(blame, .init = set_up, .timeout = 60);
@@ -195,7 +190,7 @@ static int rank_2_hangs_in_child(struct cohort_comm *c, void *user)
 
 Test(blame, rank_that_others_wait_for_in_a_child_is_blamed)
 {
-	limit(200 * MS);
+	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_2_hangs_in_child, NULL, COHORT_STALLED);
 	expect_blame(2);
 	says("; ranks 1, 3 wait in all_reduce_host 1 of group \"world.0\" for "
@@ -234,7 +229,7 @@ Test(blame, rank_that_waits_in_a_sibling_is_no_culprit)
 {
 	static struct cohort_cause causes[2];
 
-	limit(200 * MS);
+	o.deadlines.join_ns = 200 * MS;
 	run(3, rank_2_hangs_in_sibling, causes, COHORT_STALLED);
 	expect_blame(2);
 	/* Of the communicator of ranks 0 and 1. */
@@ -261,7 +256,7 @@ static int rank_3_hangs_in_pair(struct cohort_comm *c, void *user)
 
 Test(blame, error_of_a_child_is_no_fault_of_the_rank_that_returns_it)
 {
-	limit(200 * MS);
+	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_3_hangs_in_pair, NULL, COHORT_STALLED);
 	expect_blame(3);
 	says("rank 3 (1 in \"world.1\") has not called all_reduce_host 1 of ");
@@ -301,14 +296,14 @@ static int rank_0_is_late(struct cohort_comm *c, void *user)
 
 Test(blame, pause_of_a_parent_holds_for_its_children)
 {
-	limit(100 * MS);
+	o.deadlines.join_ns = 100 * MS;
 	run(3, rank_0_is_late, &o, COHORT_OK);
 	close_group();
 }
 
 Test(blame, deadlines_pushed_on_a_parent_hold_for_its_children)
 {
-	limit(100 * MS);
+	o.deadlines.join_ns = 100 * MS;
 	run(3, rank_0_is_late, NULL, COHORT_OK);
 	close_group();
 }
@@ -324,7 +319,7 @@ static int rank_1_returns(struct cohort_comm *c, void *user)
 /* The deadline is longer than the test may take. */
 Test(blame, worker_that_returns_0_while_others_wait_is_named_at_once)
 {
-	limit(COHORT_FOREVER);
+	o.deadlines.join_ns = COHORT_FOREVER;
 	run(RANKS, rank_1_returns, NULL, COHORT_STALLED);
 	expect_blame(1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
@@ -347,7 +342,7 @@ static int rank_1_closes_child(struct cohort_comm *c, void *user)
 
 Test(blame, rank_that_closes_a_child_while_others_wait_is_named_at_once)
 {
-	limit(COHORT_FOREVER);
+	o.deadlines.join_ns = COHORT_FOREVER;
 	run(RANKS, rank_1_closes_child, NULL, COHORT_STALLED);
 	expect_blame(1);
 	says("rank 1 has left: its communicator was closed (");
@@ -385,7 +380,7 @@ static int rank_0_saves(struct cohort_comm *c, void *user)
 
 Test(blame, rank_that_waits_alone_accuses_nobody)
 {
-	limit(200 * MS);
+	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_0_saves, NULL, COHORT_STALLED);
 	cr_assert_eq(cause.rank, -1);
 	cr_assert_eq(cause.missing[0], 0);
@@ -410,7 +405,7 @@ static int rank_0_has_other_tags(struct cohort_comm *c, void *user)
 
 Test(blame, tags_that_differed_before_are_shown)
 {
-	limit(200 * MS);
+	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_0_has_other_tags, NULL, COHORT_STALLED);
 	says("; tags of collective 1: \"save\" (rank 0), \"finish\" (ranks 1-3)");
 	close_group();

@@ -509,8 +509,7 @@ static void open_impatient(void)
 	struct process *p;
 
 	for (p = processes; p < processes + PROCESSES; p++)
-		p->options.deadlines.join_ns = p->options.deadlines.first_ns =
-			2000 * MS;
+		p->options.deadlines.join_ns = 2000 * MS;
 	open_all();
 }
 
@@ -696,13 +695,14 @@ Test(bootstrap, ranks_that_connect_in_vain_need_not_wait)
 	struct connect_world world = { .size = 2, .is_vain = &is_vain };
 	const struct comm_config config = { .connect = 0 };
 	struct connected connected;
+	const struct patience patience = { .timeout_ns = RANKS_SOON };
 	const struct platform *platform;
 	const int device = 0;
 
 	cr_assert_eq(platform_open(place_platform(), &platform), COHORT_OK);
 	cr_assert_eq(platform->ncclGetUniqueId(&world.id), ncclSuccess);
 	expect(connect_ranks(platform, &device, 1, &world, &config, 64,
-	                     RANKS_SOON, "alone", &connected),
+	                     &patience, "alone", &connected),
 	       COHORT_PROCESS_EXITED, "has exited");
 }
 

@@ -19,6 +19,7 @@
 #include "support/spread.h"
 
 #define RANKS 4
+#define MS UINT64_C(1000000)
 
 TestSuite(connect, .timeout = 60);
 
@@ -39,6 +40,14 @@ static void await_all(struct cohort_comm *comms[], int n)
 	for (r = 0; r < n; r++)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON),
 		           "synchronize");
+}
+
+/* Have ranks that wait for each other end as an error, not by the test's
+ * time. */
+static void end_soon(struct cohort_group_options *o)
+{
+	o->deadlines.init_ns = o->deadlines.join_ns = o->deadlines.exec_ns =
+		5000 * MS;
 }
 
 /* One thread calls for all ranks in turn: it must get through. */
@@ -240,7 +249,7 @@ Test(connect, ranks_that_both_send_first_return)
 	unsetenv("COHORT_HOST_STRICT"); /* it finds that both wait */
 	connect_late();
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = 5 * UINT64_C(1000000000);
+	end_soon(&o);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, just_send, NULL, &cause),
 	             COHORT_OK, "%s", cause.text);
@@ -313,7 +322,7 @@ Test(connect, a_gather_that_times_out_goes_on_without_its_caller)
 	connect_late();
 	setenv("COHORT_LAUNCH", "together", 1);
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = 5 * UINT64_C(1000000000);
+	end_soon(&o);
 	group = ranks_split(2, &o, comms);
 	memory[0][0][0] = 3;
 	memory[0][1][0] = 4;
@@ -381,7 +390,7 @@ Test(connect, no_rank_launches_a_scatter_while_others_connect)
 	connect_late();
 	setenv("COHORT_HOST_SYNC", "memory", 1);
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = o.deadlines.join_ns = 5 * UINT64_C(1000000000);
+	end_soon(&o);
 	group = ranks_open(RANKS, &o);
 	cr_assert_eq(cohort_group_run(group, gather_and_scatter, NULL, &cause),
 	             COHORT_OK, "%s", cause.text);
@@ -397,12 +406,93 @@ Test(connect, a_first_send_without_its_receive_is_stalled)
 	connect_late();
 	place_skip_if_shared("ranks are connected from the start");
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = 300 * 1000 * 1000;
+	o.deadlines.join_ns = 300 * MS;
 	group = ranks_open(2, &o);
 	expect(cohort_group_run(group, send_first, NULL, &cause),
 	       COHORT_STALLED, "send");
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT, "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* ---- how long a call that connects may take ---------------------------- */
+
+static int sum_twice(struct cohort_comm *c, void *user)
+{
+	int32_t x = 1;
+	int rc = ranks_sum_wait(c, &x);
+
+	(void)user;
+	return rc == COHORT_OK ? ranks_sum_wait(c, &x) : rc;
+}
+
+static int send_to_1(struct cohort_comm *c)
+{
+	static int32_t x[2];
+	const int rank = cohort_comm_rank(c);
+	void *stream = cohort_comm_stream(c);
+	int rc = rank ? cohort_recv(c, &x[1], 1, COHORT_I32, 0, stream, NULL)
+	              : cohort_send(c, &x[0], 1, COHORT_I32, 1, stream, NULL);
+
+	return rc == COHORT_OK ? cohort_synchronize(c, RANKS_SOON) : rc;
+}
+
+static int send_twice(struct cohort_comm *c, void *user)
+{
+	int rc = send_to_1(c);
+
+	(void)user;
+	return rc == COHORT_OK ? send_to_1(c) : rc;
+}
+
+/* Rank 1 is late in its first call and never arrives in its second, both for longer
+ * than exec_ns.  Returns what the verdict says. */
+static struct cohort_cause be_late(cohort_worker_fn worker, int connect)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+
+	spread_not("the text names ranks of one process");
+	connect_late();
+	cohort_group_options_init(&o);
+	o.connect = connect;
+	o.deadlines.init_ns = o.deadlines.join_ns = RANKS_SOON;
+	o.deadlines.exec_ns = 100 * MS;
+	ranks_fault(1, 0, COHORT_FAULT_DELAY, 300 * MS);
+	ranks_fault(1, 1, COHORT_FAULT_NEVER, 0);
+	group = ranks_open(2, &o);
+	cr_assert_eq(cohort_group_run(group, worker, NULL, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cause.deadline_ns, 100 * MS, "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	return cause;
+}
+
+Test(connect, the_first_collective_has_exec_ns_if_open_has_connected_the_ranks)
+{
+	cr_assert_eq(be_late(sum_twice, COHORT_CONNECT_COLLECTIVES).collective,
+	             1);
+}
+
+Test(connect, the_first_collective_has_init_ns_if_it_connects_the_ranks)
+{
+	cr_assert_eq(be_late(sum_twice, COHORT_CONNECT_NONE).collective, 2);
+}
+
+Test(connect, the_first_message_has_exec_ns_if_open_has_connected_the_pair)
+{
+	const struct cohort_cause cause =
+		be_late(send_twice, COHORT_CONNECT_ALL);
+
+	cr_assert_not_null(strstr(cause.text, "(number 1, "), "%s", cause.text);
+}
+
+Test(connect, the_first_message_has_init_ns_if_it_connects_the_pair)
+{
+	const struct cohort_cause cause =
+		be_late(send_twice, COHORT_CONNECT_COLLECTIVES);
+
+	cr_assert_not_null(strstr(cause.text, "(number 2, "), "%s", cause.text);
 }
 
 /* ---- ranks that are not connected in time ------------------------------ */

@@ -145,7 +145,9 @@ Test(group, takes_a_newer_callers_options_if_they_ask_for_nothing_new)
 		struct cohort_group_options o;
 		uint64_t later;
 	} newer;
+	const size_t words = sizeof(newer.o.reserved) / sizeof(newer.later);
 	struct cohort_group *group;
+	char text[64];
 
 	memset(&newer, 0, sizeof(newer));
 	cohort_group_options_init(&newer.o);
@@ -154,12 +156,16 @@ Test(group, takes_a_newer_callers_options_if_they_ask_for_nothing_new)
 	cr_assert_eq(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	newer.later = 1;
+	snprintf(text, sizeof(text),
+	         "options->reserved[%zu] is 1, not 0: version ", words);
 	expect(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_INVALID,
-	       "options->reserved[32] is 1, not 0: version ");
+	       text);
 	newer.later = 0;
-	newer.o.reserved[31] = 1;
+	newer.o.reserved[words - 1] = 1;
+	snprintf(text, sizeof(text), "options->reserved[%zu] is 1, not 0",
+	         words - 1);
 	expect(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_INVALID,
-	       "options->reserved[31] is 1, not 0");
+	       text);
 }
 
 Test(group, refuses_options_that_were_not_initialised)

@@ -44,7 +44,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	struct cohort_cause cause;
 	int32_t x = 1;
 	void *memory;
-	struct cohort_deadlines deadlines = { .join_ns = 1 };
+	struct cohort_deadlines deadlines = { .join_ns = 1000000 };
 	struct cohort_unique_id id = { { 0 } };
 	struct cohort_comm *joined;
 	int i, wrong = 0;

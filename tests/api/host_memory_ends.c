@@ -302,7 +302,7 @@ Test(host_memory_ends, a_deadline_names_the_call)
 	int32_t *data = data_of(1);
 	struct cohort_cause cause;
 
-	o.deadlines.first_ns = 50 * MOMENT;
+	o.deadlines.join_ns = 50 * MOMENT;
 	open_ranks();
 	cr_assert_eq(sum(comms[0], data, COHORT_FOREVER), COHORT_STALLED);
 	free(data);

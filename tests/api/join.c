@@ -5,12 +5,14 @@
  */
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "support/ranks.h"
 
 TestSuite(join, .timeout = 60);
@@ -23,6 +25,7 @@ struct joiner {
 	int device;
 	uint64_t init_ns; /* 0: the default */
 	uint64_t join_ns;
+	struct cohort_abort *abort;
 	struct cohort_comm *comm;
 	int rc;
 	char error[512];
@@ -36,10 +39,11 @@ static void *join_main(void *arg)
 
 	cohort_group_options_init(&o);
 	o.platform = place_platform();
+	o.abort = j->abort;
 	if (j->init_ns)
 		o.deadlines.init_ns = j->init_ns;
 	if (j->join_ns)
-		o.deadlines.first_ns = j->join_ns;
+		o.deadlines.join_ns = j->join_ns;
 	j->rc = cohort_comm_join(j->id, j->size, j->rank, j->device, &o,
 	                         &j->comm);
 	snprintf(j->error, sizeof(j->error), "%s", cohort_last_error());
@@ -334,6 +338,67 @@ Test(join, ranks_that_do_not_match_are_refused)
 	cr_assert_eq(first->rc, COHORT_OK, "%s", first->error);
 	cohort_comm_close(first->comm);
 	cohort_comm_close(other.comm);
+}
+
+/* True if the library has started a thread that connects a rank. */
+static bool is_connecting(void)
+{
+	char name[300], text[32];
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *e;
+	bool found = false;
+	FILE *f;
+
+	while ((e = readdir(tasks))) {
+		snprintf(name, sizeof(name), "/proc/self/task/%s/comm",
+		         e->d_name);
+		f = fopen(name, "r");
+		if (!f)
+			continue;
+		found |= fgets(text, sizeof(text), f) && strstr(text, "/init");
+		fclose(f);
+	}
+	closedir(tasks);
+	return found;
+}
+
+Test(join, an_abort_handle_ends_a_join_whose_peers_do_not_come)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner j = { .id = &id,
+		            .size = 2,
+		            .abort = cohort_abort_create() };
+	struct backoff b = BACKOFF;
+
+	place_need_world(2);
+	start(&j);
+	while (!is_connecting())
+		backoff_wait(&b, UINT64_MAX);
+	cr_assert_eq(cohort_abort_fire(j.abort, "enough"), COHORT_OK);
+	pthread_join(j.thread, NULL);
+	cr_assert_eq(j.rc, COHORT_ABORTED, "%s", j.error);
+	cr_assert_str_eq(j.error, "aborted: enough");
+	cohort_abort_put(j.abort);
+}
+
+Test(join, an_abort_handle_of_all_ranks_ends_what_they_have_joined)
+{
+	const struct cohort_unique_id id = new_id();
+	struct joiner j[2] = { { .abort = cohort_abort_create() } };
+	struct cohort_cause cause;
+	int r;
+
+	j[1].abort = j[0].abort;
+	start_all(j, 2, &id);
+	join_all(j, 2);
+	cr_assert_eq(cohort_abort_fired(j[0].abort), 0);
+	cr_assert_eq(cohort_abort_fire(j[0].abort, "enough"), COHORT_OK);
+	for (r = 0; r < 2; r++) {
+		cr_assert_eq(cohort_comm_cause(j[r].comm, &cause), COHORT_OK);
+		cr_assert_eq(cause.status, COHORT_ABORTED);
+		cohort_comm_close(j[r].comm);
+	}
+	cohort_abort_put(j[0].abort);
 }
 
 Test(join, a_join_whose_peers_do_not_come_fails_in_time)

@@ -816,6 +816,9 @@ static void stall(cohort_worker_fn worker, void *user,
 
 	cohort_group_options_init(&o);
 	o.deadlines = deadlines;
+	/* A message that connects a pair may take init_ns instead of exec_ns. */
+	if (deadlines.exec_ns)
+		o.connect = COHORT_CONNECT_ALL;
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
@@ -842,9 +845,7 @@ Test(p2p, a_send_without_its_recv_names_both)
 	spread_not("the text names ranks of one process");
 	place_need_order();
 	place_skip_on_nvidia("small messages are done without a receive");
-	stall(alone, &sends,
-	      (struct cohort_deadlines){ .first_ns = SHORT,
-	                                 .join_ns = RANKS_SOON });
+	stall(alone, &sends, (struct cohort_deadlines){ .join_ns = SHORT });
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(cause.joined[0], 1);
@@ -861,34 +862,36 @@ Test(p2p, a_recv_without_its_send_names_both)
 	int sends = 0;
 
 	place_need_order();
-	stall(alone, &sends, (struct cohort_deadlines){ .first_ns = SHORT });
+	/* A transfer between processes has exec_ns alone. */
+	stall(alone, &sends,
+	      (struct cohort_deadlines){ .join_ns = SHORT, .exec_ns = SHORT });
 	cr_assert_eq(cause.rank, 1);
 	says("rank 1 has not called send 1 to rank 0 of ");
 	says_at_length("\ncall   recv of 1 int32 by rank 0\n");
 }
 
-/* The first transfer to a peer may have connections to make. */
 static int second_alone(struct cohort_comm *c, void *user)
 {
 	int sends = 1;
 	int32_t x = 0;
 
 	(void)user;
+	ranks_must(cohort_deadline_push(c, &patient), "push");
 	ranks_must(cohort_comm_rank(c)
 	                   ? cohort_recv(c, &x, 1, COHORT_I32, 0, NULL, NULL)
 	                   : cohort_send(c, &x, 1, COHORT_I32, 1, NULL, NULL),
 	           "transfer");
 	await(c);
+	ranks_must(cohort_deadline_pop(c), "pop");
 	return alone(c, &sends);
 }
 
-Test(p2p, the_second_transfer_has_the_usual_deadline)
+Test(p2p, the_second_transfer_of_a_pair_is_named_by_its_number)
 {
 	spread_not("a transfer between processes has exec_ns alone");
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(second_alone, NULL,
-	      (struct cohort_deadlines){ .first_ns = RANKS_SOON,
-	                                 .join_ns = SHORT });
+	      (struct cohort_deadlines){ .join_ns = SHORT });
 	says("rank 1 has not called recv 2 from rank 0 of ");
 }
 
@@ -912,7 +915,7 @@ static int both_call(struct cohort_comm *c, void *user)
 Test(p2p, one_that_both_ranks_have_called_blames_no_rank)
 {
 	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
-	stall(both_call, NULL, (struct cohort_deadlines){ .first_ns = SHORT });
+	stall(both_call, NULL, (struct cohort_deadlines){ .exec_ns = SHORT });
 	cr_assert_eq(cause.joined[0], 3);
 	says(" has started and has not finished on ranks 0-1 (");
 	says_at_length("\nnote   no single rank can be blamed");
@@ -963,7 +966,7 @@ Test(p2p, the_missing_one_of_several_in_a_batch_is_named)
 	sem_init(&ready, 0, 0);
 	cohort_group_options_init(&o);
 	/* Longer than rank 0 may have to wait to run. */
-	o.deadlines.first_ns = 10 * SHORT;
+	o.deadlines.join_ns = 10 * SHORT;
 	group = ranks_open(3, &o);
 	cr_assert_eq(cohort_group_run(group, send_to_both, &ready, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
@@ -1015,7 +1018,7 @@ Test(p2p, the_missing_one_in_a_batch_with_a_collective_is_named)
 	                   "beside a sum");
 	ranks_launch_ahead();
 	stall(sum_and_send, NULL,
-	      (struct cohort_deadlines){ .first_ns = SHORT });
+	      (struct cohort_deadlines){ .join_ns = SHORT });
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	says("rank 1 has not called recv 1 from rank 0 of ");
 }
@@ -1040,7 +1043,7 @@ Test(p2p, one_that_is_stuck_in_its_call_is_named)
 {
 	spread_not("the text names ranks of one process");
 	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
-	stall(stuck_call, NULL, (struct cohort_deadlines){ .first_ns = SHORT });
+	stall(stuck_call, NULL, (struct cohort_deadlines){ .exec_ns = SHORT });
 	cr_assert_eq(cause.rank, 1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
 	says("has not returned from the native call of ");

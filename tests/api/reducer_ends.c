@@ -49,7 +49,7 @@ static void open_for(uint64_t join_ns)
 	int r;
 
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = o.deadlines.join_ns = join_ns;
+	o.deadlines.join_ns = join_ns;
 	o.on_verdict = keep;
 	o.warn_percent = 100;
 	group = ranks_ahead(RANKS, &o, comms);

@@ -148,7 +148,7 @@ Test(respawn, keeps_the_options)
 	const struct cohort_verdict *v;
 	uint64_t t;
 
-	o.deadlines.first_ns = 20 * MS;
+	o.deadlines.join_ns = 20 * MS;
 	verdicts_attach(&told, &o);
 	open_ended(3);
 	respawn_without(0);

@@ -470,7 +470,7 @@ Test(run, a_worker_that_exits_its_thread_is_no_longer_paused)
 	struct cohort_group *group;
 
 	cohort_group_options_init(&o);
-	o.deadlines.first_ns = 50 * MS;
+	o.deadlines.join_ns = 50 * MS;
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, exit_paused, NULL, NULL),

@@ -307,7 +307,6 @@ Test(stats, a_slow_operation_is_reported_once_and_goes_on)
 	o.on_slow = keep_slow;
 	o.user = &is_told;
 	o.slow_ns = 20 * MS;
-	o.deadlines.first_ns = COHORT_FOREVER;
 	o.deadlines.join_ns = COHORT_FOREVER;
 	group = ranks_ahead(2, &o, comms);
 	ranks_sum(comms[0], &values[0]);

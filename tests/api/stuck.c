@@ -115,7 +115,7 @@ Test(stuck, native_call_of_a_rank_is_named_by_close)
 	uint64_t t;
 	void *rc;
 
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.exec_ns = SHORT;
 	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclAllReduce", 1);
 	ranks_must(cohort_pause(comms[0]), "pause");
@@ -354,7 +354,7 @@ Test(stuck, on_verdict_that_does_not_answer_means_yes)
 	struct cohort_cause cause;
 	uint64_t t;
 
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	o.policy = COHORT_POLICY_ASK;
 	told.block_stage = COHORT_STAGE_EXPIRED;
 	group = ranks_ahead(2, &o, comms);

@@ -739,7 +739,6 @@ static void open_chain(struct chain *c)
 	/*
 	 * Less than the time after which a waiting window goes on all the same.
 	 */
-	o.deadlines.first_ns = WINDOW_LIMIT_NS / 3;
 	o.deadlines.join_ns = o.deadlines.exec_ns = WINDOW_LIMIT_NS / 3;
 	c->groups[0] = ranks_split(2, &o, c->pair);
 	o.platform = place_platform();

@@ -526,7 +526,7 @@ Test(together, the_rank_that_does_not_come_is_named_at_the_deadline)
 	struct caller c;
 
 	options(COHORT_LAUNCH_TOGETHER);
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	open_ranks(2);
 	begin(&c, 0, ONE);
 	cr_assert_eq(end(&c), COHORT_STALLED, "%s", c.error);
@@ -565,7 +565,7 @@ Test(together, one_thread_that_calls_in_turn_gets_a_hint)
 	uint64_t ticket;
 
 	options(COHORT_LAUNCH_TOGETHER);
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	open_ranks(2);
 	expect(make(ONE, 0, &ticket), COHORT_STALLED,
 	       "; one thread calls for ranks 0 and 1: that needs a "
@@ -578,7 +578,7 @@ Test(together, a_thread_that_only_split_the_group_gets_a_hint)
 	int32_t x = 1;
 
 	options(COHORT_LAUNCH_TOGETHER);
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	group = ranks_split(2, &o, comms);
 	expect(cohort_all_reduce(comms[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
 	                         cohort_comm_stream(comms[0]), NULL),
@@ -593,7 +593,7 @@ Test(together, threads_of_single_ranks_get_no_hint)
 	struct caller c;
 
 	options(COHORT_LAUNCH_TOGETHER);
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	open_ranks(2);
 	begin(&c, 0, ONE);
 	cr_assert_eq(end(&c), COHORT_STALLED);
@@ -649,7 +649,7 @@ Test(together, communicators_in_a_different_order_are_named)
 
 	options(COHORT_LAUNCH_TOGETHER);
 	other = ranks_split(2, &o, others);
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	group = ranks_split(2, &o, comms);
 	begin_sum(&threads[1], others[1]);
 	begin_sum(&threads[0], comms[0]);
@@ -760,7 +760,7 @@ Test(together, the_rank_that_never_comes_to_a_call_that_was_left_is_named)
 	int32_t a[COUNT];
 
 	options(COHORT_LAUNCH_TOGETHER);
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	open_ranks(2);
 	leave_call(a, 0);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED,
@@ -845,7 +845,7 @@ static void open_patiently(void)
 {
 	options(COHORT_LAUNCH_TOGETHER);
 	/* So that the time limit of a section is no way out. */
-	o.deadlines.first_ns = o.deadlines.exec_ns = RANKS_SOON;
+	o.deadlines.join_ns = o.deadlines.exec_ns = RANKS_SOON;
 	open_ranks(2);
 }
 

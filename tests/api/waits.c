@@ -46,7 +46,6 @@ static void stall(int n, cohort_worker_fn worker, void *user)
 
 	cohort_group_options_init(&o);
 	o.name = "dp";
-	o.deadlines.first_ns = SHORT;
 	o.deadlines.join_ns = SHORT;
 	o.deadlines.exec_ns = SHORT;
 	group = ranks_open(n, &o);

@@ -39,19 +39,18 @@ static void defaults(void)
 	o.warn_percent = 100;
 }
 
-/*
- * Open @n ranks that have one collective behind them, so that the first
- * deadline no longer applies.
- */
+/* Open @n ranks that have done one collective, for which no deadline ran. */
 static void open_warm(int n)
 {
 	int r;
 
 	group = ranks_ahead(n, &o, comms);
+	ranks_must(cohort_pause(comms[0]), "pause");
 	for (r = 0; r < n; r++)
 		ranks_sum(comms[r], &values[r]);
 	for (r = 0; r < n; r++)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "warm up");
+	ranks_must(cohort_resume(comms[0]), "resume");
 }
 
 static void close_group(void)
@@ -100,13 +99,13 @@ Test(watch, a_rank_that_never_calls_is_named_to_the_ranks_that_wait)
 	close_group();
 }
 
-Test(watch, the_first_collective_has_a_deadline_of_its_own)
+Test(watch, the_first_collective_has_the_deadline_of_all)
 {
 	struct cohort_cause cause;
 	uint64_t t;
 
 	defaults();
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.join_ns = SHORT;
 	group = ranks_ahead(3, &o, comms);
 	t = ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
@@ -301,17 +300,18 @@ Test(watch, a_rank_that_has_left_is_named)
 Test(watch, a_call_whose_record_is_overwritten_keeps_its_deadline)
 {
 	const struct cohort_verdict *v;
+	const struct cohort_deadlines d = { .join_ns = 2000 * MS };
 	uint64_t before = clock_now();
 	int i;
 
 	defaults();
 	o.recorder_slots = 16;
-	o.deadlines.first_ns = 2000 * MS;
 	o.deadlines.join_ns = SHORT;
 	o.policy = COHORT_POLICY_REPORT;
 	o.warn_percent = 1;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
+	ranks_must(cohort_deadline_push(comms[0], &d), "push");
 	ranks_must(cohort_all_reduce(comms[0], NULL, NULL, 0, COHORT_I32,
 	                             COHORT_SUM, NULL, NULL),
 	           "all_reduce");
@@ -533,7 +533,7 @@ Test(watch, a_rank_a_whole_ring_ahead_does_not_hide_a_missing_one)
 
 	defaults();
 	o.recorder_slots = 16;
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
 	p = must_mark_starts();
@@ -553,7 +553,7 @@ Test(watch, a_rank_a_whole_ring_ahead_does_not_hide_a_missing_one)
 	close_group();
 }
 
-Test(watch, a_push_does_not_replace_the_first_collectives_deadline)
+Test(watch, a_pushed_join_deadline_does_not_replace_the_groups_exec_deadline)
 {
 	const struct cohort_deadlines d = { .join_ns = 100000 * MS };
 	const struct platform *p;
@@ -563,7 +563,7 @@ Test(watch, a_push_does_not_replace_the_first_collectives_deadline)
 		"the first collective's kernel is loaded behind work "
 		"that is held");
 	defaults();
-	o.deadlines.first_ns = SHORT;
+	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
 	p = place_table();
@@ -623,7 +623,6 @@ Test(watch, a_shorter_deadline_counts_for_calls_made_under_it)
 	uint64_t t, began;
 
 	defaults();
-	o.deadlines.first_ns = COHORT_FOREVER;
 	o.deadlines.join_ns = COHORT_FOREVER;
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	o.warn_percent = 1;
@@ -658,9 +657,63 @@ Test(watch, a_deadline_that_is_not_pushed_stays_unchanged)
 	close_group();
 }
 
+Test(watch, the_environments_deadline_overrides_options_and_pushes)
+{
+	uint64_t t;
+
+	defaults();
+	setenv("COHORT_DEADLINE", "20ms", 1);
+	open_warm(2);
+	push(0, COHORT_FOREVER, COHORT_FOREVER);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
+	cr_assert_eq(cause_now().deadline_ns, 20 * MS);
+	close_group();
+}
+
+/* Two ranks of a group that was opened with a deadline of SHORT and a factor of 2: rank 1
+ * is later than both. */
+Test(watch, no_deadline_ends_a_group_if_the_environments_is_off)
+{
+	uint64_t t;
+	int i;
+
+	defaults();
+	setenv("COHORT_DEADLINE", "off", 1);
+	o.deadlines.join_ns = SHORT;
+	o.adaptive_factor = 2;
+	o.adaptive_warmup = 1;
+	o.adaptive_floor_ns = SHORT;
+	open_warm(2);
+	for (i = 0; i < 3; i++) {
+		t = ranks_sum(comms[0], &values[0]);
+		ranks_sum(comms[1], &values[1]);
+		ranks_must(cohort_wait(comms[0], t, RANKS_SOON), "sum");
+	}
+	push(0, SHORT, SHORT);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, 5 * SHORT), COHORT_TIMED_OUT);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, an_environment_that_sets_no_time_as_deadline_is_refused)
+{
+	defaults();
+	setenv("COHORT_DEADLINE", "30", 1);
+	place_choose();
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_DEADLINE is \"30\" in the environment");
+	setenv("COHORT_DEADLINE", "30s", 1);
+	setenv("COHORT_POLICY", "ask", 1);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_POLICY is \"ask\" in the environment");
+}
+
 Test(watch, sixteen_deadlines_can_be_pushed_and_popped)
 {
-	const struct cohort_deadlines one_more = { .join_ns = 1 };
+	const struct cohort_deadlines one_more = { .join_ns = MS };
 	int i;
 
 	defaults();
@@ -690,9 +743,6 @@ Test(watch, deadlines_of_the_group_cannot_be_pushed)
 	expect_refused((struct cohort_deadlines){ .init_ns = 5 },
 	               "deadlines->init_ns is 5, not 0: only the group's "
 	               "options can set it");
-	expect_refused((struct cohort_deadlines){ .first_ns = 6 },
-	               "deadlines->first_ns is 6, not 0: only the group's "
-	               "options can set it");
 	expect_refused((struct cohort_deadlines){ .close_ns = 7 },
 	               "deadlines->close_ns is 7, not 0: only the group's "
 	               "options can set it");
@@ -705,9 +755,45 @@ Test(watch, deadlines_of_the_group_cannot_be_pushed)
 	close_group();
 }
 
+Test(watch, pushed_deadlines_below_1_ms_are_refused)
+{
+	defaults();
+	o.deadlines.join_ns = SHORT;
+	open_warm(2);
+	expect_refused((struct cohort_deadlines){ .join_ns = 5 },
+	               "deadlines->join_ns is 5 ns: times are nanoseconds, and "
+	               "the shortest is 1000000 (1 ms)");
+	expect_refused((struct cohort_deadlines){ .exec_ns = MS - 1 },
+	               "deadlines->exec_ns is 999999 ns: times are "
+	               "nanoseconds, and the shortest is 1000000 (1 ms)");
+	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
+	close_group();
+}
+
+static void expect_short(size_t offset, const char *name)
+{
+	char text[128];
+
+	defaults();
+	*(uint64_t *)((char *)&o.deadlines + offset) = 30;
+	snprintf(text, sizeof(text),
+	         "options->deadlines.%s is 30 ns: times are nanoseconds", name);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID, text);
+}
+
+Test(watch, deadlines_below_1_ms_are_refused)
+{
+	place_choose();
+	expect_short(offsetof(struct cohort_deadlines, init_ns), "init_ns");
+	expect_short(offsetof(struct cohort_deadlines, join_ns), "join_ns");
+	expect_short(offsetof(struct cohort_deadlines, exec_ns), "exec_ns");
+	expect_short(offsetof(struct cohort_deadlines, close_ns), "close_ns");
+	expect_short(offsetof(struct cohort_deadlines, abort_ns), "abort_ns");
+}
+
 static void *call_from_outside(void *unused)
 {
-	const struct cohort_deadlines d = { .join_ns = 1 };
+	const struct cohort_deadlines d = { .join_ns = MS };
 
 	(void)unused;
 	cr_assert_eq(cohort_deadline_push(comms[0], &d), COHORT_OWNER);
@@ -719,7 +805,7 @@ static void *call_from_outside(void *unused)
 
 Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 {
-	const struct cohort_deadlines d = { .join_ns = 1 };
+	const struct cohort_deadlines d = { .join_ns = MS };
 	pthread_t thread;
 
 	defaults();
@@ -737,19 +823,19 @@ Test(watch, deadlines_are_for_the_owner_of_an_open_communicator)
 
 Test(watch, deadlines_that_ask_for_unknown_features_are_refused)
 {
-	struct cohort_deadlines d = { .join_ns = 1, .reserved = { [9] = 7 } };
+	struct cohort_deadlines d = { .join_ns = MS, .reserved = { [10] = 7 } };
 
 	defaults();
 	open_warm(1);
 	expect(cohort_deadline_push(comms[0], &d), COHORT_INVALID,
-	       "deadlines->reserved[9] is 7");
+	       "deadlines->reserved[10] is 7");
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
 	close_group();
 }
 
 static int push_and_pause(struct cohort_comm *comm, void *unused)
 {
-	const struct cohort_deadlines d = { .join_ns = 1 };
+	const struct cohort_deadlines d = { .join_ns = MS };
 
 	(void)unused;
 	return cohort_deadline_push(comm, &d) + cohort_pause(comm);
@@ -876,6 +962,28 @@ Test(watch, the_report_policy_ends_nothing_and_repeats_itself)
 	cr_assert_eq(cause_now().status, COHORT_OK);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+}
+
+Test(watch, the_environments_policy_overrides_the_options)
+{
+	uint64_t t;
+
+	defaults();
+	setenv("COHORT_POLICY", "report", 1);
+	o.deadlines.join_ns = SHORT;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(verdicts_next(&told)->stage, COHORT_STAGE_EXPIRED);
+	ranks_sum(comms[1], &values[1]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
+	close_group();
+	setenv("COHORT_POLICY", "end", 1);
+	o.policy = COHORT_POLICY_REPORT;
+	open_warm(2);
+	t = ranks_sum(comms[0], &values[0]);
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	close_group();
 }
 

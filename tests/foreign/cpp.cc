@@ -52,7 +52,7 @@ cohort::group_options with_deadline(std::chrono::nanoseconds deadline)
 {
 	auto options = on_host();
 
-	options.deadlines.first_ns = options.deadlines.join_ns =
+	options.deadlines.join_ns =
 		static_cast<std::uint64_t>(deadline.count());
 	return options;
 }
@@ -447,6 +447,16 @@ void check_drop()
 	}
 	check(handle.fired(), "what is in flight is cut short");
 	check(!handle.fire("too late"), "a handle outlives its group");
+
+	const auto early = cohort::abort_handle::create();
+	options.abort = early.get();
+	cohort::group ended(2, options);
+	check(early.fire("enough") && ended.cause().status == COHORT_ABORTED,
+	      "a handle made before ends the group");
+	check(error_of([&] { cohort::group another(2, options); })->status() ==
+	              COHORT_STATE,
+	      "and is for one group");
+	options.abort = nullptr;
 
 	cohort::group closed(2, options);
 	auto comms = closed.split();

@@ -34,6 +34,8 @@
 #include "base/status.h"
 
 #define SOON UINT64_C(60000000000)
+
+static const struct patience soon = { SOON, NULL };
 #define MOST 64
 #define REASON 256
 
@@ -58,7 +60,7 @@ static struct group enter(const char *name)
 {
 	struct group g;
 
-	CHECK(pmix_bootstrap_create(name, sizeof(int), SOON, &g.table,
+	CHECK(pmix_bootstrap_create(name, sizeof(int), &soon, &g.table,
 	                            &g.own) == COHORT_OK);
 	number = g.table.process;
 	count = g.table.processes;
@@ -156,7 +158,7 @@ static void test_gather(void)
 	struct cohort_bootstrap table;
 	pthread_t thread;
 
-	CHECK(pmix_bootstrap_create("g", sizeof(int), SOON, &table, &own) ==
+	CHECK(pmix_bootstrap_create("g", sizeof(int), &soon, &table, &own) ==
 	      COHORT_STATE);
 	gather_well(&first, 0);
 	second = enter("g"); /* once all have the first */
@@ -234,7 +236,9 @@ static void test_stopped(void)
 	struct group g;
 
 	CHECK(kill(server, SIGSTOP) == 0);
-	CHECK(pmix_bootstrap_create("g", sizeof(int), UINT64_C(300000000),
+	CHECK(pmix_bootstrap_create("g", sizeof(int),
+	                            &(struct patience){ UINT64_C(300000000),
+	                                                NULL },
 	                            &table, &own) == COHORT_INIT_TIMEOUT);
 	CHECK(strstr(cohort_last_error(),
 	             "PMIx server has not answered within 300 ms"));
@@ -259,17 +263,17 @@ static void test_refused(void)
 	if (!library)
 		exit(77);
 	CHECK(!pmix_bootstrap_suits());
-	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
+	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_INVALID);
 	CHECK(strstr(cohort_last_error(), "PMIX_NAMESPACE"));
 	setenv("PMIX_NAMESPACE", "nobody", 1);
 	setenv("PMIX_RANK", "0", 1);
 	CHECK(pmix_bootstrap_suits());
-	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
+	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_SYSTEM);
 	CHECK(strstr(cohort_last_error(), "PMIx_Init: "));
 	/* PMIx does not start twice. */
-	CHECK(pmix_bootstrap_create("g", 4, SOON, &table, &own) ==
+	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_SYSTEM);
 }
 

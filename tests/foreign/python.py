@@ -22,12 +22,11 @@ COUNT = 1001
 class Deadlines(ctypes.Structure):
     _fields_ = [
         ("init_ns", ctypes.c_uint64),
-        ("first_ns", ctypes.c_uint64),
         ("join_ns", ctypes.c_uint64),
         ("exec_ns", ctypes.c_uint64),
         ("close_ns", ctypes.c_uint64),
         ("abort_ns", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 10),
+        ("reserved", ctypes.c_uint64 * 11),
     ]
 
 

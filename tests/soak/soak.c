@@ -311,7 +311,6 @@ int main(int argc, char **argv)
 		o.adaptive_floor_ns = deadline_ns;
 		o.adaptive_warmup = 10;
 	} else {
-		o.deadlines.first_ns = deadline_ns;
 		o.deadlines.join_ns = deadline_ns;
 		o.deadlines.exec_ns = deadline_ns;
 	}

@@ -401,13 +401,12 @@ static void plan(struct round *round, bool is_group, uint64_t *seed)
 static void open_round(struct round *round, uint64_t *seed)
 {
 	struct cohort_group_options o;
-	uint64_t ns = 300000 + stress_random(seed) % 2000000;
+	uint64_t ns = 1000000 + stress_random(seed) % 2000000;
 
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
 	if (round->end == END_DEADLINE)
-		o.deadlines.first_ns = o.deadlines.join_ns =
-			o.deadlines.exec_ns = ns;
+		o.deadlines.join_ns = o.deadlines.exec_ns = ns;
 	if (round->end == END_NATIVE)
 		ranks_fault(round->odd_rank, (uint64_t)round->odd_call,
 		            COHORT_FAULT_ERROR, ncclInternalError);

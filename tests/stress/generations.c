@@ -52,8 +52,8 @@ static int on_verdict(const struct cohort_verdict *v, void *user)
 static int call(struct cohort_comm *comm, int i, uint64_t *seed)
 {
 	const struct cohort_deadlines d = {
-		.join_ns = stress_random(seed) % 200 * US + US,
-		.exec_ns = stress_random(seed) % 200 * US + US,
+		.join_ns = (1000 + stress_random(seed) % 200) * US,
+		.exec_ns = (1000 + stress_random(seed) % 200) * US,
 	};
 	uint32_t what = stress_random(seed) % 4;
 	int32_t value = i;
@@ -99,9 +99,7 @@ static unsigned long one_round(uint64_t *seed)
 	cohort_group_options_init(&o);
 	o.policy = COHORT_POLICY_REPORT;
 	o.on_verdict = on_verdict;
-	o.deadlines.first_ns = 1000 * US;
-	o.deadlines.join_ns = 300 * US;
-	o.deadlines.exec_ns = 200 * US;
+	o.deadlines.join_ns = o.deadlines.exec_ns = 1000 * US;
 	last_ended = 0;
 	group = ranks_open(RANKS, &o);
 	while (cohort_group_size(group) > 2) {

@@ -186,8 +186,7 @@ static void process_main(void *arg, int i)
 	o.platform = place_platform();
 	o.bootstrap = &table;
 	o.recorder_slots = 64;
-	o.deadlines.first_ns = o.deadlines.join_ns = o.deadlines.exec_ns =
-		200 * MS;
+	o.deadlines.join_ns = o.deadlines.exec_ns = 200 * MS;
 	ranks_must(cohort_group_open(devices, PER_PROCESS, &o, &p.group),
 	           "open");
 	for (p.generation = 0; p.generation < GENERATIONS; p.generation++) {

@@ -112,7 +112,6 @@ static struct cohort_group *open_round(struct round *round)
 
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
-	o.deadlines.first_ns = round->deadline_ns;
 	o.deadlines.join_ns = round->deadline_ns;
 	o.deadlines.exec_ns = round->deadline_ns;
 	if (round->is_asked) {
@@ -161,7 +160,7 @@ int main(int argc, char **argv)
 	for (n = 0; stress_go_on(argc, argv); n++) {
 		struct round round = { .number = n };
 
-		round.deadline_ns = 200000 + stress_random(&seed) % 1000000;
+		round.deadline_ns = 1000000 + stress_random(&seed) % 1000000;
 		round.odd_rank = (int)(stress_random(&seed) % RANKS);
 		round.odd_sum = (int)(stress_random(&seed) % SUMS);
 		round.away_ns =

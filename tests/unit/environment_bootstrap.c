@@ -6,15 +6,20 @@
  */
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,20 +51,22 @@ static void be(int process, int processes)
 static struct cohort_bootstrap table;
 static const struct own_bootstrap *own;
 
+static struct patience patience = { .timeout_ns = SOON };
+
 /* The table's info. */
 static void *enter(int process, int processes)
 {
 	be(process, processes);
-	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table,
-	                                          &own),
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &patience,
+	                                          &table, &own),
 	             COHORT_OK, "%s", cohort_last_error());
 	return table.info;
 }
 
 static void refused(int rc, const char *in_text)
 {
-	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &table,
-	                                          &own),
+	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &patience,
+	                                          &table, &own),
 	             rc, "%s", cohort_last_error());
 	cr_assert_not_null(strstr(cohort_last_error(), in_text), "\"%s\"",
 	                   cohort_last_error());
@@ -325,6 +332,108 @@ Test(environment_bootstrap, opens_groups_of_a_name_one_after_the_other)
 	refused(COHORT_STATE, "another group of the name is being opened");
 	own->free(e);
 	own->free(enter(0, 2));
+}
+
+/* ---- a file that cannot be locked --------------------------------------- */
+
+#define PATIENCE_NS UINT64_C(300000000)
+
+/* Lock the byte that a process holds while it makes or leaves the file, for ever. */
+static int hold_the_door(int process)
+{
+	struct flock door = { .l_type = F_WRLCK, .l_len = 1 };
+	int fd = open(file, O_RDWR | O_CREAT, S_IRUSR | S_IWUSR);
+
+	(void)process;
+	if (fd < 0 || fcntl(fd, F_SETLK, &door))
+		return 1;
+	atomic_fetch_add(&shared->step, 1);
+	pause();
+	return 1;
+}
+
+static void end(pid_t child)
+{
+	int status;
+
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	unlink(file);
+}
+
+Test(environment_bootstrap, waits_for_a_lock_no_longer_than_the_open_may_take)
+{
+	pid_t child = start(hold_the_door, 1);
+	uint64_t began, waited;
+	char text[64];
+
+	await_step(1);
+	kill(child, SIGSTOP);
+	be(0, 2);
+	patience.timeout_ns = PATIENCE_NS;
+	snprintf(text, sizeof(text),
+	         " has been locked by pid %d for 300 ms: is that process "
+	         "stopped?",
+	         (int)child);
+	began = clock_now();
+	refused(COHORT_INIT_TIMEOUT, text);
+	waited = clock_now() - began;
+	cr_assert_geq(waited, PATIENCE_NS);
+	cr_assert_lt(waited, 10 * PATIENCE_NS);
+	end(child);
+}
+
+Test(environment_bootstrap, a_wait_for_a_lock_can_be_aborted)
+{
+	pid_t child = start(hold_the_door, 1);
+	struct cohort_abort *abort = cohort_abort_create();
+
+	await_step(1);
+	be(0, 2);
+	patience.abort = abort;
+	cr_assert_eq(cohort_abort_fire(abort, "enough"), COHORT_OK);
+	refused(COHORT_ABORTED, "aborted: enough");
+	patience.abort = NULL;
+	cohort_abort_put(abort);
+	end(child);
+}
+
+/* Have fcntl(F_SETLK) answer EPERM in this process from now on; false if the kernel does
+ * not do that. */
+static bool deny_locks(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		         offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_fcntl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		         offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLK, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {
+		.len = sizeof(filter) / sizeof(filter[0]),
+		.filter = filter,
+	};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+Test(environment_bootstrap, locks_that_are_denied_are_an_error_at_once)
+{
+	uint64_t began;
+
+	if (!deny_locks())
+		cr_skip_test("the kernel has no seccomp");
+	be(0, 2);
+	began = clock_now();
+	refused(COHORT_SYSTEM, ": fcntl(F_SETLK): Operation not permitted; "
+	                       "allow locks, or pass a bootstrap table of your "
+	                       "own");
+	cr_assert_lt(clock_now() - began, SOON / 2);
+	cr_assert(!is_there(), "a file is left");
 }
 
 /* ---- what is refused --------------------------------------------------- */

@@ -392,12 +392,13 @@ struct gathering {
 
 static void *gather(void *user)
 {
+	const struct patience patience = { .timeout_ns = SOON };
 	struct gathering *g = user;
 	char mine[BYTES] = "";
 
 	mine[0] = (char)('a' + process_of(g->part));
 	g->rc = peers_gather(g->part->peers, mine, sizeof(mine), g->all,
-	                     g->came, clock_deadline(SOON));
+	                     g->came, &patience);
 	return NULL;
 }
 

@@ -63,6 +63,38 @@ Test(stops, the_oldest_ones_are_merged_into_one_of_their_length)
 	cr_assert_eq(stops_shift(&s, 0), 3 * STOPS_KEPT * 500);
 }
 
+/* ---- what is no stop ---------------------------------------------------- */
+
+static uint64_t active(uint64_t cpu, uint64_t delayed, int cores)
+{
+	const struct activity before = { 5000, 700 };
+	const struct activity now = { 5000 + cpu, 700 + delayed };
+
+	return stops_active_ns(&before, &now, cores);
+}
+
+Test(stops, a_process_is_active_while_its_threads_run_on_all_cores)
+{
+	cr_assert_eq(active(0, 0, 2), 0);
+	cr_assert_eq(active(800, 0, 1), 800);
+	cr_assert_eq(active(800, 0, 16), 50);
+}
+
+Test(stops, a_process_is_active_while_its_thread_waits_for_a_core)
+{
+	cr_assert_eq(active(0, 300, 2), 300);
+	cr_assert_eq(active(800, 300, 2), 400);
+}
+
+/* The watchdog passes active time as if it had meant to sleep for longer. */
+Test(stops, only_the_rest_of_a_delay_is_a_stop)
+{
+	cr_assert_not(note(1000 + 7900, 1010 + 7900, 9000));
+	cr_assert_eq(stops_shift(&s, 900), 900);
+	cr_assert(note(9000 + 3000, 9010 + 3000, 17000));
+	cr_assert_eq(stops_shift(&s, 900), 900 + 5000);
+}
+
 /* A machine that is always late would otherwise never find a hang. */
 Test(stops, a_process_that_always_oversleeps_is_not_stopped)
 {

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +48,36 @@ Test(thread, that_has_exited_is_not_alive)
 	while (thread_lives(id, name))
 		sched_yield(); /* the system lags a little */
 	cr_assert_str_eq(name, "");
+}
+
+/* ---- waiting for a core ------------------------------------------------ */
+
+static atomic_bool is_over;
+
+static void *spin(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&is_over))
+		;
+	return NULL;
+}
+
+Test(thread, that_shares_its_core_is_delayed)
+{
+	const uint64_t before = thread_delayed_ns();
+	pthread_t other;
+	cpu_set_t first;
+
+	if (access("/proc/self/schedstat", R_OK) || !before)
+		cr_skip_test("the kernel does not count delays");
+	CPU_ZERO(&first);
+	CPU_SET(sched_getcpu(), &first);
+	cr_assert_eq(sched_setaffinity(0, sizeof(first), &first), 0);
+	pthread_create(&other, NULL, spin, NULL); /* on the same core */
+	while (thread_delayed_ns() < before + 20 * 1000 * 1000)
+		;
+	atomic_store(&is_over, true);
+	pthread_join(other, NULL);
 }
 
 /* ---- signals ---------------------------------------------------------- */

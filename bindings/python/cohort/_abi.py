@@ -253,12 +253,11 @@ class cohort_deadlines(ctypes.Structure):
 
     _fields_ = [
         ("init_ns", ctypes.c_uint64),
-        ("first_ns", ctypes.c_uint64),
         ("join_ns", ctypes.c_uint64),
         ("exec_ns", ctypes.c_uint64),
         ("close_ns", ctypes.c_uint64),
         ("abort_ns", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 10),
+        ("reserved", ctypes.c_uint64 * 11),
     ]
 
 
@@ -356,7 +355,8 @@ class cohort_stats(ctypes.Structure):
         ("aborts", ctypes.c_uint64),
         ("verdicts", ctypes.c_uint64 * 32),
         ("stops", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 7),
+        ("starved", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 6),
     ]
 
 
@@ -485,7 +485,8 @@ class cohort_group_options(ctypes.Structure):
         ("launch", ctypes.c_int),
         ("connect", ctypes.c_int),
         ("bootstrap", ctypes.POINTER(cohort_bootstrap)),
-        ("reserved", ctypes.c_uint64 * 32),
+        ("abort", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 31),
     ]
 
 
@@ -498,6 +499,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_last_error": (ctypes.c_char_p, []),
     "cohort_comm_abort_handle": (ctypes.c_void_p, [
         ctypes.c_void_p]),
+    "cohort_abort_create": (ctypes.c_void_p, []),
     "cohort_abort_fire": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_char_p]),
     "cohort_abort_fired": (ctypes.c_int, [

@@ -189,7 +189,7 @@ def record(answers: List[Tuple[bool, int]], begins: bool, call: Callable[..., An
     extend(), zip(), map() and iter() are C: no signal handler runs between the call's
     return and the append."""
     answers.extend(zip((begins,), map(call, *zip(arguments)) if arguments
-                       else iter(call, None)))
+                       else iter(call, answers)))
     return answers[-1][1]
 
 

@@ -12,7 +12,7 @@ from . import _abi
 from ._abi import BootstrapKind, Connect, Launch, Many, Platform, Policy
 from ._errors import Cause, Verdict, cause_of, verdict_of
 from ._library import integer, nanoseconds
-from ._rank import Deadlines, as_bytes, as_path
+from ._rank import AbortHandle, Deadlines, as_bytes, as_path
 
 
 @dataclass
@@ -69,6 +69,7 @@ class Options:
     connect: Connect = Connect.DEFAULT
     #: the other processes: a kind (not TABLE), its name, or a Table; None: there are none
     bootstrap: Union[BootstrapKind, str, Table, None] = None
+    abort: Optional[AbortHandle] = None  #: AbortHandle(), which can end the open or join
 
 
 # Fields of the structure that take an attribute of another name, or none.
@@ -162,6 +163,11 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
                 raise TypeError(f"{name} is {value!r}, which cannot be called")
             value = _abi.cohort_cause_fn(_told_cause(value)) if name == "on_abort" \
                 else _abi.cohort_verdict_fn(_told_verdict(value))
+        elif name == "abort" and value is not None:
+            if not isinstance(value, AbortHandle):
+                raise TypeError(f"abort is {value!r}, not cohort.AbortHandle")
+            keep.append(value)
+            value = value._handle
         elif name == "bootstrap" and value is not None:
             table, more = _bootstrap(value)
             keep += table, more

@@ -73,7 +73,6 @@ class Deadlines:
     """
 
     init: Optional[float] = None  #: to make and connect ranks; 120 s
-    first: Optional[float] = None  #: instead of join and exec, for the first call; 300 s
     join: Optional[float] = None  #: from a rank's call to the last rank's; 300 s
     exec: Optional[float] = None  #: from the last rank's call to the end; 300 s
     close: Optional[float] = None  #: for a close, before it aborts; 60 s
@@ -124,13 +123,17 @@ class Ticket:
 class AbortHandle(Handle):
     """A right to end a group, for any thread, also while the group is closed and after.
 
+    Without a communicator it is for a group that is still to be opened, or for ranks that
+    join: give it as Options.abort, and fire() also ends that call, which raises Aborted.
     It is of one generation.  Given back when it is dropped.
     """
 
-    def __init__(self, comm: "Rank") -> None:
+    def __init__(self, comm: Optional["Rank"] = None) -> None:
         self._handles: List[Tuple[bool, int]] = []
         self._put: List[Tuple[bool, int]] = []
-        if not record(self._handles, True, lib.cohort_comm_abort_handle, comm._live):
+        made = record(self._handles, True, lib.cohort_comm_abort_handle, comm._live) \
+            if comm is not None else record(self._handles, True, lib.cohort_abort_create)
+        if not made:
             raise failure(Status.FORKED, text="there are no abort handles in the child of "
                                               "a fork")
 

@@ -26,7 +26,7 @@ from ._rank import Deadlines
 __all__ = ["Fault", "FaultKind", "SimSync", "clear", "script", "set_devices", "set_sync"]
 
 #: Where the options of a group do not say: a test should not wait for minutes.
-DEADLINES = Deadlines(first=5.0, join=5.0, exec=5.0, close=5.0, abort=5.0)
+DEADLINES = Deadlines(join=5.0, exec=5.0, close=5.0, abort=5.0)
 
 
 @dataclass

@@ -397,7 +397,7 @@ class PyTorch(Case):
                     thread.start()
                     thread.join()
         with opened(2, launch=cohort.Launch.TOGETHER,
-                    deadlines=cohort.Deadlines(first=0.5, join=0.5, abort=0.5)) as group:
+                    deadlines=cohort.Deadlines(join=0.5, abort=0.5)) as group:
             with self.assertRaises(cohort.Stalled) as caught:
                 group.run(worker)
             self.assertEqual(caught.exception.rank, 1)

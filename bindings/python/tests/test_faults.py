@@ -24,7 +24,7 @@ import cohort
 from cohort import _library, testing
 from cohort.testing import Fault
 
-SHORT = cohort.Deadlines(first=0.3, join=0.3, exec=20.0, abort=20.0, close=20.0)
+SHORT = cohort.Deadlines(join=0.3, exec=20.0, abort=20.0, close=20.0)
 
 
 class Watched(array):
@@ -122,7 +122,7 @@ class Ranks(Case):
 
     def test_a_scripted_fault(self):
         testing.script(Fault("stuck", rank=1, operation=1))
-        deadlines = cohort.Deadlines(first=20.0, join=0.3, exec=0.3, abort=20.0)
+        deadlines = cohort.Deadlines(join=0.3, exec=0.3, abort=20.0)
 
         def worker(comm):
             for _ in range(3):
@@ -299,6 +299,29 @@ class Ranks(Case):
             self.assertFalse(handle.fire())
             self.assertRaisesRegex(cohort.Aborted, "enough", comm.barrier)
 
+    def test_a_handle_ends_an_open_that_waits_for_other_processes(self):
+        handle, release = cohort.AbortHandle(), threading.Event()
+
+        def allgather(data):
+            handle.fire("enough")
+            release.wait(support.sure())
+            return [data, data]
+        table = cohort.Table(process=0, processes=2, allgather=allgather)
+        try:
+            with self.assertRaisesRegex(cohort.Aborted, "enough"):
+                cohort.Group.open(2, platform="host", abort=handle, bootstrap=table)
+        finally:
+            release.set()
+
+    def test_a_handle_ends_the_group_that_was_opened_with_it(self):
+        handle = cohort.AbortHandle()
+        with opened(2, abort=handle) as group:
+            self.assertFalse(handle.fired)
+            self.assertTrue(handle.fire("enough"))
+            self.assertEqual(group.cause.status, cohort.Status.ABORTED)
+        with self.assertRaisesRegex(TypeError, "abort is 3, not cohort.AbortHandle"):
+            cohort.Group.open(2, abort=3)
+
     def test_a_close_says_what_has_ended_its_tickets(self):
         with opened(2, deadlines=SHORT) as group:
             first = group.split()[0]
@@ -321,7 +344,7 @@ class Ranks(Case):
                     said.append(error)
                 return
             comm.barrier().wait()
-        deadlines = cohort.Deadlines(first=0.2, join=0.2, abort=0.5, close=20.0)
+        deadlines = cohort.Deadlines(join=0.2, abort=0.5, close=20.0)
         with opened(2, deadlines=deadlines) as group:
             with self.assertRaises(cohort.Stalled):
                 group.run(worker)

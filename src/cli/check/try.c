@@ -269,7 +269,6 @@ static void try_all_reduce(struct trial *t)
 	options.platform = t->check->platform;
 	options.deadlines = (struct cohort_deadlines){
 		.init_ns = ns,
-		.first_ns = ns,
 		.join_ns = ns,
 		.exec_ns = ns,
 		.close_ns = ns,

@@ -319,7 +319,6 @@ static int open_group(struct plan *plan, const int *devices)
 	options.name = "demo";
 	options.platform = plan->options->platform;
 	options.deadlines.join_ns = plan->options->join_deadline_ns;
-	options.deadlines.first_ns = EXEC_DEADLINE_NS;
 	options.deadlines.exec_ns = EXEC_DEADLINE_NS;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	options.stack_signal = CLI_STACK_SIGNAL;

@@ -131,6 +131,13 @@ bool drill_sends(const struct drill_rank *k)
 	return k->number < drill_partner(k);
 }
 
+/* For a call of the victim that nobody answers: the deadline of the ranks that wait for
+ * the victim must pass first, as they name it. */
+static const struct cohort_deadlines patient = {
+	.join_ns = TOO_LONG_NS,
+	.exec_ns = TOO_LONG_NS,
+};
+
 /* A sender sends to its partner, which receives; where the order must differ, they also
  * send back. */
 static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
@@ -141,8 +148,10 @@ static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 	int peer = drill_partner(k), i, rc = COHORT_OK;
 	void *stream = cohort_comm_stream(k->comm);
 
-	if (drill_is_odd(k, BY_ROOT))
+	if (drill_is_odd(k, BY_ROOT)) {
 		peer = 0;
+		rc = cohort_deadline_push(k->comm, &patient);
+	}
 	sends ^= drill_is_odd(k, BY_OPERATION) || drill_is_odd(k, BY_ORDER);
 	for (i = 0; i < 1 + back && rc == COHORT_OK; i++, sends = !sends)
 		rc = sends ? cohort_send(k->comm, drill_tensor(k, i), count,
@@ -183,6 +192,7 @@ static int use_both(struct drill_rank *k, struct cohort_comm *child)
 		return rc == COHORT_OK ? use_child(k, child) : rc;
 	}
 	/* The communicator that the others wait for explains why. */
+	drill_must(k->run, cohort_deadline_push(child, &patient), "push");
 	use_child(k, child);
 	return use_parent(k);
 }

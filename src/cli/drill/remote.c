@@ -178,8 +178,8 @@ static void end_calls(struct calls *calls)
 		pthread_join(calls->of[r].k->thread, NULL);
 }
 
-/* Make a first collective with all ranks, so that the deadline for it does not
- * apply any more.  The stranger calls while the others do: NCCL may connect the
+/* Make a first collective with all ranks, which may have until the init deadline
+ * to connect them.  The stranger calls while the others do: NCCL may connect the
  * ranks inside the call. */
 static bool warm_up(struct drill_run *run, struct stranger *s)
 {
@@ -250,10 +250,6 @@ void drill_with_remote(struct drill_run *run)
 	struct stranger s = { .tensor = run->ranks[drill_victim(run)].tensors };
 	int r;
 
-	/* The transfer is the communicator's first one, so the deadline for first
-	 * calls applies. */
-	if (run->place == AT_TRANSFER)
-		run->group_options.deadlines.first_ns = run->deadline_ns;
 	if (join_all(run, &s) && warm_up(run, &s))
 		call_all(run);
 	leave(&s);

@@ -50,10 +50,18 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 	return 0;
 }
 
+/* True if the call that must expire connects ranks, which may take until the init
+ * deadline. */
+static bool call_connects(const struct drill_run *run)
+{
+	return run->trouble == BY_REMOTE &&
+	       (run->place == AT_FIRST || run->place == AT_TRANSFER);
+}
+
 /* True if the group is opened with the deadline that must later expire. */
 static bool opens_by_deadline(const struct drill_run *run)
 {
-	return run->place == AT_RESPAWN ||
+	return run->place == AT_RESPAWN || call_connects(run) ||
 	       (run->place == AT_SPLIT && run->trouble == BY_STUCK);
 }
 
@@ -64,7 +72,7 @@ static void set_deadlines(struct drill_run *run)
 	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
 	                                        : LONG_NS;
 
-	d->init_ns = d->first_ns = d->join_ns = d->exec_ns = LONG_NS;
+	d->init_ns = d->join_ns = d->exec_ns = LONG_NS;
 	d->close_ns = d->abort_ns = LONG_NS;
 	switch (run->place) {
 	case AT_OPEN:
@@ -77,9 +85,6 @@ static void set_deadlines(struct drill_run *run)
 		/* It waits for the end of the process's former generations, too. */
 		d->abort_ns = run->options->deadline_ns;
 		d->init_ns -= 2 * d->abort_ns;
-		break;
-	case AT_FIRST:
-		d->first_ns = ns;
 		break;
 	case AT_CLOSE:
 		if (run->trouble == BY_STUCK)
@@ -102,6 +107,8 @@ static void set_deadlines(struct drill_run *run)
 		break;
 	default:
 		d->join_ns = d->exec_ns = ns;
+		if (call_connects(run))
+			d->init_ns = ns;
 	}
 }
 

@@ -431,12 +431,11 @@ const _: () = assert!(align_of::<cohort_tensor>() == 8);
 #[derive(Clone, Copy, Debug)]
 pub struct cohort_deadlines {
     pub init_ns: u64,
-    pub first_ns: u64,
     pub join_ns: u64,
     pub exec_ns: u64,
     pub close_ns: u64,
     pub abort_ns: u64,
-    pub reserved: [u64; 10],
+    pub reserved: [u64; 11],
 }
 
 const _: () = assert!(size_of::<cohort_deadlines>() == 128);
@@ -577,7 +576,8 @@ pub struct cohort_group_options {
     pub launch: c_int,
     pub connect: c_int,
     pub bootstrap: *const cohort_bootstrap,
-    pub reserved: [u64; 32],
+    pub abort: *mut cohort_abort,
+    pub reserved: [u64; 31],
 }
 
 const _: () = assert!(size_of::<cohort_group_options>() == 560);
@@ -610,7 +610,8 @@ pub struct cohort_stats {
     pub aborts: u64,
     pub verdicts: [u64; 32],
     pub stops: u64,
-    pub reserved: [u64; 7],
+    pub starved: u64,
+    pub reserved: [u64; 6],
 }
 
 const _: () = assert!(size_of::<cohort_stats>() == 408);
@@ -706,6 +707,8 @@ extern "C" {
     pub fn cohort_last_error() -> *const c_char;
     /// `abort.h`
     pub fn cohort_comm_abort_handle(comm: *mut cohort_comm) -> *mut cohort_abort;
+    /// `abort.h`
+    pub fn cohort_abort_create() -> *mut cohort_abort;
     /// `abort.h`
     pub fn cohort_abort_fire(handle: *mut cohort_abort, reason: *const c_char) -> c_int;
     /// `abort.h`
@@ -1026,12 +1029,11 @@ mod tests {
         offset!(cohort_tensor, count, 16);
         offset!(cohort_tensor, r#type, 24);
         offset!(cohort_deadlines, init_ns, 0);
-        offset!(cohort_deadlines, first_ns, 8);
-        offset!(cohort_deadlines, join_ns, 16);
-        offset!(cohort_deadlines, exec_ns, 24);
-        offset!(cohort_deadlines, close_ns, 32);
-        offset!(cohort_deadlines, abort_ns, 40);
-        offset!(cohort_deadlines, reserved, 48);
+        offset!(cohort_deadlines, join_ns, 8);
+        offset!(cohort_deadlines, exec_ns, 16);
+        offset!(cohort_deadlines, close_ns, 24);
+        offset!(cohort_deadlines, abort_ns, 32);
+        offset!(cohort_deadlines, reserved, 40);
         offset!(cohort_platform_info, size, 0);
         offset!(cohort_platform_info, platform, 8);
         offset!(cohort_platform_info, status, 12);
@@ -1127,7 +1129,8 @@ mod tests {
         offset!(cohort_group_options, launch, 288);
         offset!(cohort_group_options, connect, 292);
         offset!(cohort_group_options, bootstrap, 296);
-        offset!(cohort_group_options, reserved, 304);
+        offset!(cohort_group_options, abort, 304);
+        offset!(cohort_group_options, reserved, 312);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);
@@ -1142,7 +1145,8 @@ mod tests {
         offset!(cohort_stats, aborts, 80);
         offset!(cohort_stats, verdicts, 88);
         offset!(cohort_stats, stops, 344);
-        offset!(cohort_stats, reserved, 352);
+        offset!(cohort_stats, starved, 352);
+        offset!(cohort_stats, reserved, 360);
         offset!(cohort_parameter, name, 0);
         offset!(cohort_parameter, gradient, 8);
         offset!(cohort_parameter, count, 16);

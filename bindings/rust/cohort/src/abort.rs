@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cohort_sys as sys;
 
+use crate::error::{Error, Result};
 use crate::shared::c_text;
 
 struct Raw(*mut sys::cohort_abort);
@@ -23,7 +24,8 @@ impl Drop for Raw {
     }
 }
 
-/// A right to end all ranks of a generation, from any thread, also after the group is closed
+/// A right to end all ranks of a generation, from any thread, also while the group is being
+/// opened, and after it is closed
 ///
 /// It does not keep the group open. Take a new one after
 /// [`Group::respawn`](crate::Group::respawn).
@@ -31,6 +33,21 @@ impl Drop for Raw {
 pub struct AbortHandle(Arc<Raw>);
 
 impl AbortHandle {
+    /// A handle for a group that is still to be opened, or for ranks that join: see
+    /// [`Options::abort`](crate::Options::abort)
+    ///
+    /// # Errors
+    ///
+    /// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY), also in the child of a fork.
+    pub fn new() -> Result<AbortHandle> {
+        // SAFETY: any thread may call it.
+        let handle = unsafe { sys::cohort_abort_create() };
+        match handle.is_null() {
+            true => Err(Error::of(sys::COHORT_NO_MEMORY, "cohort_abort_create")),
+            false => Ok(AbortHandle(Arc::new(Raw(handle)))),
+        }
+    }
+
     /// # Safety
     ///
     /// `comm` is valid, or NULL.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cohort_sys as sys;
 
+use crate::abort::AbortHandle;
 use crate::contained;
 use crate::error::{Error, Result, Status};
 use crate::shared::lock;
@@ -85,8 +86,6 @@ pub enum Connect {
 pub struct Deadlines {
     /// To make and connect the ranks.
     pub init: Option<Duration>,
-    /// The first collective of each rank.
-    pub first: Option<Duration>,
     /// From a rank's call of a collective until the last rank has called it.
     pub join: Option<Duration>,
     /// From the last rank's call until the collective is done.
@@ -102,12 +101,11 @@ impl Deadlines {
         let ns = |limit: Option<Duration>| limit.map_or(0, |limit| nanoseconds(limit).max(1));
         sys::cohort_deadlines {
             init_ns: ns(self.init),
-            first_ns: ns(self.first),
             join_ns: ns(self.join),
             exec_ns: ns(self.exec),
             close_ns: ns(self.close),
             abort_ns: ns(self.abort),
-            reserved: [0; 10],
+            reserved: [0; 11],
         }
     }
 }
@@ -212,6 +210,7 @@ pub struct Options {
     launch: Launch,
     connect: Connect,
     several_processes: bool,
+    abort: Option<AbortHandle>,
     functions: Functions,
 }
 
@@ -297,6 +296,14 @@ impl Options {
         self
     }
 
+    /// End the call that opens the group, or joins, with [`Status::ABORTED`] when `handle` is
+    /// fired, and afterwards the group. The handle is from [`AbortHandle::new`] and for one
+    /// group; ranks that join by one id may share it.
+    pub fn abort(mut self, handle: &AbortHandle) -> Options {
+        self.abort = Some(handle.clone());
+        self
+    }
+
     /// Told of warnings, and of the end of each generation that does not end in peace
     ///
     /// The answer counts for [`Policy::Ask`] and [`Stage::Expired`](crate::Stage::Expired):
@@ -375,6 +382,7 @@ impl Options {
         if self.several_processes {
             options.bootstrap = &bootstrap;
         }
+        options.abort = self.abort.as_ref().map_or(ptr::null_mut(), AbortHandle::as_ptr);
         let mut user: *mut Callbacks = ptr::null_mut();
         if !self.functions.is_empty() {
             options.on_verdict = self.functions.verdict.as_ref().map(|_| on_verdict as _);
@@ -386,8 +394,8 @@ impl Options {
         let opened = open(&options);
         if let Err(error) = &opened {
             // What connects too late, or with other processes, may be telling still.
-            if !user.is_null() && !self.several_processes && error.status() != Status::INIT_TIMEOUT
-            {
+            let was_left = [Status::INIT_TIMEOUT, Status::ABORTED].contains(&error.status());
+            if !user.is_null() && !self.several_processes && !was_left {
                 // SAFETY: from into_raw() above, and nothing has it any more.
                 drop(unsafe { Box::from_raw(user) });
             }

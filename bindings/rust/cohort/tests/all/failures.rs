@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use cohort::{
-    sim, Comm, Deadlines, Error, Group, Op, Panic, Policy, Result, Stage, Status, Verdict,
-    VerdictKind, Waited,
+    sim, AbortHandle, Comm, Deadlines, Error, Group, Op, Panic, Policy, Result, Stage, Status,
+    Verdict, VerdictKind, Waited,
 };
 
 use super::{hasty, options, turn};
@@ -204,6 +204,29 @@ fn an_abort_handle_ends_what_waits() {
 }
 
 #[test]
+fn an_abort_handle_that_exists_before_the_group_ends_it() {
+    let _turn = turn();
+    let handle = AbortHandle::new().unwrap();
+    let group = Group::open_first(2, options().abort(&handle)).unwrap();
+    assert!(!handle.fired());
+    assert!(handle.fire("enough") && handle.fired());
+    assert_eq!(group.cause().unwrap().status, Status::ABORTED);
+    let error = Group::open_first(2, options().abort(&handle)).unwrap_err();
+    assert_eq!(error.status(), Status::STATE);
+    group.close().unwrap();
+}
+
+#[test]
+fn nothing_is_opened_with_an_abort_handle_that_was_fired() {
+    let _turn = turn();
+    let handle = AbortHandle::new().unwrap();
+    assert!(handle.fire("enough"));
+    let error = Group::open_first(2, options().abort(&handle)).unwrap_err();
+    assert_eq!(error.status(), Status::ABORTED);
+    assert!(error.text().contains("enough"), "{}", error);
+}
+
+#[test]
 fn different_calls_are_told_apart() {
     let _turn = turn();
     let mut group = Group::open_first(3, options()).unwrap();
@@ -232,7 +255,7 @@ fn a_native_error_names_its_rank() {
 fn a_wedged_ticket_keeps_its_buffers_for_ever() {
     let _turn = turn();
     let deadlines = Deadlines {
-        first: Some(Duration::from_secs(1)),
+        exec: Some(Duration::from_secs(1)),
         abort: Some(Duration::from_millis(200)),
         ..Deadlines::default()
     };

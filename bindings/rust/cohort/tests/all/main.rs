@@ -25,11 +25,8 @@ pub fn options() -> Options {
 
 /// Options whose deadlines are short for what hangs on purpose.
 pub fn hasty() -> Options {
-    let deadlines = Deadlines {
-        join: Some(Duration::from_secs(1)),
-        first: Some(Duration::from_secs(1)),
-        ..Deadlines::default()
-    };
+    let second = Some(Duration::from_secs(1));
+    let deadlines = Deadlines { join: second, exec: second, ..Deadlines::default() };
     options().deadlines(deadlines)
 }
 
