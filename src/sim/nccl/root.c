@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cohort/sim.h>
+
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/thread.h"
@@ -272,6 +274,14 @@ static void await_message(int fd)
 	       errno == EINTR);
 }
 
+/* True if the numbers of a rank of another process can be. */
+static bool is_sound(const struct hello *h)
+{
+	return h->n <= COHORT_SIM_MAX_DEVICES && h->rank >= 0 &&
+	       h->rank < h->n && h->device >= 0 &&
+	       h->device < COHORT_SIM_MAX_DEVICES;
+}
+
 /* A rank has connected: hear it out. */
 static void receive(struct root *r, int fd)
 {
@@ -287,9 +297,8 @@ static void receive(struct root *r, int fd)
 	}
 	if (!g.hello.n)
 		r->complete = !r->n;
-	code = n == SEGMENT_FDS && g.hello.rank >= 0 && g.hello.rank < g.hello.n
-	               ? check(r, &g.hello)
-	               : ANSWER_MEMORY;
+	code = n == SEGMENT_FDS && is_sound(&g.hello) ? check(r, &g.hello)
+	                                              : ANSWER_MEMORY;
 	if (code == ANSWER_MET && !make_room(r, g.hello.n))
 		code = ANSWER_MEMORY;
 	if (code == ANSWER_MET) {
