@@ -105,6 +105,13 @@ has error peer-copy 0-1 'advertised and dead'
 has ok all-reduce - '1 of 1 pairs'
 has warning nccl-variables NCCL_P2P_DISABLE 'keeps off the direct paths'
 
+# What a variable's value would have a terminal do.
+NCCL_ALGO=$(printf '\033]0;title\007') NCCL_DEBUG=$(printf '\033[2J') \
+	timeout 120 "$cohort" check --devices 0 >"$log" 2>&1
+grep -q 'NCCL_ALGO.*?]0;title?' "$log" || fail 'the value of NCCL_ALGO is not named'
+! LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$log" ||
+	fail 'the table has control characters'
+
 # A rank that does not come to its init.
 COHORT_FAULTS=1@0:init check 1 --devices 4,5 --deadline 1
 has error all-reduce 4-5 'init stuck'
