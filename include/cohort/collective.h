@@ -52,7 +52,9 @@ struct cohort_comm;
  * must be aligned to the element size; otherwise the call returns
  * COHORT_INVALID, because NCCL's kernel would fault, and CUDA would make the
  * device unusable.  A @count of 0 is allowed; buffers are then not looked at.
- * A stream of another device is COHORT_INVALID.  The device of a stream that is
+ * A stream of another device is COHORT_INVALID, and so is one that was destroyed or
+ * never was a stream: the simulator finds all of those, and CUDA, which leaves their
+ * use undefined, most of those that were destroyed.  The device of a stream that is
  * being captured cannot be asked: then the native call fails.
  *
  * While a batch is open (cohort_batch_begin()), a call is only checked and kept

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
+ * Let the processes of a machine find each other by a file
+ *
  * The file has a slot for each process.  A process holds a lock on a byte of the
  * file.  The system releases the lock when the process ends, however it ends, so
  * the others can tell which processes are alive.
  *
- * In round k each process writes its record to half k % 2 of its slot, and then
- * k to its round.  Nobody can be more than one round ahead, so nobody overwrites a
- * half that is still being read.
+ * In round k each process writes its record number k % 2, and then k to its slot.
+ * Nobody can be more than one round ahead, so nobody overwrites a record that is still
+ * being read.
+ *
+ * The file is read and written by system calls, as access to a mapping would raise
+ * SIGBUS if another process truncated the file.
  */
 
 #include "api/own_bootstrap.h"
@@ -38,15 +43,17 @@ struct header {
 	uint64_t bytes; /* of a record */
 };
 
+/* Written by its process alone.  All slots follow the header, and two records for each
+ * process follow the slots. */
 struct slot {
-	/* Atomic; the round whose record was written last, from 1.  Release and
-	 * acquire: the record. */
-	_Atomic uint64_t round;
-	_Atomic uint64_t pid;
+	uint64_t round; /* whose record was written last, from 1 */
+	uint64_t pid;
+	uint64_t has_left; /* 1 if the process has left before all had come */
+};
 
-	/* Atomic; 1: the process has left before all had come. */
-	_Atomic uint64_t has_left;
-	char records[]; /* two */
+struct view {
+	struct header header;
+	struct slot slots[];
 };
 
 struct environment_bootstrap {
@@ -55,17 +62,21 @@ struct environment_bootstrap {
 	uint64_t name; /* a hash of job and group */
 
 	int process, processes;
-	size_t bytes, slot_bytes, file_bytes;
+	size_t bytes, file_bytes;
 	char path[128]; /* as shm_open() takes it */
 	int file;
-	char *memory;
-	uint64_t round;      /* of the last request */
-	void *recv;          /* of that */
-	int gone;            /* the process whose end has failed it, -1: none */
+	bool is_damaged;  /* it was truncated or overwritten */
+	bool is_lost;     /* its name was removed before all had come */
+	struct slot own;  /* as it was written last */
+	uint64_t round;   /* of the last request */
+	void *recv;       /* of that */
+	int gone;         /* the process whose end has failed it, -1: none */
 	uint64_t timeout_ns; /* of the opening */
-	bool has_entered;    /* it has locked the door once */
-	bool is_in;          /* it has its slot */
-	bool is_complete;    /* a round was done: all have the file open */
+	bool has_entered; /* it has locked the door once */
+	bool is_in;       /* it has its slot */
+	bool is_complete; /* a round was done: all have the file open */
+
+	struct view *view; /* the start of the file, as it was read last */
 };
 
 /* ---- the name of the file ---------------------------------------------- */
@@ -186,10 +197,60 @@ static bool is_alone(const struct environment_bootstrap *e)
 
 /* ---- the file ---------------------------------------------------------- */
 
-static struct slot *slot(const struct environment_bootstrap *e, int i)
+static struct header own_header(const struct environment_bootstrap *e)
 {
-	return (struct slot *)(e->memory + sizeof(struct header) +
-	                       (size_t)i * e->slot_bytes);
+	return (struct header){ FILE_MAGIC, (uint32_t)e->processes, e->bytes };
+}
+
+/* The offset of process @i's slot, and of its record of the current round. */
+static off_t slot_at(int i)
+{
+	return (off_t)(sizeof(struct header) + (size_t)i * sizeof(struct slot));
+}
+
+static off_t record_at(const struct environment_bootstrap *e, int i)
+{
+	const size_t k = 2 * (size_t)i + (e->round & 1);
+
+	return slot_at(e->processes) + (off_t)(k * e->bytes);
+}
+
+static bool put(struct environment_bootstrap *e, off_t at, const void *data,
+                size_t bytes)
+{
+	const bool ok = pwrite(e->file, data, bytes, at) == (ssize_t)bytes;
+
+	e->is_damaged |= !ok;
+	return ok;
+}
+
+static bool get(struct environment_bootstrap *e, off_t at, void *data,
+                size_t bytes)
+{
+	const bool ok = pread(e->file, data, bytes, at) == (ssize_t)bytes;
+
+	e->is_damaged |= !ok;
+	return ok;
+}
+
+static bool put_slot(struct environment_bootstrap *e)
+{
+	/* The record, before the slot that has its round.  Pairs with the fence in
+	 * get_slots(). */
+	atomic_thread_fence(memory_order_release);
+	return put(e, slot_at(e->process), &e->own, sizeof(e->own));
+}
+
+/* Read the header and all slots; false if the file is damaged. */
+static bool get_slots(struct environment_bootstrap *e)
+{
+	const struct header own = own_header(e);
+
+	if (!get(e, 0, e->view, (size_t)slot_at(e->processes)))
+		return false;
+	atomic_thread_fence(memory_order_acquire);
+	e->is_damaged |= memcmp(&e->view->header, &own, sizeof(own)) != 0;
+	return !e->is_damaged;
 }
 
 /* Nobody else may have made it, or write to it. */
@@ -211,13 +272,12 @@ static int file_check(const struct environment_bootstrap *e)
 /* With the door locked: begin anew if nobody is there, whatever was left. */
 static int begin(struct environment_bootstrap *e)
 {
-	const struct header own = { FILE_MAGIC, (uint32_t)e->processes,
-		                    e->bytes };
+	const struct header own = own_header(e);
 	const bool is_first = is_alone(e);
 	struct stat s;
 	int err = 0;
 
-	/* Memory that is there: a full /dev/shm is an error, not a SIGBUS. */
+	/* A full /dev/shm is an error now, rather than later. */
 	if (is_first)
 		err = ftruncate(e->file, 0)
 		              ? errno
@@ -233,13 +293,6 @@ static int begin(struct environment_bootstrap *e)
 			"of processes than %d, or another version of "
 			"the library",
 			e->processes);
-	e->memory = mmap(NULL, e->file_bytes, PROT_READ | PROT_WRITE,
-	                 MAP_SHARED, e->file, 0);
-	if (e->memory == MAP_FAILED) {
-		e->memory = NULL;
-		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-		                 strerror(errno));
-	}
 	if (holder(e, SLOT(e->process), 1))
 		return error_set(COHORT_INVALID,
 		                 "process %d of the job is there already, as "
@@ -250,16 +303,17 @@ static int begin(struct environment_bootstrap *e)
 		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
 		                 strerror(errno));
 	if (is_first)
-		memcpy(e->memory, &own, sizeof(own));
-	else if (memcmp(e->memory, &own, sizeof(own)) != 0)
+		put(e, 0, &own, sizeof(own));
+	if (!get_slots(e))
 		return error_set(COHORT_INVALID,
 		                 "/dev/shm%s is not of this version of the "
 		                 "library",
 		                 e->path);
 	/* What an earlier process of the number has told is void. */
-	atomic_store(&slot(e, e->process)->round, 0);
-	atomic_store(&slot(e, e->process)->has_left, 0);
-	atomic_store(&slot(e, e->process)->pid, (uint64_t)getpid());
+	e->own = (struct slot){ .pid = (uint64_t)getpid() };
+	if (!put_slot(e))
+		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+		                 strerror(errno));
 	e->is_in = true;
 	return COHORT_OK;
 }
@@ -355,27 +409,26 @@ static void leave(struct environment_bootstrap *e)
 	if (e->file < 0)
 		return;
 	if (e->is_in && !e->is_complete) {
-		atomic_store(&slot(e, e->process)->has_left, 1);
-		atomic_store(&slot(e, e->process)->round, 0);
+		e->own.has_left = 1;
+		e->own.round = 0;
+		put_slot(e);
 	}
 	if (lock_door_again(e) && (e->is_complete || is_alone(e)))
 		remove_name(e);
-	if (e->memory)
-		munmap(e->memory, e->file_bytes);
 	close(e->file);
 }
 
 /* ---- gathering --------------------------------------------------------- */
 
-static char *record(const struct environment_bootstrap *e, int i)
-{
-	return slot(e, i)->records + (e->round & 1) * e->bytes;
-}
-
+/* By the slots that were read last. */
 static bool has_come(const struct environment_bootstrap *e, int i)
 {
-	return atomic_load_explicit(&slot(e, i)->round, memory_order_acquire) >=
-	       e->round;
+	return e->view->slots[i].round >= e->round;
+}
+
+static bool has_left(const struct environment_bootstrap *e, int i)
+{
+	return e->view->slots[i].has_left;
 }
 
 static int gather(void *send, void *recv, size_t bytes, void *info,
@@ -386,25 +439,23 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	e->round++;
 	e->recv = recv;
 	e->gone = -1;
-	memcpy(record(e, e->process), send, bytes);
-	atomic_store_explicit(&slot(e, e->process)->round, e->round,
-	                      memory_order_release);
+	e->own.round = e->round;
+	if (put(e, record_at(e, e->process), send, bytes))
+		put_slot(e);
 	*request = e;
 	return 0;
 }
 
-/* True if process @i has left before all had come. */
-static bool has_left(const struct environment_bootstrap *e, int i)
-{
-	return atomic_load(&slot(e, i)->has_left);
-}
-
 /* True if process @i has been here, and has ended without coming to this
  * round. */
-static bool has_ended(const struct environment_bootstrap *e, int i)
+static bool has_ended(struct environment_bootstrap *e, int i)
 {
-	return atomic_load(&slot(e, i)->pid) && i != e->process &&
-	       !holder(e, SLOT(i), 1) && !has_come(e, i) && !has_left(e, i);
+	if (!e->view->slots[i].pid || i == e->process || has_come(e, i) ||
+	    has_left(e, i) || holder(e, SLOT(i), 1))
+		return false;
+	/* It may have come, and ended, since its slot was read. */
+	return get(e, slot_at(i), &e->view->slots[i], sizeof(struct slot)) &&
+	       !has_come(e, i) && !has_left(e, i);
 }
 
 static bool all_are_here(const struct environment_bootstrap *e)
@@ -418,15 +469,16 @@ static bool all_are_here(const struct environment_bootstrap *e)
 
 /* True if somebody else has removed the file's name: those that have not come yet will
  * make another file.  The last process to come removes it, but has come then. */
-static bool is_lost(const struct environment_bootstrap *e)
+static bool is_lost(struct environment_bootstrap *e)
 {
-	return !e->is_complete && is_removed(e) && !all_are_here(e);
+	return !e->is_complete && is_removed(e) && get_slots(e) &&
+	       !all_are_here(e);
 }
 
 /* The first process that nobody needs to wait for, -1: there is none.  One that has left
  * is named only if all others are here: if not, the time of all ends soon, because of the
  * process that has not come. */
-static int find_gone(const struct environment_bootstrap *e)
+static int find_gone(struct environment_bootstrap *e)
 {
 	int i, left = -1;
 	bool all_came = true;
@@ -446,14 +498,19 @@ static int test(void *request)
 {
 	struct environment_bootstrap *e = request;
 
-	e->gone = find_gone(e);
-	if (e->gone >= 0)
+	if (e->is_damaged || !get_slots(e))
 		return -1;
-	if (!all_are_here(e))
-		return is_lost(e) ? -1 : 1;
+	e->gone = find_gone(e);
+	if (e->gone >= 0 || e->is_damaged)
+		return -1;
+	if (!all_are_here(e)) {
+		e->is_lost = is_lost(e);
+		return e->is_lost || e->is_damaged ? -1 : 1;
+	}
 	for (int i = 0; i < e->processes; i++)
-		memcpy((char *)e->recv + (size_t)i * e->bytes, record(e, i),
-		       e->bytes);
+		if (!get(e, record_at(e, i),
+		         (char *)e->recv + (size_t)i * e->bytes, e->bytes))
+			return -1;
 	all_have_come(e);
 	return 0;
 }
@@ -482,10 +539,11 @@ static int create(struct environment_bootstrap *e, const char *name,
 		return rc;
 	e->bytes = bytes;
 	e->timeout_ns = patience->timeout_ns;
-	e->slot_bytes = sizeof(struct slot) + 2 * bytes;
-	e->slot_bytes = (e->slot_bytes + 63) / 64 * 64;
-	e->file_bytes =
-		sizeof(struct header) + (size_t)e->processes * e->slot_bytes;
+	e->file_bytes = (size_t)slot_at(e->processes) +
+	                2 * bytes * (size_t)e->processes;
+	e->view = calloc(1, (size_t)slot_at(e->processes));
+	if (!e->view)
+		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	rc = name_file(e, l, name);
 	if (rc == COHORT_OK)
 		rc = open_file(e, patience);
@@ -519,18 +577,24 @@ static void explain(const void *info, struct text *t)
 	uint64_t came[COHORT_RANK_WORDS] = { 0 };
 	int i;
 
+	if (e->is_damaged) {
+		text_add(t,
+		         "; /dev/shm%s, by which processes find each other, "
+		         "was truncated or overwritten",
+		         e->path);
+		return;
+	}
 	if (e->gone >= 0) {
 		text_add(t, "; process %d (pid %llu) has ended, or has left",
 		         e->gone,
-		         (unsigned long long)atomic_load(
-				 &slot(e, e->gone)->pid));
+		         (unsigned long long)e->view->slots[e->gone].pid);
 		return;
 	}
 	for (i = 0; i < e->processes; i++)
 		if (has_come(e, i) || has_left(e, i))
 			rank_set_add(came, i);
 	bootstrap_add_absent(came, e->processes, t);
-	if (is_lost(e))
+	if (e->is_lost)
 		text_add(t,
 		         "; /dev/shm%s, by which processes find each other, "
 		         "was removed",
@@ -543,6 +607,7 @@ static void end(void *info)
 
 	leave(e);
 	unlist(e);
+	free(e->view);
 	free(e);
 }
 

@@ -230,7 +230,8 @@ static int gather_by_table(struct oob *o, struct exchange *e,
 	return answer ? explain_failure(o, "req_test", answer) : COHORT_OK;
 }
 
-/* Make the texts of records end, and check that these are records. */
+/* Make the texts of records end and their statuses known ones, and check that these are
+ * records. */
 static int records_check(enum purpose purpose, struct exchange *e, int n)
 {
 	struct process_record *all = e->all;
@@ -241,6 +242,7 @@ static int records_check(enum purpose purpose, struct exchange *e, int n)
 			continue;
 		all[i].error[sizeof(all[i].error) - 1] = '\0';
 		all[i].host[sizeof(all[i].host) - 1] = '\0';
+		all[i].status = status_sanitize(all[i].status);
 		if (all[i].purpose != (uint32_t)purpose)
 			return error_set(
 				COHORT_INVALID,

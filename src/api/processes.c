@@ -154,7 +154,7 @@ static int status_of_all(const struct processes *p, const struct exchange *e)
 		return COHORT_OK;
 	if (weight(e->mine.status) >= weight(r[i].status))
 		return error_set(e->mine.status, "%s", e->mine.error);
-	return error_set(r[i].status > COHORT_OK ? COHORT_SYSTEM : r[i].status,
+	return error_set(r[i].status,
 	                 "process %d (host %s, pid %lld) cannot go on: %s", i,
 	                 r[i].host, (long long)r[i].pid, r[i].error);
 }

@@ -14,6 +14,9 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 
+/* Time of a core between the naps of all threads, a few times what waking one costs. */
+#define NAP_SHARE_NS 40000
+
 int cpu_count(void)
 {
 	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same
@@ -43,14 +46,22 @@ static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* A sixteenth of the time waited so far, within bounds: many waiters on a long
- * hang must not eat the cores, and a short wait must not become a long one. */
+/* Sleep for a sixteenth of the time waited so far, within bounds: many waiters on a long
+ * hang must not eat the cores, and a short wait must not become a long one.  Hundreds of
+ * threads sleep longer, so that waking them leaves time for the one they wait for. */
 static void nap(uint64_t waited, uint64_t left)
 {
-	uint64_t ns = clamp(waited / 16, NAP_MIN_NS, NAP_MAX_NS);
+	/* Atomic; threads of the process that nap now.  Relaxed: a number. */
+	static atomic_uint napping;
+	const uint64_t n =
+		atomic_fetch_add_explicit(&napping, 1, memory_order_relaxed);
+	const uint64_t share = n * NAP_SHARE_NS / (uint64_t)cpu_count();
+	const uint64_t most = share > NAP_MAX_NS ? share : NAP_MAX_NS;
+	const uint64_t ns = clamp(waited / 16, NAP_MIN_NS, most);
 	struct timespec t = { .tv_nsec = (long)(left < ns ? left : ns) };
 
 	nanosleep(&t, NULL);
+	atomic_fetch_sub_explicit(&napping, 1, memory_order_relaxed);
 }
 
 void backoff_wait(struct backoff *b, uint64_t deadline_ns)

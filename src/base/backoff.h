@@ -54,7 +54,8 @@ static inline void cpu_fetch_to_write(const void *p)
 #endif
 }
 
-/* Wait a little: at most a millisecond, and not past @deadline_ns. */
+/* Wait a little, and not past @deadline_ns: at most a millisecond, or longer if hundreds of
+ * threads wait. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
 
 #endif

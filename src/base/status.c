@@ -66,6 +66,13 @@ const char *cohort_status_name(int status)
 	return unknown;
 }
 
+int status_sanitize(int status)
+{
+	return status <= COHORT_OK && cohort_status_name(status) != unknown
+	               ? status
+	               : COHORT_SYSTEM;
+}
+
 const char *cohort_status_text(int status)
 {
 	switch (status) {

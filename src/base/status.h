@@ -14,6 +14,10 @@
 int error_set(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Return @status, which another process has sent, if it is COHORT_OK or an error that this
+ * version knows, and COHORT_SYSTEM if not. */
+int status_sanitize(int status);
+
 /* The status of this thread's last error_set(), and its time by clock_quick();
  * COHORT_OK if there was none.  And forget it. */
 int error_status(uint64_t *time_ns);

@@ -57,8 +57,8 @@ static void print_help(void)
 	     "and scripted faults have no effect: they belong to the simulator's own NCCL.\n"
 	     "\n"
 	     "These cannot work: a program's own kernels, whose launches fail; a CUDA runtime\n"
-	     "that is linked statically (nvcc needs -cudart shared); ranks in several\n"
-	     "processes without --nccl.\n"
+	     "that is linked statically (nvcc needs -cudart shared); NCCL's device\n"
+	     "API.\n"
 	     "\n"
 	     "Exit status: that of PROGRAM; 126 or 127 if it cannot be run or is not found.");
 	/* clang-format on */

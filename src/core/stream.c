@@ -8,29 +8,48 @@
 #include "core/gate.h"
 #include "core/native.h"
 
-/* Ask which device the stream is of. */
-static int refuse(const struct cohort_comm *c, const void *stream, int i,
-                  const char *of)
+/* The name of an argument: streams[@i], or stream if @i is negative. */
+struct argument {
+	char name[24];
+};
+
+static struct argument argument_name(int i)
 {
-	char name[24] = "stream";
+	struct argument argument = { "stream" };
 
 	if (i >= 0)
-		snprintf(name, sizeof(name), "streams[%d]", i);
+		snprintf(argument.name, sizeof(argument.name), "streams[%d]",
+		         i);
+	return argument;
+}
+
+static int refuse_device(const struct cohort_comm *c, const void *stream, int i,
+                         const char *of)
+{
 	return error_set(COHORT_INVALID,
 	                 "%s is %p, a stream of %s, but rank %d is on device "
 	                 "%d",
-	                 name, stream, of, c->rank, c->device);
+	                 argument_name(i).name, stream, of, c->rank, c->device);
 }
 
-/* False if @stream is being captured: any other question makes the capture invalid. */
-static bool may_ask(const struct platform *p, void *stream)
+/* Refuse a stream of which CUDA has said @error. */
+static int refuse_handle(const struct cohort_comm *c, const void *stream, int i,
+                         cudaError_t error)
 {
-	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	return error_set(COHORT_INVALID,
+	                 "%s is %p, which was destroyed or is no stream (%s): "
+	                 "pass rank %d a live stream of device %d",
+	                 argument_name(i).name, stream,
+	                 c->clique->platform->cudaGetErrorString(error),
+	                 c->rank, c->device);
+}
 
-	if (p->has_captures &&
-	    p->cudaStreamIsCapturing(stream, &status) != cudaSuccess)
-		p->cudaGetLastError();
-	return status == cudaStreamCaptureStatusNone;
+/* True if @error, from a question about a stream, can only be about its handle. */
+static bool is_of_handle(cudaError_t error)
+{
+	return error == cudaErrorInvalidResourceHandle ||
+	       error == cudaErrorContextIsDestroyed ||
+	       error == cudaErrorInvalidValue;
 }
 
 /* Runtimes before 12.8 cannot be asked; but they do not record an event of one
@@ -43,29 +62,37 @@ static int try_event(const struct cohort_comm *c, void *stream, int i)
 	if (error != cudaSuccess)
 		p->cudaGetLastError();
 	return error == cudaErrorInvalidResourceHandle
-	               ? refuse(c, stream, i, "another device")
+	               ? refuse_device(c, stream, i, "another device")
 	               : COHORT_OK;
 }
 
+/* Errors that are not about the handle are left to the call itself. */
 static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
+	const bool has_device = platform_has(p, FUNCTION_cudaStreamGetDevice);
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	cudaError_t error = cudaSuccess;
 	int device = c->device;
 	char of[24];
 
-	/* The call itself finds out. */
-	if (!may_ask(p, stream))
+	/* Any other question would invalidate a capture. */
+	if (p->has_captures)
+		error = p->cudaStreamIsCapturing(stream, &status);
+	if (error == cudaSuccess && status != cudaStreamCaptureStatusNone)
 		return COHORT_OK;
-	if (!platform_has(p, FUNCTION_cudaStreamGetDevice))
-		return try_event(c, stream, i);
-	/* The call itself will report whatever else is wrong with the
-	 * stream. */
-	if (p->cudaStreamGetDevice(stream, &device) != cudaSuccess)
+	if (error == cudaSuccess && has_device)
+		error = p->cudaStreamGetDevice(stream, &device);
+	if (error != cudaSuccess)
 		p->cudaGetLastError();
+	if (is_of_handle(error))
+		return refuse_handle(c, stream, i, error);
+	if (!has_device && error == cudaSuccess)
+		return try_event(c, stream, i);
 	if (device == c->device)
 		return COHORT_OK;
 	snprintf(of, sizeof(of), "device %d", device);
-	return refuse(c, stream, i, of);
+	return refuse_device(c, stream, i, of);
 }
 
 int stream_check(const struct cohort_comm *c, void *stream, int i)

@@ -119,7 +119,8 @@ static bool read_told(const struct page *page, uint64_t n, struct told *out)
 		c->rank = -1;
 	if (c->kind < 0 || c->kind >= COUNTED_KINDS)
 		c->kind = COHORT_VERDICT_NONE;
-	return c->status < COHORT_OK;
+	c->status = status_sanitize(c->status);
+	return c->status != COHORT_OK;
 }
 
 /* End a member with a cause of another process, which is not told again. */

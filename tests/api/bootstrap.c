@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/processes.h"
 #include "base/clock.h"
 #include "core/connect.h"
 #include "support/expect.h"
@@ -39,6 +40,7 @@ struct member {
 	void *recv;
 	size_t bytes;
 	int fails_at; /* the round that fails; 0: none does */
+	int32_t says; /* the status that it is made to send, if not 0 */
 	int freed;
 };
 
@@ -53,6 +55,10 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	m->round++;
 	pthread_mutex_lock(&hall.lock);
 	memcpy(hall.bytes[m->round][m->process], send, bytes);
+	if (m->says)
+		memcpy(hall.bytes[m->round][m->process] +
+		               offsetof(struct process_record, status),
+		       &m->says, sizeof(m->says));
 	hall.came[m->round]++;
 	pthread_mutex_unlock(&hall.lock);
 	*request = m;
@@ -746,6 +752,16 @@ Test(bootstrap, a_process_that_cannot_open_is_named_by_all)
 	expect_refused(0, COHORT_INVALID, "process 1 (host ");
 	expect_refused(0, COHORT_INVALID,
 	               ") cannot go on: devices[0] is 77, not 0 to 4");
+}
+
+/* A later version has other errors, and a record may be damaged. */
+Test(bootstrap, an_unknown_status_of_another_process_is_a_system_error)
+{
+	processes[0].options.deadlines.init_ns = 2000 * MS;
+	processes[1].options.deadlines.init_ns = 2000 * MS;
+	processes[1].member.says = -777;
+	on_all(open_main);
+	expect_refused(0, COHORT_SYSTEM, "process 1 (host ");
 }
 
 Test(bootstrap, a_process_that_cannot_connect_is_named_by_all)

@@ -636,3 +636,59 @@ Test(run, a_worker_that_exits_its_thread_releases_the_others)
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
+
+/* ---- many ranks on few cores ------------------------------------------ */
+
+enum { MANY = COHORT_SIM_MAX_DEVICES };
+
+static int sum_in_halves(struct cohort_comm *comm, void *user)
+{
+	const int rank = cohort_comm_rank(comm);
+	struct cohort_comm *half = NULL;
+	int32_t value = 1;
+	int rc, closed;
+
+	(void)user;
+	rc = cohort_all_reduce_host(comm, &value, 1, COHORT_I32, COHORT_SUM,
+	                            RANKS_SOON);
+	if (rc == COHORT_OK)
+		rc = cohort_comm_split(comm, rank % 2, rank, &half);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = cohort_all_reduce_host(half, &value, 1, COHORT_I32, COHORT_SUM,
+	                            RANKS_SOON);
+	closed = cohort_comm_close(half);
+	if (rc == COHORT_OK && value != MANY * (MANY / 2))
+		rc = COHORT_INVALID;
+	return rc == COHORT_OK ? closed : rc;
+}
+
+/* Ranks that wait must leave the cores to those that have something to do. */
+Test(run, many_ranks_on_two_cores_meet_their_deadlines)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	cpu_set_t own, two;
+	int i, n = 0;
+
+	place_need_one_process("1024 devices");
+	spread_not("the test has all ranks");
+	CPU_ZERO(&two);
+	sched_getaffinity(0, sizeof(own), &own);
+	for (i = 0; i < CPU_SETSIZE && n < 2; i++)
+		if (CPU_ISSET(i, &own)) {
+			CPU_SET(i, &two);
+			n++;
+		}
+	cr_assert_eq(sched_setaffinity(0, sizeof(two), &two), 0);
+	place_open(MANY);
+	cohort_group_options_init(&o);
+	o.deadlines.init_ns = o.deadlines.join_ns = RANKS_SOON;
+	o.deadlines.exec_ns = o.deadlines.close_ns = RANKS_SOON;
+	group = ranks_open(MANY, &o);
+	cr_assert_eq(cohort_group_run(group, sum_in_halves, NULL, &cause),
+	             COHORT_OK, "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every call that takes a stream refuses one of another device, and changes
- * nothing
+ * Every call that takes a stream refuses one of another device, one that was
+ * destroyed, and what is no stream, and changes nothing
  */
 
 #include <criterion/criterion.h>
@@ -23,7 +23,8 @@ TestSuite(stream_device, .timeout = 60);
 
 static struct cohort_group *group;
 static struct cohort_comm *c[RANKS];
-static void *foreign;     /* a stream of device 1 */
+static void *foreign;     /* the stream that is refused: one of device 1, */
+static bool is_dead;      /* or, if this is set, no stream of any device */
 static uint64_t next = 1; /* every rank's next ticket; 0: they differ */
 
 static void make_foreign(const struct platform *p)
@@ -43,15 +44,26 @@ static void give_foreign_back(const struct platform *p)
 	cr_assert_eq(p->cudaStreamDestroy(foreign), cudaSuccess);
 }
 
-/* @rc is a refusal that names @name, whose value is the foreign stream. */
-static void refused(int rc, const char *name)
+/* @rc is a refusal of rank @rank, on the device of that number, that names @name, whose
+ * value is the foreign stream. */
+static void refused_to(int rank, int rc, const char *name)
 {
 	char text[80];
 
-	snprintf(text, sizeof(text), "%s is %p, a stream of device 1, but",
-	         name, foreign);
+	snprintf(text, sizeof(text), "%s is %p, %s", name, foreign,
+	         is_dead ? "which was destroyed or is no stream (invalid"
+	                 : "a stream of device 1, but");
 	expect(rc, COHORT_INVALID, text);
-	expect(rc, COHORT_INVALID, "rank 0 is on device 0");
+	snprintf(text, sizeof(text),
+	         is_dead ? "pass rank %d a live stream of device %d"
+	                 : "rank %d is on device %d",
+	         rank, rank);
+	expect(rc, COHORT_INVALID, text);
+}
+
+static void refused(int rc, const char *name)
+{
+	refused_to(0, rc, name);
 }
 
 /* The group works as if nothing had happened. */
@@ -78,6 +90,38 @@ static void open_split(void)
 	group = ranks_ahead(RANKS, NULL, c);
 }
 
+/* As open_split(), with @handle, which is no stream, for the foreign stream. */
+static void open_with_dead(void *handle)
+{
+	place_open(RANKS);
+	group = ranks_ahead(RANKS, NULL, c);
+	foreign = handle;
+	is_dead = true;
+}
+
+static void close_with_dead(void)
+{
+	expect_works();
+	ranks_must(cohort_group_close(group), "close");
+}
+
+/* Return a stream of device 0 that was destroyed. */
+static void *destroyed_stream(void)
+{
+	const struct platform *p = place_open(RANKS);
+	cudaStream_t stream = NULL;
+
+	if (place_is_real())
+		place_skip(
+			"CUDA leaves undefined what it says of such handles");
+	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
+	cr_assert_eq(p->cudaStreamCreateWithFlags(&stream,
+	                                          cudaStreamNonBlocking),
+	             cudaSuccess);
+	cr_assert_eq(p->cudaStreamDestroy(stream), cudaSuccess);
+	return stream;
+}
+
 static void close_split(void)
 {
 	expect_works();
@@ -86,12 +130,11 @@ static void close_split(void)
 	give_foreign_back(place_table());
 }
 
-Test(stream_device, of_another_rank_is_refused_by_collectives)
+static void refuse_collectives(void)
 {
 	int32_t x[RANKS] = { 0 }, y[RANKS] = { 0 };
 	uint64_t ticket = 77;
 
-	open_split();
 	refused(cohort_all_reduce(c[0], x, x, 1, COHORT_I32, COHORT_SUM,
 	                          foreign, &ticket),
 	        "stream");
@@ -102,11 +145,16 @@ Test(stream_device, of_another_rank_is_refused_by_collectives)
 	        "stream");
 	refused(cohort_barrier(c[0], foreign, &ticket), "stream");
 	cr_assert_eq(ticket, 77);
+}
+
+Test(stream_device, of_another_rank_is_refused_by_collectives)
+{
+	open_split();
+	refuse_collectives();
 	close_split();
 }
 
-Test(stream_device,
-     of_another_rank_is_refused_by_sends_batches_lists_and_copies)
+static void refuse_the_rest(void)
 {
 	int32_t x[2] = { 1, 2 }, y[2] = { 0, 0 };
 	const struct cohort_tensor list[] = {
@@ -115,7 +163,6 @@ Test(stream_device,
 	};
 	uint64_t ticket = 77;
 
-	open_split();
 	refused(cohort_send(c[0], x, 1, COHORT_I32, 1, foreign, &ticket),
 	        "stream");
 	refused(cohort_recv(c[0], x, 1, COHORT_I32, 1, foreign, &ticket),
@@ -131,16 +178,67 @@ Test(stream_device,
 	refused(cohort_batch_end(c[0], foreign, &ticket), "stream");
 	cr_assert_eq(ticket, 77);
 	cr_assert_eq(y[0], 0);
+}
+
+Test(stream_device,
+     of_another_rank_is_refused_by_sends_batches_lists_and_copies)
+{
+	open_split();
+	refuse_the_rest();
 	close_split();
+}
+
+static void refuse_waits(void)
+{
+	expect_works();
+	refused(cohort_stream_after(c[0], 1, foreign), "stream");
+	refused(cohort_after_stream(c[0], foreign), "stream");
 }
 
 Test(stream_device, of_another_rank_is_refused_by_stream_waits)
 {
 	open_split();
-	expect_works();
-	refused(cohort_stream_after(c[0], 1, foreign), "stream");
-	refused(cohort_after_stream(c[0], foreign), "stream");
+	refuse_waits();
 	close_split();
+}
+
+Test(stream_device, destroyed_is_refused_by_every_call)
+{
+	open_with_dead(destroyed_stream());
+	refuse_collectives();
+	refuse_the_rest();
+	refuse_waits();
+	close_with_dead();
+}
+
+Test(stream_device, that_is_no_stream_is_refused_by_every_call)
+{
+	int32_t memory[64] = { 0 };
+
+	destroyed_stream();
+	open_with_dead(memory);
+	refuse_collectives();
+	refuse_the_rest();
+	refuse_waits();
+	foreign = (void *)UINT64_C(0xdead0000);
+	refuse_collectives();
+	close_with_dead();
+}
+
+/* The program could capture such a stream, so CUDA is asked about that first. */
+Test(stream_device, destroyed_is_refused_where_streams_may_be_captured)
+{
+	static struct platform table;
+
+	open_with_dead(destroyed_stream());
+	table = *place_table();
+	table.has_captures = true;
+	platform_override(&table);
+	ranks_must(cohort_group_close(group), "close");
+	group = ranks_ahead(RANKS, NULL, c);
+	refuse_collectives();
+	refuse_waits();
+	close_with_dead();
 }
 
 Test(stream_device, of_another_rank_is_refused_by_reducers)
@@ -299,22 +397,21 @@ static void refuse_at(int n, int wrong, int32_t *value)
 	const void *send[RANKS];
 	void *recv[RANKS], *streams[RANKS] = { NULL };
 	uint64_t ticket = 77;
-	char name[80];
+	char name[16];
 	int r;
 
 	for (r = 0; r < n; r++)
 		send[r] = recv[r] = &value[r];
 	streams[wrong] = foreign;
-	snprintf(name, sizeof(name),
-	         "streams[%d] is %p, a stream of device 1, but rank %d is on "
-	         "device %d",
-	         wrong, foreign, wrong, wrong);
-	expect(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
-	                               COHORT_SUM, streams, &ticket),
-	       COHORT_INVALID, name);
-	expect(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
-	                              streams, &ticket),
-	       COHORT_INVALID, name);
+	snprintf(name, sizeof(name), "streams[%d]", wrong);
+	refused_to(wrong,
+	           cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
+	                                   COHORT_SUM, streams, &ticket),
+	           name);
+	refused_to(wrong,
+	           cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
+	                                  streams, &ticket),
+	           name);
 	cr_assert_eq(ticket, 77);
 	streams[wrong] = NULL;
 	ranks_must(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
@@ -338,4 +435,17 @@ Test(stream_device, of_another_rank_is_named_by_calls_for_all_ranks)
 	refuse_at(1, 0, value);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	give_foreign_back(place_table());
+}
+
+Test(stream_device, destroyed_is_named_by_calls_for_all_ranks)
+{
+	int32_t value[RANKS] = { 1, 2, 3 };
+
+	spread_not("the test calls for all ranks");
+	foreign = destroyed_stream();
+	is_dead = true;
+	group = ranks_open(RANKS, NULL);
+	refuse_at(RANKS, 2, value);
+	cr_assert_eq(value[2], 6);
+	ranks_must(cohort_group_close(group), "close");
 }

@@ -105,6 +105,12 @@ has error peer-copy 0-1 'advertised and dead'
 has ok all-reduce - '1 of 1 pairs'
 has warning nccl-variables NCCL_P2P_DISABLE 'keeps off the direct paths'
 
+# A value that a terminal would obey.
+NCCL_DEBUG=$(printf '\033[2J') timeout 120 "$cohort" check --devices 0 >"$log" 2>&1
+grep -qF 'the value "?[2J"' "$log" || fail 'the value of NCCL_DEBUG is not named'
+! tr -d '\n' <"$log" | LC_ALL=C grep -q '[[:cntrl:]]' ||
+	fail 'the table has control characters'
+
 # A rank that does not come to its init.
 COHORT_FAULTS=1@0:init check 1 --devices 4,5 --deadline 1
 has error all-reduce 4-5 'init stuck'

@@ -5,19 +5,28 @@
  */
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cohort/sim.h>
 
+#include "base/process.h"
 #include "platform/platform.h"
+#include "sim/nccl/root.h"
 #include "support/native.h"
 #include "support/place.h"
 
@@ -727,4 +736,69 @@ Test(join, is_held_by_a_fault_of_its_init, .timeout = 60)
 	collect(joiners, &c, 2);
 	native_sum_all(&c);
 	native_clique_destroy(&c);
+}
+
+/* ---- a process that is stopped ---------------------------------------- */
+
+/* Connect to the root of id 1 of process @number, and say nothing; -1 if there is none. */
+static int connect_silently(uint64_t number)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	const int n =
+		snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
+	                 "cohort-nccl-%016llx-1", (unsigned long long)number);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(
+		connect(fd, (struct sockaddr *)&name,
+	                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+	                            (size_t)n)),
+		0);
+	return fd;
+}
+
+/* Stop @child and let it continue. */
+static void stop_and_continue(pid_t child)
+{
+	int status;
+
+	kill(child, SIGSTOP);
+	cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
+	cr_assert(WIFSTOPPED(status));
+	kill(child, SIGCONT);
+	cr_assert_eq(waitpid(child, &status, WCONTINUED), child);
+	cr_assert(WIFCONTINUED(status));
+}
+
+/* A stop interrupts system calls that wait with a limit, even without a handler. */
+Test(join, a_rank_is_awaited_through_a_stop_of_the_root)
+{
+	struct pollfd silent = { .events = POLLIN };
+	uint64_t number;
+	int pipes[2], i;
+	pid_t child;
+
+	place_need_built_in("the root of an id");
+	cr_assert_eq(pipe(pipes), 0);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		number = root_open(1) ? process_number() : 0;
+		_exit(write(pipes[1], &number, sizeof(number)) < 0 || pause());
+	}
+	cr_assert_eq(read(pipes[0], &number, sizeof(number)),
+	             (ssize_t)sizeof(number));
+	cr_assert_neq(number, 0);
+	silent.fd = connect_silently(number);
+	for (i = 0; i < 200 && !silent.revents; i++) {
+		stop_and_continue(child);
+		poll(&silent, 1, 1);
+	}
+	cr_assert_eq(silent.revents, 0, "turned away by stop %d", i);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(silent.fd);
+	close(pipes[0]);
+	close(pipes[1]);
 }

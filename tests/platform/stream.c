@@ -246,6 +246,63 @@ Test(stream, null_outputs_and_flags_are_checked)
 	             cudaErrorInvalidValue);
 }
 
+static void expect_no_stream(cudaStream_t handle)
+{
+	enum cudaStreamCaptureStatus status;
+	char to = 0, from = 0;
+
+	cr_assert_eq(p->cudaStreamQuery(handle),
+	             cudaErrorInvalidResourceHandle);
+	cr_assert_eq(p->cudaStreamIsCapturing(handle, &status),
+	             cudaErrorInvalidResourceHandle);
+	cr_assert_eq(p->cudaStreamSynchronize(handle),
+	             cudaErrorInvalidResourceHandle);
+	cr_assert_eq(p->cudaMemcpyAsync(&to, &from, 1, cudaMemcpyDefault,
+	                                handle),
+	             cudaErrorInvalidResourceHandle);
+	cr_assert_eq(p->cudaEventRecord(event, handle),
+	             cudaErrorInvalidResourceHandle);
+	cr_assert_eq(p->cudaStreamDestroy(handle),
+	             cudaErrorInvalidResourceHandle);
+}
+
+Test(stream, handles_that_are_no_streams_are_refused)
+{
+	uint64_t memory[8] = { 0 };
+
+	expect_no_stream((cudaStream_t)memory);
+	expect_no_stream((cudaStream_t)((char *)stream + 1));
+	expect_no_stream((cudaStream_t)UINT64_C(0xdead0000));
+	expect_no_stream((cudaStream_t)3);
+}
+
+Test(stream, destroyed_handle_is_refused_although_new_streams_are_created)
+{
+	cudaStream_t old = native_stream(p, 0), now[32];
+	int i;
+
+	cr_assert_eq(p->cudaStreamDestroy(old), cudaSuccess);
+	expect_no_stream(old);
+	for (i = 0; i < 32; i++)
+		now[i] = native_stream(p, 0);
+	expect_no_stream(old);
+	for (i = 0; i < 32; i++)
+		cr_assert_eq(p->cudaStreamDestroy(now[i]), cudaSuccess);
+	expect_no_stream(old);
+}
+
+/* The simulator has room for a limited number of handles at a time, not in all. */
+Test(stream, more_handles_than_there_is_room_for_are_created_in_turn)
+{
+	cudaStream_t own;
+	int i;
+
+	for (i = 0; i < 70000; i++) {
+		own = native_stream(p, 0);
+		cr_assert_eq(p->cudaStreamDestroy(own), cudaSuccess);
+	}
+}
+
 /* ---- the legacy default stream ---------------------------------------- */
 
 Test(legacy, waits_for_blocking_streams)

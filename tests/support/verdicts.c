@@ -22,6 +22,8 @@ static void keep(struct verdicts *all, const struct cohort_verdict *v)
 	all->seen[i].ranks = all->ranks[i];
 	snprintf(all->texts[i], sizeof(all->texts[i]), "%s", v->text);
 	all->seen[i].text = all->texts[i];
+	snprintf(all->lines[i], sizeof(all->lines[i]), "%s", v->line);
+	all->seen[i].line = all->lines[i];
 	atomic_store(&all->count, i + 1);
 	sem_post(&all->told);
 }

@@ -38,7 +38,8 @@ struct verdicts {
 
 	/* The reports of the first ranks, without their stacks. */
 	struct cohort_rank_report ranks[VERDICTS_ROOM][VERDICTS_RANKS];
-	char texts[VERDICTS_ROOM][1024];
+	char texts[VERDICTS_ROOM][2048];
+	char lines[VERDICTS_ROOM][256];
 };
 
 /* Have @options report to @verdicts, which are empty. */

@@ -280,6 +280,55 @@ Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
 	cr_assert(!is_there(), "a file is left");
 }
 
+static void expect_damaged(const void *e)
+{
+	char reason[160];
+
+	snprintf(reason, sizeof(reason),
+	         "; %s, by which processes find each other, was truncated or "
+	         "overwritten",
+	         file);
+	expect_reason(e, reason);
+}
+
+Test(environment_bootstrap, names_a_file_that_was_truncated)
+{
+	pid_t child = start(come_and_wait, 1);
+	void *e = enter(0, 2);
+	int all[2], status;
+
+	await_step(1);
+	cr_assert_eq(truncate(file, 0), 0);
+	cr_assert_eq(gather(0, all), -1);
+	expect_damaged(e);
+	own->free(e);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	own->free(enter(0, 1));
+	cr_assert(!is_there(), "a file is left");
+}
+
+Test(environment_bootstrap, names_a_file_that_was_truncated_during_a_wait)
+{
+	pid_t child = start(come_and_wait, 1);
+	void *e = enter(0, 2), *request;
+	int number = 1, all[2], status;
+
+	await_step(1);
+	cr_assert_eq(table.allgather(&number, all, sizeof(number), table.info,
+	                             &request),
+	             0);
+	cr_assert_eq(table.req_test(request), 1);
+	cr_assert_eq(truncate(file, 20), 0);
+	cr_assert_eq(table.req_test(request), -1);
+	expect_damaged(e);
+	cr_assert_eq(table.req_test(request), -1);
+	own->free(e);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	own->free(enter(0, 1));
+}
+
 static int tell_and_wait(int process)
 {
 	int number = 111, all[2];

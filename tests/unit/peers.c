@@ -100,10 +100,11 @@ static int gather(uint64_t *came, char *out)
 	return peers_gather(peers, mine, sizeof(mine), out, came, &patience);
 }
 
-static void tell_from(struct peers *p, const struct clique *c, int kind)
+static void tell_from(struct peers *p, const struct clique *c, int status,
+                      int kind)
 {
 	const struct cohort_cause cause = {
-		.status = COHORT_ABORTED,
+		.status = status,
 		.kind = kind,
 		.rank = 3,
 		.text = "the reason",
@@ -114,7 +115,7 @@ static void tell_from(struct peers *p, const struct clique *c, int kind)
 
 static void tell(const struct clique *c, int kind)
 {
-	tell_from(peers, c, kind);
+	tell_from(peers, c, COHORT_ABORTED, kind);
 }
 
 /* Attach one more clique, and see what causes were told for it. */
@@ -140,6 +141,8 @@ static void obey_one(char order)
 		tell(q, COHORT_VERDICT_ABORTED);
 	else if (order == 'k')
 		tell(q, -1);
+	else if (order == 's')
+		tell_from(peers, q, -777, COHORT_VERDICT_ABORTED);
 	else if (order == 'g')
 		gather(shared->came, all);
 	else if (order == 'a')
@@ -320,6 +323,12 @@ Test(peers, a_cause_of_an_unknown_kind_has_none)
 	cr_assert_eq(await_cause(q)->kind, COHORT_VERDICT_NONE);
 }
 
+Test(peers, a_cause_of_an_unknown_status_is_a_system_error)
+{
+	tell_to(1, 's');
+	cr_assert_eq(await_cause(q)->status, COHORT_SYSTEM);
+}
+
 /* What process 0 has told of cliques of that identity, as process 2 sees it. */
 static const char *told_to_2(uint64_t identity)
 {
@@ -400,7 +409,7 @@ Test(peers, are_not_watched_if_no_thread_can_be_started)
 	cr_assert_not(peers_watches(p, 1));
 	peers_set_ranks(p, facts);
 	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
-	tell_from(p, other, COHORT_VERDICT_ABORTED);
+	tell_from(p, other, COHORT_ABORTED, COHORT_VERDICT_ABORTED);
 	peers_note(p, other, clock_deadline(SOON));
 	peers_detach(p, other);
 	peers_leave(p);

@@ -54,11 +54,13 @@ static void print_finding(const struct finding *f, void *user)
 	(void)user;
 	snprintf(text, sizeof(text), "%s%s%s: %s", f->check,
 	         f->subject ? " " : "", f->subject ? f->subject : "", f->what);
+	cli_plain(text);
 	printf("%-*s", INDENT, names[f->result]);
 	print_words(text, INDENT);
 	if (f->advice) {
 		printf("%*s", INDENT, "");
 		snprintf(text, sizeof(text), "-> %s", f->advice);
+		cli_plain(text);
 		print_words(text, INDENT);
 	}
 	fflush(stdout);

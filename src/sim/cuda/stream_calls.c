@@ -15,6 +15,7 @@
 cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
                                               unsigned int flags, int priority)
 {
+	cudaStream_t handle;
 	struct stream *s;
 
 	if (!stream || (flags & ~(unsigned int)cudaStreamNonBlocking))
@@ -27,7 +28,12 @@ cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
 	if (!s)
 		return device_error(cudaErrorMemoryAllocation);
 	stream_set_priority(s, priority);
-	*stream = (cudaStream_t)s;
+	handle = stream_handle_create(s);
+	if (!handle) {
+		stream_destroy(s);
+		return device_error(cudaErrorMemoryAllocation);
+	}
+	*stream = handle;
 	return cudaSuccess;
 }
 
@@ -57,6 +63,7 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	if (error != cudaSuccess)
 		return device_error(error);
 	error = fault_sticky(s->device); /* it may be another device's soon */
+	stream_handle_destroy(stream);
 	stream_destroy(s);
 	return device_error(error);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The streams that handles stand for
+ * Map handles to streams
+ *
+ * A handle is the address of an entry in a table, so that one that was destroyed, or
+ * never was one, is found without a look at what it points to.
  *
  * A thread has a default stream of its own on each device, which is created when it
  * is first used and destroyed when the thread ends.  It is a blocking stream like any
@@ -17,6 +20,70 @@
 
 #include "sim/cuda/device.h"
 #include "sim/exec/stream.h"
+
+/* ---- handles ---------------------------------------------------------- */
+
+#define MOST_HANDLES ((size_t)1 << 16)
+
+/* Atomic; the stream of each handle, or NULL if there is none.  Release and acquire:
+ * the stream's fields. */
+static struct stream *_Atomic table[MOST_HANDLES];
+
+/* Guarded by table_lock. */
+static size_t handles; /* that have a stream */
+static size_t room =
+	256;        /* entries in use; at most half of them have a stream */
+static size_t next; /* the entry to try first, of those in use */
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Find an entry without a stream.  Entries are used in turn, so that a destroyed handle
+ * does not soon become another stream's.  Called with table_lock held. */
+static struct stream *_Atomic *find_free_locked(void)
+{
+	if (handles == MOST_HANDLES)
+		return NULL;
+	if (2 * handles >= room && room < MOST_HANDLES)
+		room *= 2;
+	while (atomic_load_explicit(&table[next], memory_order_relaxed))
+		next = (next + 1) % room;
+	return &table[next];
+}
+
+cudaStream_t stream_handle_create(struct stream *s)
+{
+	struct stream *_Atomic *entry;
+
+	pthread_mutex_lock(&table_lock);
+	entry = find_free_locked();
+	if (entry) {
+		atomic_store_explicit(entry, s, memory_order_release);
+		next = (next + 1) % room;
+		handles++;
+	}
+	pthread_mutex_unlock(&table_lock);
+	return (cudaStream_t)(uintptr_t)entry;
+}
+
+/* Return the entry of @handle, or NULL if that is not the address of one. */
+static struct stream *_Atomic *find_entry(cudaStream_t handle)
+{
+	uintptr_t offset = (uintptr_t)handle - (uintptr_t)table;
+
+	return offset < sizeof(table) && !(offset % sizeof(*table))
+	               ? &table[offset / sizeof(*table)]
+	               : NULL;
+}
+
+void stream_handle_destroy(cudaStream_t handle)
+{
+	pthread_mutex_lock(&table_lock);
+	atomic_store_explicit(find_entry(handle), NULL, memory_order_relaxed);
+	handles--;
+	pthread_mutex_unlock(&table_lock);
+}
+
+/* ---- the default streams of threads ----------------------------------- */
 
 /* Owned by the thread. */
 struct own_streams {
@@ -68,15 +135,18 @@ static struct stream *stream_of_thread(int device)
 	return own->of[device];
 }
 
+/* ---- from a handle to its stream -------------------------------------- */
+
 struct stream *stream_find_on(int device, cudaStream_t handle)
 {
-	struct stream *s = (struct stream *)handle;
+	struct stream *_Atomic *entry;
 
 	if (!handle || handle == cudaStreamLegacy)
 		return stream_legacy(device);
 	if (handle == cudaStreamPerThread)
 		return stream_of_thread(device);
-	return atomic_load_explicit(&s->live, memory_order_relaxed) ? s : NULL;
+	entry = find_entry(handle);
+	return entry ? atomic_load_explicit(entry, memory_order_acquire) : NULL;
 }
 
 struct stream *stream_find(cudaStream_t handle)

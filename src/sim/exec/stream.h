@@ -163,7 +163,7 @@ struct stream {
 	struct captured *_Atomic captured;
 
 	/* Atomic; written by the threads that create and destroy it: false once
-	 * it is destroyed.  Relaxed where it is read to find misuse. */
+	 * it is destroyed. */
 	atomic_bool live;
 
 	/* What follows changes all the time, on a cache line of its own. */

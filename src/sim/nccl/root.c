@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cohort/sim.h>
+
+#include "base/clock.h"
 #include "base/process.h"
 #include "base/thread.h"
 
@@ -119,10 +121,10 @@ static void close_all(const int *fds, int n)
 			close(fds[n]);
 }
 
-/* Stores the descriptors, at most @most, and how many there are.  False, and there
- * are none, unless @bytes have come. */
+/* Receive a message that has arrived.  Stores the descriptors, at most @most, and how
+ * many there are.  False, and there are none, unless @bytes have come. */
 static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
-                        int *n_out, int flags)
+                        int *n_out)
 {
 	struct iovec part = { data, bytes };
 	union control c;
@@ -131,7 +133,7 @@ static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
 		            .msg_control = &c,
 		            .msg_controllen =
 		                    CMSG_LEN(FDS_MOST * sizeof(int)) };
-	const ssize_t got = recvmsg(from, &m, MSG_CMSG_CLOEXEC | flags);
+	const ssize_t got = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	int all[FDS_MOST], n = 0;
 
 	if (got >= 0 && m.msg_controllen >= CMSG_LEN(0) &&
@@ -253,25 +255,50 @@ static void sit_down(struct root *r, struct guest *g)
 	r->come++;
 }
 
+/* Time that a rank has from its connection to its hello. */
+#define HELLO_NS (5 * NS_PER_S)
+
+/* Wait for a message, or for HELLO_NS.  A stop of the process interrupts a wait that has
+ * a limit, even if no handler runs. */
+static void await_message(int fd)
+{
+	const uint64_t deadline = clock_deadline(HELLO_NS);
+	struct pollfd come = { .fd = fd, .events = POLLIN };
+	uint64_t now;
+
+	do
+		now = clock_now();
+	while (poll(&come, 1,
+	            now < deadline ? (int)((deadline - now) / 1000000) + 1
+	                           : 0) < 0 &&
+	       errno == EINTR);
+}
+
+/* True if the numbers of a rank of another process can be. */
+static bool is_sound(const struct hello *h)
+{
+	return h->n <= COHORT_SIM_MAX_DEVICES && h->rank >= 0 &&
+	       h->rank < h->n && h->device >= 0 &&
+	       h->device < COHORT_SIM_MAX_DEVICES;
+}
+
 /* A rank has connected: hear it out. */
 static void receive(struct root *r, int fd)
 {
-	const struct timeval soon = { .tv_sec = 5 };
 	struct guest g = { .fd = fd };
 	enum answer_code code;
 	int n = 0;
 
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+	await_message(fd);
 	if (!is_own_user(fd) || !receive_fds(fd, &g.hello, sizeof(g.hello),
-	                                     g.fds, SEGMENT_FDS, &n, 0)) {
+	                                     g.fds, SEGMENT_FDS, &n)) {
 		close(fd);
 		return;
 	}
 	if (!g.hello.n)
 		r->complete = !r->n;
-	code = n == SEGMENT_FDS && g.hello.rank >= 0 && g.hello.rank < g.hello.n
-	               ? check(r, &g.hello)
-	               : ANSWER_MEMORY;
+	code = n == SEGMENT_FDS && is_sound(&g.hello) ? check(r, &g.hello)
+	                                              : ANSWER_MEMORY;
 	if (code == ANSWER_MET && !make_room(r, g.hello.n))
 		code = ANSWER_MEMORY;
 	if (code == ANSWER_MET) {
@@ -512,11 +539,15 @@ static int reach(const struct root_id *id)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
+	int error;
 
 	if (fd < 0)
 		return -1; /* with errno */
-	if (connect(fd, (struct sockaddr *)&name, set_name(&name, id)) == 0 &&
-	    is_own_user(fd))
+	do
+		error = connect(fd, (struct sockaddr *)&name,
+		                set_name(&name, id));
+	while (error && errno == EINTR);
+	if (!error && is_own_user(fd))
 		return fd;
 	close(fd);
 	return -1;
@@ -575,8 +606,7 @@ bool root_ask(int fd, struct root_answer *a)
 
 	if (poll(&come, 1, 0) <= 0)
 		return false;
-	if (receive_fds(fd, &reply, sizeof(reply), fds, FDS_MOST, &n,
-	                MSG_DONTWAIT)) {
+	if (receive_fds(fd, &reply, sizeof(reply), fds, FDS_MOST, &n)) {
 		take(a, &reply, fds, n);
 		close_all(fds, n);
 	} else if (errno == EMFILE) {

@@ -12,10 +12,11 @@
 #include "base/process.h"
 #include "sim/cuda/memory.h"
 
-/* How many addresses a segment takes; only what is touched takes memory. */
-#define SEGMENT_BYTES ((size_t)1 << 30)
+/* How many addresses a segment takes, room for several communicators of
+ * COHORT_SIM_MAX_DEVICES ranks; only what is touched takes memory. */
+#define SEGMENT_BYTES ((size_t)1 << 34)
 
-#define SEGMENT_CLASSES 31
+#define SEGMENT_CLASSES 34
 
 /* What is before each area. */
 struct area {
@@ -94,7 +95,10 @@ static struct segment_head *map_head(int fd)
 	void *p = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE,
 	               MAP_SHARED | MAP_NORESERVE, fd, 0);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, SEGMENT_BYTES, MADV_DONTDUMP);
+	return p;
 }
 
 int segment_make(const struct segment_process *of, int n, uint64_t *id_out)
@@ -335,6 +339,23 @@ static _Atomic uint64_t *free_of(const struct segment *s, size_t bytes)
 	return &s->head->free[__builtin_ctzll(bytes)];
 }
 
+/* Zero memory of the segment.  Pages that all of it takes are given back, so that a large
+ * area takes no more memory than what is used of it. */
+static void clear(char *p, size_t bytes)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t before = -(uintptr_t)p % page;
+	const size_t inside =
+		bytes > before ? (bytes - before) / page * page : 0;
+
+	if (!inside || madvise(p + before, inside, MADV_REMOVE)) {
+		memset(p, 0, bytes);
+		return;
+	}
+	memset(p, 0, before);
+	memset(p + before + inside, 0, bytes - before - inside);
+}
+
 /* One of them, or 0. */
 static uint64_t take_free(const struct segment *s, size_t bytes)
 {
@@ -347,7 +368,7 @@ static uint64_t take_free(const struct segment *s, size_t bytes)
 			return 0;
 	} while (!atomic_compare_exchange_weak(
 		free, &word, free_word(area_at(s, offset)->next, word)));
-	memset(area_at(s, offset)->memory, 0, bytes);
+	clear(area_at(s, offset)->memory, bytes);
 	return offset;
 }
 

@@ -111,7 +111,8 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 		return NULL;
 	}
 	/* Processes may make their worlds in different orders. */
-	w->order = UINT64_C(1) << 63 | segment->id << 24 | area / CACHE_LINE;
+	w->order =
+		UINT64_C(1) << 63 | ((segment->id << 24) ^ (area / CACHE_LINE));
 	w->windows = segment->windows;
 	w->lender = &buffers_lender;
 	segment_hold(segment);
