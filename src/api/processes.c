@@ -97,13 +97,17 @@ static int error_left(const struct processes *p, const struct facts *facts,
                       int i)
 {
 	const struct cohort_process *f = &facts->of[i];
+	char how[64] = "";
+	struct text t = { how, sizeof(how) };
 
+	if (peers_has_ended(p->oob.peers, i))
+		peers_add_end(p->oob.peers, i, &t);
+	else
+		text_add(&t, "has closed the group");
 	return error_set(COHORT_PROCESS_EXITED,
-	                 "process %d (host %s, pid %lld) has %s while the "
-	                 "generation was being opened",
-	                 i, f->host, (long long)f->pid,
-	                 peers_has_ended(p->oob.peers, i) ? "exited"
-	                                                  : "closed the group");
+	                 "while the generation was being opened: process %d "
+	                 "(host %s, pid %lld) %s",
+	                 i, f->host, (long long)f->pid, how);
 }
 
 /* An error if a process of the next generation has not brought its record. */

@@ -137,6 +137,10 @@ struct peer {
 
 	/* enum peer_state; written under lock, once the process is watched. */
 	atomic_int state;
+
+	/* How it has ended: a status as waitpid() stores it, -1 if that is not known.
+	 * Written before the state. */
+	int end;
 };
 
 struct member {

@@ -77,7 +77,7 @@ done
 for round in 1 2; do
 	COHORT_HOST_DEVICES=2 COHORT_HOST_SHARED=1 timeout 120 "$scratch/ended" $round \
 		>"$scratch/out" 2>"$scratch/err" || fail "ended $round: exit status $?"
-	says 'has exited while the generation was being opened'
+	says 'while the generation was being opened: process '
 done
 # Groups of other tests come and go meanwhile; what is left stays.
 new=$(comm -13 <(echo "$before") <(left))

@@ -50,8 +50,8 @@ static pid_t children[PROCESSES];
 /* Process 0 has ranks 0 and 1, process 1 the next two, process 2 the last. */
 static const struct cohort_process facts[PROCESSES] = {
 	{ .first_rank = 0, .ranks = 2 },
-	{ .first_rank = 2, .ranks = 2, .pid = 4711, .host = "a" },
-	{ .first_rank = 4, .ranks = 1, .pid = 4712, .host = "a" },
+	{ .first_rank = 2, .ranks = 2 },
+	{ .first_rank = 4, .ranks = 1 },
 };
 
 static void await(const atomic_int *word, int value)
@@ -144,6 +144,8 @@ static void obey_one(char order)
 		gather(shared->came, all);
 	else if (order == 'a')
 		attach_another();
+	else if (order == 'e')
+		_exit(3);
 	else if (order == 'x')
 		execl("/bin/sleep", "sleep", "60", (char *)NULL);
 	atomic_fetch_add(&shared->done, 1);
@@ -236,16 +238,20 @@ static void expect_nothing_of_1(void)
 Test(peers, a_process_that_is_killed_is_named_with_its_ranks)
 {
 	const struct cohort_cause *cause;
+	char text[128];
 
 	cr_assert(peers_watches(peers, 1));
-	end_child(1);
+	kill(children[1], SIGKILL);
 	cause = await_cause(q);
 	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
 	cr_assert_eq(cause->kind, COHORT_VERDICT_PROCESS_EXITED);
 	cr_assert_eq(cause->rank, 2);
 	cr_assert_eq(cause->missing[0], 0xc);
-	cr_assert_str_eq(cause->text, "process 1 (host a, pid 4711) has exited "
-	                              "with ranks 2-3");
+	snprintf(text, sizeof(text),
+	         "process 1 (pid %d), which drove ranks 2-3, was killed by "
+	         "signal 9",
+	         children[1]);
+	cr_assert_str_eq(cause->text, text);
 	cr_assert(peers_has_ended(peers, 1));
 	cr_assert_not(peers_has_ended(peers, 2));
 }
@@ -254,12 +260,16 @@ Test(peers, a_process_that_is_killed_is_named_with_its_ranks)
 Test(peers, a_process_that_ended_before_is_named)
 {
 	struct clique *next = make_clique(8);
+	char text[128];
 
-	end_child(2);
+	tell_to(2, 'e');
 	await_cause(q);
 	cr_assert_eq(peers_attach(peers, next, NULL), COHORT_OK);
-	cr_assert_str_eq(cause_look(next->end)->text,
-	                 "process 2 (host a, pid 4712) has exited with rank 4");
+	snprintf(text, sizeof(text),
+	         "process 2 (pid %d), which drove rank 4, has exited with "
+	         "status 3",
+	         children[2]);
+	cr_assert_str_eq(cause_look(next->end)->text, text);
 	peers_detach(peers, next);
 	free_clique(next);
 }
@@ -268,6 +278,8 @@ Test(peers, a_process_that_runs_another_program_has_ended)
 {
 	tell_to(1, 'x');
 	cr_assert_eq(await_cause(q)->status, COHORT_PROCESS_EXITED);
+	cr_assert_not_null(strstr(cause_look(q->end)->text, " is gone"), "%s",
+	                   cause_look(q->end)->text);
 }
 
 Test(peers, a_process_that_leaves_has_not_ended)
@@ -636,7 +648,11 @@ Test(peers, that_have_ended_before_they_were_watched_are_known)
 	struct clique *other = make_clique(IDENTITY);
 	const struct cohort_cause *cause;
 	struct peers *p;
+	char text[128];
 
+	snprintf(text, sizeof(text),
+	         "process 1 (pid %d), which drove ranks 2-3, is gone",
+	         children[1]);
 	memcpy(all, shared->addresses, sizeof(all));
 	kill_child(1);
 	waitpid(children[1], NULL, 0);
@@ -652,8 +668,7 @@ Test(peers, that_have_ended_before_they_were_watched_are_known)
 	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
 	cause = cause_look(other->end);
 	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
-	cr_assert_str_eq(cause->text, "process 1 (host a, pid 4711) has exited "
-	                              "with ranks 2-3");
+	cr_assert_str_eq(cause->text, text);
 	peers_detach(p, other);
 	peers_leave(p);
 	free_clique(other);

@@ -45,7 +45,7 @@
 		.kind = COHORT_VERDICT_NATIVE_ERROR, .bound = AT_ONCE,         \
 		.says = (says_), .leaves = true                                \
 	}
-#define KILLED [BY_KILL] = ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "exited")
+#define KILLED [BY_KILL] = ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove")
 #define PAUSED [BY_PAUSE] = PEACE
 #define UNNAMED                                                                \
 	[BY_UNLINK] =                                                          \
@@ -88,7 +88,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
 		[BY_KILL] = { .kind = COHORT_VERDICT_PROCESS_EXITED,
 		              .bound = AT_ONCE,
-		              .says = "has exited",
+		              .says = "was being opened",
 		              .leaves = true },
 		PAUSED,
 		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
