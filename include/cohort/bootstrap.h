@@ -20,7 +20,7 @@
  *     by which signal it was killed, or with which status it exited, if its parent
  *     has not waited for it yet, or from Linux 6.15 on.  One that is stopped has not
  *     ended: calls that wait for it stall.  If all processes are on one machine,
- *     the verdict says that it is stopped.
+ *     the verdict blames its ranks: COHORT_VERDICT_PROCESS_STOPPED.
  *   - cohort_group_respawn() goes on without the processes that have ended, if
  *     every process of the group watches every other.
  *
@@ -50,9 +50,9 @@
  * the peer of a send or receive that stalls is in another process, the other processes are
  * asked, and have 200 ms, or 600 ms if there are several hosts.  The verdict names the rank
  * that has not called, or not started, with the pid of its process, and its host if that is
- * a different one, and says what it is doing; or it says of which ranks nothing is known,
- * and which processes have not answered, and whether these are stopped.  They are not asked
- * for warnings, nor for on_slow.  A cycle of sends and receives is found among ranks of one
+ * a different one, and says what it is doing; or that the process is stopped, and which ranks
+ * it drives; or it says of which ranks nothing is known, and which processes have not
+ * answered.  They are not asked for warnings, nor for on_slow.  A cycle of sends and receives is found among ranks of one
  * process, or between two ranks.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for

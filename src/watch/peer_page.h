@@ -314,6 +314,11 @@ void peers_have_rung(struct peers *peers);
  * for that and @q is not in use yet.  Under lock. */
 void peers_show_calls(struct peers *peers, struct clique *q);
 
+/* What the ranks of @q in process @i, of this machine, have called; NULL if it shows
+ * nothing of them. */
+const struct call_words *peers_calls_of(const struct peers *peers,
+                                        const struct clique *q, int i);
+
 /* What a message brings to the sender's page. */
 enum message_kind {
 	MESSAGE_LEFT = 1,

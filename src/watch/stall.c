@@ -123,12 +123,26 @@ const struct remote_rank *stall_remote(const struct snapshot *s, int rank)
 }
 
 /* True if the front waits for @x: it has not called, or, if all are known to have, it has
- * not started. */
+ * not started, or its process is stopped. */
 static bool is_at_fault(const struct remote_rank *x, bool all_joined)
 {
-	return all_joined
-	               ? x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind
-	               : !x->joined;
+	if (!all_joined)
+		return !x->joined;
+	return x->kind == COHORT_VERDICT_PROCESS_STOPPED ||
+	       (x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind);
+}
+
+/* True if @x is to be blamed rather than the rank of @v: one of a stopped process, whose
+ * ranks can do nothing, or else the first. */
+static bool is_worse(const struct remote_rank *x,
+                     const struct cohort_verdict *v)
+{
+	const bool is_stopped = x->kind == COHORT_VERDICT_PROCESS_STOPPED;
+
+	if (v->rank >= 0 &&
+	    is_stopped != (v->kind == COHORT_VERDICT_PROCESS_STOPPED))
+		return is_stopped;
+	return v->rank < 0 || x->rank < v->rank;
 }
 
 /* The ranks of other processes of which nothing is known.  Returns how many. */
@@ -172,7 +186,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		if (!is_at_fault(x, all_joined) || (all_joined && !all_known))
 			continue;
 		rank_set_add(v->missing, x->rank);
-		if (v->rank < 0 || x->rank < v->rank) {
+		if (is_worse(x, v)) {
 			v->rank = x->rank;
 			v->kind = x->kind;
 		}
@@ -394,6 +408,13 @@ static void add_different(struct text *t, const struct snapshot *s)
 		text_add(t, "; rank %d calls %s", x->rank, x->call);
 }
 
+void stall_add_stopped(struct text *t, const struct snapshot *s,
+                       const struct cohort_verdict *v)
+{
+	if (v->kind == COHORT_VERDICT_PROCESS_STOPPED)
+		text_add(t, "%s; ", stall_remote(s, v->rank)->text);
+}
+
 /* What a group that spans several processes needs to have said. */
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
@@ -409,7 +430,7 @@ static void add_others(struct text *t, const struct snapshot *s,
 		         s->world - s->size, s->world);
 	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL)
 		add_different(t, s);
-	if (x)
+	if (x && v->kind != COHORT_VERDICT_PROCESS_STOPPED)
 		text_add(t, "; %s", x->text);
 	if (s->remote_count && find_unknown(s, unknown)) {
 		text_add(t, "; nothing is known of ranks ");
@@ -429,6 +450,7 @@ void stall_front(const struct snapshot *s, const struct expiry *due,
 	find_others(s, v);
 	stall_find_cycle(s, false, &cycle, v);
 	v->collective = s->front;
+	stall_add_stopped(t, s, v);
 	add_front(t, s);
 	stall_add_kind(t, s, due, v);
 	text_add(t, "; joined: ");

@@ -28,6 +28,10 @@ void stall_add_half(struct text *t, const struct snapshot *s,
                     const struct rank_snapshot *r, bool sends,
                     const struct half *h);
 
+/* Begin the text with the process that is stopped, if the verdict blames one. */
+void stall_add_stopped(struct text *t, const struct snapshot *s,
+                       const struct cohort_verdict *v);
+
 /* True if no rank of this process is at fault, so that the others' may tell more: about
  * the front, or about the transfer. */
 bool stall_is_remote(const struct snapshot *s, bool is_transfer);

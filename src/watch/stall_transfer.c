@@ -139,9 +139,9 @@ static void add_peer(struct text *t, const struct snapshot *s, bool both_wait)
 		add_half(t, s, x->peer, x->met ? &x->other : NULL);
 		return;
 	}
-	if (other)
+	if (other && other->kind != COHORT_VERDICT_PROCESS_STOPPED)
 		text_add(t, "; %s", other->text);
-	else
+	else if (!other)
 		text_add(t, "; rank %d is of another process%s", x->peer,
 		         may_connect(x)
 		                 ? ", and the first call waits until it calls"
@@ -169,6 +169,7 @@ void stall_transfer(const struct snapshot *s, const struct expiry *due,
 		v->rank = -1;
 		rank_set_add(v->missing, x->rank);
 	}
+	stall_add_stopped(t, s, v);
 	text_add(t,
 	         "%s of %zu %s by rank %d %s rank %d (number %llu, group "
 	         "\"%s\", generation %d)",

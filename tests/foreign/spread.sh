@@ -65,6 +65,9 @@ spread 10 10 stall 100
 # Whichever process is the first to tell, and whether it says what the others' ranks do.
 says 'rank 90 ('
 grep -qE '(missing|waits for): 90;' "$scratch/out" || fail 'not rank 90 alone is missing'
+spread 4 2 stop 100
+says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped; "
+says 'missing: 6-7'
 spread 4 2 die 100 2>/dev/null
 says '6 ranks, generation 2: 100 sums, the last is 23'
 

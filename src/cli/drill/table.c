@@ -51,9 +51,11 @@
 	[BY_UNLINK] =                                                          \
 		CANNOT("A group that is open has nothing that has a name.")
 /* What befalls a process, in places where a rank calls. */
-#define PROCESS(blame_, says_)                                                 \
-	KILLED, PAUSED, [BY_STOP] = ENDS(REMOTE, blame_, BY_DEADLINE, says_),  \
-			[BY_DESCRIPTORS] = PEACE, UNNAMED
+#define PROCESS(blame_)                                                        \
+	KILLED, PAUSED,                                                        \
+		[BY_STOP] = ENDS(PROCESS_STOPPED, blame_, BY_DEADLINE,         \
+	                         ", is stopped; "),                            \
+		[BY_DESCRIPTORS] = PEACE, UNNAMED
 
 static const struct cell table[PLACES][TROUBLES] = {
 	[AT_OPEN] = {
@@ -113,7 +115,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_CALL] = {
 		[BY_NOTHING] = PEACE,
@@ -132,7 +134,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_BATCH] = {
 		[BY_NOTHING] = PEACE,
@@ -151,7 +153,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_GROUP] = {
 		[BY_NOTHING] = PEACE,
@@ -177,7 +179,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_TRANSFER] = {
 		[BY_NOTHING] = PEACE,
@@ -202,7 +204,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(VICTIM, "send"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(VICTIM, "send"),
+		PROCESS(VICTIM),
 	},
 	[AT_WAIT] = {
 		[BY_NOTHING] = PEACE,
@@ -255,7 +257,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
 		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,
