@@ -122,7 +122,9 @@ enum cohort_bootstrap_kind {
 	COHORT_BOOTSTRAP_PMIX = 3,
 
 	/* PMIX under cohort launch, mpirun or srun on several machines, and under
-	 * a PMIx launcher that sets none of the variables above; otherwise ENV. */
+	 * a PMIx launcher that sets none of the variables above; otherwise ENV.
+	 * Without a launcher the process is the only one of the group.  A number
+	 * without a count, or a count without a number, is COHORT_INVALID. */
 	COHORT_BOOTSTRAP_AUTO = 4,
 };
 
