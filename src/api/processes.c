@@ -8,6 +8,7 @@
 
 #include "api/oob.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/native.h"
@@ -492,7 +493,67 @@ int processes_meet(struct processes *p, int status,
 	return rc == COHORT_OK ? share_id(p, platform, timeout_ns, part) : rc;
 }
 
-int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
+static void record_devices(struct process_record *r, const int *devices, int n)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (devices[i] >= 0 && devices[i] < COHORT_MAX_RANKS)
+			rank_set_add(r->devices, devices[i]);
+	r->visible = visible ? hash_bytes(0, visible, strlen(visible)) : 0;
+}
+
+/* A device that processes @i and @k have opened; -1 if none is known. */
+static int common_device(const struct exchange *e, int i, int k)
+{
+	const struct process_record *a = &e->all[i], *b = &e->all[k];
+	int device = 0;
+
+	if (!rank_set_has(e->came, i) || !rank_set_has(e->came, k) ||
+	    strcmp(a->host, b->host) != 0 || a->visible != b->visible)
+		return -1;
+	while (device < COHORT_MAX_RANKS &&
+	       !(rank_set_has(a->devices, device) &&
+	         rank_set_has(b->devices, device)))
+		device++;
+	return device < COHORT_MAX_RANKS ? device : -1;
+}
+
+/* Put before this thread's error @status that processes @i and @k have opened @device. */
+static int error_device(const struct exchange *e, int i, int k, int device,
+                        int status)
+{
+	char error[1024];
+
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	return error_set(status,
+	                 "processes %d and %d (pids %lld and %lld) have both "
+	                 "opened device %d%s: %s",
+	                 i, k, (long long)e->all[i].pid,
+	                 (long long)e->all[k].pid, device,
+	                 getenv("LOCAL_RANK") ? "" : " (LOCAL_RANK is not set)",
+	                 error);
+}
+
+/* Explain an error of NCCL's by two processes with the same device, which NCCL can be told
+ * to allow. */
+static int explain_devices(const struct processes *p, const struct exchange *e,
+                           int status)
+{
+	int i, k, device;
+
+	for (k = 1; k < p->oob.table.processes; k++)
+		for (i = 0; i < k; i++) {
+			device = common_device(e, i, k);
+			if (device >= 0)
+				return error_device(e, i, k, device, status);
+		}
+	return status;
+}
+
+int processes_agree(struct processes *p, int status, const int *devices, int n,
+                    uint64_t timeout_ns)
 {
 	struct process_record mine = { .status = COHORT_OK };
 	const int ended = find_ended(p, p->next);
@@ -506,11 +567,14 @@ int processes_agree(struct processes *p, int status, uint64_t timeout_ns)
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);
+	record_devices(&mine, devices, n);
 	rc = exchange(p, p->next, AGREEING, &mine,
 	              clock_after(timeout_ns, timeout_ns), &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);
+	if (rc == COHORT_NCCL)
+		rc = explain_devices(p, e, rc);
 	free(e);
 	if (rc == COHORT_OK) {
 		atomic_store(&p->facts, p->next);

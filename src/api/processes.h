@@ -44,6 +44,10 @@ struct process_record {
 
 	int64_t settings[SETTINGS];
 
+	/* The set of its devices, and a hash of what numbers them. */
+	uint64_t devices[COHORT_RANK_WORDS];
+	uint64_t visible;
+
 	/* Ranks, of any process, to go on without. */
 	uint64_t lost[COHORT_RANK_WORDS];
 };
@@ -83,10 +87,11 @@ int processes_meet(struct processes *p, int status,
                    const struct platform *platform, uint64_t timeout_ns,
                    struct process_part *part);
 
-/* Tell the others whether this process has the generation: @status, as above.
- * Others may still be connecting, so it waits for twice @timeout_ns.  COHORT_OK:
- * all have it. */
-int processes_agree(struct processes *p, int status, uint64_t timeout_ns);
+/* Tell the others whether this process has the generation, on these @n devices: @status,
+ * as above.  Others may still be connecting, so it waits for twice @timeout_ns.
+ * COHORT_OK: all have it.  An error of NCCL's says if two processes have the same device. */
+int processes_agree(struct processes *p, int status, const int *devices, int n,
+                    uint64_t timeout_ns);
 
 /* The processes as watched from here.  Lives as long as @p. */
 struct peers *processes_peers(const struct processes *p);

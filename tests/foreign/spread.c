@@ -6,6 +6,7 @@
  *	spread DEVICES sums N		N sums
  *	spread DEVICES stall N		the last process's first rank misses the last sum
  *	spread DEVICES stop N		the last process is stopped before its last sum
+ *	spread DEVICES same N		all processes open the same devices
  *	spread DEVICES die N		process 1 is killed before its last sum
  *
  * Process 0 prints what has happened.
@@ -152,7 +153,9 @@ int main(int argc, char **argv)
 	run.dies = strcmp(argv[2], "die") == 0;
 	run.sums = atoi(argv[3]);
 	for (i = 0; i < n; i++)
-		devices[i] = run.process * n + i;
+		devices[i] =
+			i +
+			(strcmp(argv[2], "same") == 0 ? 0 : run.process * n);
 	cohort_group_options_init(&options);
 	options.bootstrap = &bootstrap;
 	if (cohort_group_open(devices, n, &options, &group) != COHORT_OK) {

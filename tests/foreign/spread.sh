@@ -68,6 +68,16 @@ grep -qE '(missing|waits for): 90;' "$scratch/out" || fail 'not rank 90 alone is
 spread 4 2 stop 100
 says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped; "
 says 'missing: 6-7'
+(
+	unset LOCAL_RANK
+	if (spread 2 1 same 1) >/dev/null; then
+		fail 'two processes have opened one device'
+	fi
+	pids='\(pids [0-9]+ and [0-9]+\)'
+	why='\(LOCAL_RANK is not set\): '
+	grep -qE "processes 0 and 1 $pids have both opened device 0 $why" "$scratch/err" ||
+		fail 'the device of two processes is not named'
+)
 spread 4 2 die 100 2>/dev/null
 says '6 ranks, generation 2: 100 sums, the last is 23'
 
