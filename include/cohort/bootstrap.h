@@ -17,8 +17,9 @@
  *     That holds for the group, and for what was split from it.
  *   - A process that ends before it has closed the group is the cause in the
  *     others, with its ranks: COHORT_PROCESS_EXITED.  On one machine the text says
- *     by which signal it was killed, or with which status it exited, if its parent
- *     has not waited for it yet, or from Linux 6.15 on.  One that is stopped has not
+ *     by which signal it was killed, or with which status it exited, under cohort
+ *     launch, from Linux 6.15 on, or if its parent has not waited for it yet; or
+ *     else that it is gone.  One that is stopped has not
  *     ended: calls that wait for it stall.  If all processes are on one machine,
  *     the verdict blames its ranks: COHORT_VERDICT_PROCESS_STOPPED.
  *   - cohort_group_respawn() goes on without the processes that have ended, if
