@@ -16,9 +16,12 @@
  *   - A cause in one is the cause in all of them: "process 1 (pid 4711): ...".
  *     That holds for the group, and for what was split from it.
  *   - A process that ends before it has closed the group is the cause in the
- *     others, with its ranks: COHORT_PROCESS_EXITED.  One that is stopped has not
+ *     others, with its ranks: COHORT_PROCESS_EXITED.  On one machine the text says
+ *     by which signal it was killed, or with which status it exited, under cohort
+ *     launch, from Linux 6.15 on, or if its parent has not waited for it yet; or
+ *     else that it is gone.  One that is stopped has not
  *     ended: calls that wait for it stall.  If all processes are on one machine,
- *     the verdict says that it is stopped.
+ *     the verdict blames its ranks: COHORT_VERDICT_PROCESS_STOPPED.
  *   - cohort_group_respawn() goes on without the processes that have ended, if
  *     every process of the group watches every other.
  *
@@ -49,9 +52,9 @@
  * the peer of a send or receive that stalls is in another process, the other processes are
  * asked, and have 200 ms, or 600 ms if there are several hosts.  The verdict names the rank
  * that has not called, or not started, with the pid of its process, and its host if that is
- * a different one, and says what it is doing; or it says of which ranks nothing is known,
- * and which processes have not answered, and whether these are stopped.  They are not asked
- * for warnings, nor for on_slow.  A cycle of sends and receives is found among ranks of one
+ * a different one, and says what it is doing; or that the process is stopped, and which ranks
+ * it drives; or it says of which ranks nothing is known, and which processes have not
+ * answered.  They are not asked for warnings, nor for on_slow.  A cycle of sends and receives is found among ranks of one
  * process, or between two ranks.
  *
  * COHORT_LAUNCH_TOGETHER (cohort/options.h) keeps a process from waiting for
@@ -121,7 +124,9 @@ enum cohort_bootstrap_kind {
 	COHORT_BOOTSTRAP_PMIX = 3,
 
 	/* PMIX under cohort launch, mpirun or srun on several machines, and under
-	 * a PMIx launcher that sets none of the variables above; otherwise ENV. */
+	 * a PMIx launcher that sets none of the variables above; otherwise ENV.
+	 * Without a launcher the process is the only one of the group.  A number
+	 * without a count, or a count without a number, is COHORT_INVALID. */
 	COHORT_BOOTSTRAP_AUTO = 4,
 };
 

@@ -91,6 +91,9 @@ enum cohort_policy {
  *                  for a send or receive it is the peer.
  *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
  *                  are its ranks, and @rank is the first of them.
+ *  PROCESS_STOPPED A process of this machine is stopped, by a signal or a debugger;
+ *                  @missing has its ranks, and @rank is the first of them; for a
+ *                  send or receive it is the peer.
  *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
  *                  has not returned, or a question about its device, both of
  *                  which a thread of the library asks now and then.  Only
@@ -119,7 +122,8 @@ enum cohort_policy {
 	X(COHORT_VERDICT_CLOSE_STUCK, 19, "close stuck")                       \
 	X(COHORT_VERDICT_REMOTE, 20, "remote stall")                           \
 	X(COHORT_VERDICT_PROCESS_EXITED, 21, "process exited")                 \
-	X(COHORT_VERDICT_LEFT, 22, "rank has left")
+	X(COHORT_VERDICT_LEFT, 22, "rank has left")                               \
+	X(COHORT_VERDICT_PROCESS_STOPPED, 23, "process stopped")
 
 enum cohort_verdict_kind {
 #define COHORT_VERDICT_ENUM(name, value, text) name = value,

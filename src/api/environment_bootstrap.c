@@ -527,8 +527,10 @@ static int create(struct environment_bootstrap *e, const char *name,
                   size_t bytes, const struct patience *patience)
 {
 	const struct launcher *l = launcher_find();
-	int rc;
+	int rc = l ? COHORT_OK : launcher_check();
 
+	if (rc != COHORT_OK)
+		return rc;
 	if (!l)
 		return error_set(COHORT_INVALID,
 		                 "bootstrap->kind is COHORT_BOOTSTRAP_ENV, but "

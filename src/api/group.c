@@ -154,12 +154,13 @@ static void discard(struct generation *g, const char *why)
 
 /* @rc: whether this process has the generation @now.  Returns whether all
  * have theirs; if not, it is gone. */
-static int agree(struct cohort_group *g, int rc, struct generation *now)
+static int agree(struct cohort_group *g, int rc, const int *devices, int n,
+                 struct generation *now)
 {
 	const struct patience patience = { g->options.deadlines.init_ns,
 		                           g->options.abort };
 	char error[512];
-	int agreed = processes_agree(g->processes, rc, &patience);
+	int agreed = processes_agree(g->processes, rc, devices, n, &patience);
 
 	if (agreed == COHORT_OK || rc != COHORT_OK)
 		return agreed;
@@ -193,7 +194,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	if (part && rc != COHORT_OK)
 		peers_give_up(watch.peers, options.identity);
 	if (part)
-		rc = agree(g, rc, now);
+		rc = agree(g, rc, devices, n, now);
 	if (rc != COHORT_OK)
 		return rc;
 	if (part)

@@ -24,19 +24,23 @@ static const struct launcher {
 	/* PMIX_NAMESPACE, if it is set, is of this launcher, and not of one that
 	 * has started it. */
 	bool has_pmix;
+
+	/* It sets some of the variables also where it has not started the process: in a
+	 * batch script. */
+	bool is_partial;
 } launchers[] = {
 	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB",
-	  "COHORT_LOCAL_PROCESSES", NULL, true },
+	  "COHORT_LOCAL_PROCESSES", NULL, true, false },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
-	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true },
+	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true, false },
 	/* Before srun's, whose variables torchrun inherits in a batch script. */
-	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL,
+	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, false,
 	  false },
 	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
-	  "SLURM_STEP_NUM_NODES", true },
-	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, false },
+	  "SLURM_STEP_NUM_NODES", true, true },
+	{ "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, false, false },
 	{ "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS",
-	  NULL, NULL, false },
+	  NULL, NULL, false, false },
 };
 
 #define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
@@ -50,6 +54,34 @@ const struct launcher *launcher_find(void)
 		    (!l->job || getenv(l->job)))
 			return l;
 	return NULL;
+}
+
+/* A variable of @l that is missing, though @set is set; NULL if all are set, or none that
+ * only a launcher sets.  What tells jobs apart has other users. */
+static const char *missing_variable(const struct launcher *l, const char **set)
+{
+	*set = getenv(l->rank) ? l->rank : getenv(l->size) ? l->size : NULL;
+	return !*set                       ? NULL
+	       : !getenv(l->rank)          ? l->rank
+	       : !getenv(l->size)          ? l->size
+	       : l->job && !getenv(l->job) ? l->job
+	                                   : NULL;
+}
+
+int launcher_check(void)
+{
+	const struct launcher *l = launchers;
+	const char *set, *missing;
+
+	for (; l < launchers + LAUNCHERS; l++) {
+		missing = missing_variable(l, &set);
+		if (missing && !l->is_partial)
+			return error_set(COHORT_INVALID,
+			                 "%s is set in the environment, but %s "
+			                 "is not: set both, or none",
+			                 set, missing);
+	}
+	return COHORT_OK;
 }
 
 static int read_number(const char *variable, int least, int most, int *out)

@@ -14,6 +14,9 @@ struct launcher;
 /* The launcher whose variables are set; NULL if there is none. */
 const struct launcher *launcher_find(void);
 
+/* COHORT_INVALID, with two variables, if one of a launcher's is set and another is not. */
+int launcher_check(void);
+
 /* The number of this process, and how many there are.  COHORT_INVALID, with the variable;
  * COHORT_UNSUPPORTED if some are on other machines. */
 int launcher_read(const struct launcher *l, int *process, int *processes);

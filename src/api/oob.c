@@ -40,18 +40,47 @@ static int table_check(const struct cohort_bootstrap *t)
 	return COHORT_OK;
 }
 
+static int gather_alone(void *send, void *recv, size_t bytes, void *info,
+                        void **request)
+{
+	(void)info;
+	memcpy(recv, send, bytes);
+	*request = recv;
+	return 0;
+}
+
+static int is_done(void *request)
+{
+	(void)request;
+	return 0;
+}
+
+/* No launcher has started the process: it is the only one. */
+static int make_alone(struct oob *o)
+{
+	o->table.process = 0;
+	o->table.processes = 1;
+	o->table.allgather = gather_alone;
+	o->table.req_test = o->table.req_free = is_done;
+	return COHORT_OK;
+}
+
 /* Have the library make the table, of the kind that the caller wants. */
 static int make_table(struct oob *o, const char *name,
                       const struct patience *patience)
 {
 	const size_t bytes = sizeof(struct process_record);
-	int kind = o->table.kind;
+	int kind = o->table.kind, rc;
 
 	if (kind == COHORT_BOOTSTRAP_AUTO)
 		kind = launcher_wants_pmix() && pmix_bootstrap_suits()
 		               ? COHORT_BOOTSTRAP_PMIX
-		               : COHORT_BOOTSTRAP_ENV;
+		       : launcher_find() ? COHORT_BOOTSTRAP_ENV
+		                         : COHORT_BOOTSTRAP_AUTO;
 	switch (kind) {
+	case COHORT_BOOTSTRAP_AUTO:
+		rc = launcher_check();
+		return rc == COHORT_OK ? make_alone(o) : rc;
 	case COHORT_BOOTSTRAP_ENV:
 		return environment_bootstrap_create(name, bytes, patience,
 		                                    &o->table, &o->own);

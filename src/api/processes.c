@@ -8,6 +8,7 @@
 
 #include "api/oob.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/native.h"
@@ -98,13 +99,17 @@ static int error_left(const struct processes *p, const struct facts *facts,
                       int i)
 {
 	const struct cohort_process *f = &facts->of[i];
+	char how[64] = "";
+	struct text t = { how, sizeof(how) };
 
+	if (peers_has_ended(p->oob.peers, i))
+		peers_add_end(p->oob.peers, i, &t);
+	else
+		text_add(&t, "has closed the group");
 	return error_set(COHORT_PROCESS_EXITED,
-	                 "process %d (host %s, pid %lld) has %s while the "
-	                 "generation was being opened",
-	                 i, f->host, (long long)f->pid,
-	                 peers_has_ended(p->oob.peers, i) ? "exited"
-	                                                  : "closed the group");
+	                 "while the generation was being opened: process %d "
+	                 "(host %s, pid %lld) %s",
+	                 i, f->host, (long long)f->pid, how);
 }
 
 /* An error if a process of the next generation has not brought its record. */
@@ -489,6 +494,65 @@ int processes_meet(struct processes *p, int status,
 	return rc == COHORT_OK ? share_id(p, platform, patience, part) : rc;
 }
 
+static void record_devices(struct process_record *r, const int *devices, int n)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (devices[i] >= 0 && devices[i] < COHORT_MAX_RANKS)
+			rank_set_add(r->devices, devices[i]);
+	r->visible = visible ? hash_bytes(0, visible, strlen(visible)) : 0;
+}
+
+/* A device that processes @i and @k have opened; -1 if none is known. */
+static int common_device(const struct exchange *e, int i, int k)
+{
+	const struct process_record *a = &e->all[i], *b = &e->all[k];
+	int device = 0;
+
+	if (!rank_set_has(e->came, i) || !rank_set_has(e->came, k) ||
+	    strcmp(a->host, b->host) != 0 || a->visible != b->visible)
+		return -1;
+	while (device < COHORT_MAX_RANKS &&
+	       !(rank_set_has(a->devices, device) &&
+	         rank_set_has(b->devices, device)))
+		device++;
+	return device < COHORT_MAX_RANKS ? device : -1;
+}
+
+/* Put before this thread's error @status that processes @i and @k have opened @device. */
+static int error_device(const struct exchange *e, int i, int k, int device,
+                        int status)
+{
+	char error[1024];
+
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	return error_set(status,
+	                 "processes %d and %d (pids %lld and %lld) have both "
+	                 "opened device %d%s: %s",
+	                 i, k, (long long)e->all[i].pid,
+	                 (long long)e->all[k].pid, device,
+	                 getenv("LOCAL_RANK") ? "" : " (LOCAL_RANK is not set)",
+	                 error);
+}
+
+/* Explain an error of NCCL's by two processes with the same device, which NCCL can be told
+ * to allow. */
+static int explain_devices(const struct processes *p, const struct exchange *e,
+                           int status)
+{
+	int i, k, device;
+
+	for (k = 1; k < p->oob.table.processes; k++)
+		for (i = 0; i < k; i++) {
+			device = common_device(e, i, k);
+			if (device >= 0)
+				return error_device(e, i, k, device, status);
+		}
+	return status;
+}
+
 /* How long to wait for the others' agreement: they began to connect when this process
  * did, have as long for it, and may then need a little longer to say what came of it. */
 static struct patience patience_to_agree(const struct processes *p,
@@ -502,7 +566,7 @@ static struct patience patience_to_agree(const struct processes *p,
 		                  patience->abort };
 }
 
-int processes_agree(struct processes *p, int status,
+int processes_agree(struct processes *p, int status, const int *devices, int n,
                     const struct patience *patience)
 {
 	const struct patience limit = patience_to_agree(p, patience);
@@ -518,10 +582,13 @@ int processes_agree(struct processes *p, int status,
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);
+	record_devices(&mine, devices, n);
 	rc = exchange(p, p->next, AGREEING, &mine, &limit, &e);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = outcome(p, e);
+	if (rc == COHORT_NCCL)
+		rc = explain_devices(p, e, rc);
 	free(e);
 	if (rc == COHORT_OK) {
 		atomic_store(&p->facts, p->next);

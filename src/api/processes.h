@@ -44,6 +44,10 @@ struct process_record {
 
 	int64_t settings[SETTINGS];
 
+	/* The set of its devices, and a hash of what numbers them. */
+	uint64_t devices[COHORT_RANK_WORDS];
+	uint64_t visible;
+
 	/* Ranks, of any process, to go on without. */
 	uint64_t lost[COHORT_RANK_WORDS];
 };
@@ -83,11 +87,11 @@ int processes_meet(struct processes *p, int status,
                    const struct platform *platform,
                    const struct patience *patience, struct process_part *part);
 
-/* Tell the others whether this process has the generation: @status, as above.
- * Others may still be connecting, so it waits for them up to a timeout and a quarter
- * after all have met.  COHORT_OK:
- * all have it. */
-int processes_agree(struct processes *p, int status,
+/* Tell the others whether this process has the generation, on these @n devices: @status,
+ * as above.  Others may still be connecting, so it waits for them up to a timeout and a
+ * quarter after all have met.  An error of NCCL's says if two processes have the same
+ * device.  COHORT_OK: all have it. */
+int processes_agree(struct processes *p, int status, const int *devices, int n,
                     const struct patience *patience);
 
 /* The processes as watched from here.  Lives as long as @p. */

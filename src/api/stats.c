@@ -167,7 +167,7 @@ static void write_verdicts(struct output *o, const struct clique *q)
 	int kind;
 
 	write_head(o, "verdicts", "Verdicts by kind, without warnings.");
-	for (kind = 1; kind <= COHORT_VERDICT_PROCESS_EXITED; kind++) {
+	for (kind = 1; kind <= COHORT_VERDICT_PROCESS_STOPPED; kind++) {
 		t = (struct text){ o->line, sizeof(o->line) };
 		text_add(&t, "cohort_verdicts_total");
 		add_labels(&t, q);

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -172,16 +174,25 @@ static void read_about(int tid, const char *what, char *text, size_t room)
 	read_start(open_about(tid, what), text, room);
 }
 
-/* The letter of the state in a file "stat", 0: not known.  A name, which may have anything
- * in it, stands before the state. */
+/* Read a file "stat" into @stat, which has @room bytes.  Returns where the letter of the
+ * state is; NULL if that is not known.  A name, which may have anything in it, stands
+ * before the state. */
+static const char *read_stat(int fd, char *stat, size_t room)
+{
+	const char *name_end;
+
+	read_start(fd, stat, room);
+	name_end = strrchr(stat, ')');
+	return name_end && name_end[1] == ' ' ? name_end + 2 : NULL;
+}
+
+/* The letter of the state in a file "stat", 0: not known. */
 static char state_in(int fd)
 {
 	char stat[128];
-	const char *name_end;
+	const char *state = read_stat(fd, stat, sizeof(stat));
 
-	read_start(fd, stat, sizeof(stat));
-	name_end = strrchr(stat, ')');
-	return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+	return state ? *state : '\0';
 }
 
 static char state_of(int tid)
@@ -198,12 +209,84 @@ uint64_t thread_delayed_ns(void)
 	return sscanf(text, "%*u %llu", &delayed) == 1 ? delayed : 0;
 }
 
-char thread_process_state(int64_t pid)
+static int open_process(int64_t pid)
 {
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
-	return state_in(open(path, O_RDONLY | O_CLOEXEC));
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+char thread_process_state(int64_t pid)
+{
+	return state_in(open_process(pid));
+}
+
+/* The start of struct pidfd_info, by which Linux 6.15 reports how a process ended that its
+ * parent has waited for. */
+struct pidfd_exit {
+	uint64_t mask;
+	uint32_t others[13];
+	int32_t status;
+};
+
+_Static_assert(sizeof(struct pidfd_exit) == 64, "as in the first version");
+
+#define PIDFD_HAS_EXIT (UINT64_C(1) << 3)
+#define PIDFD_ASK _IOWR(0xFF, 11, struct pidfd_exit)
+
+/* The flag of a process that is ending, in include/linux/sched.h. */
+#define FLAG_EXITING 0x4
+
+/* Field @n of a file "stat" from the state on, which is field 0. */
+static const char *stat_field(const char *state, int n)
+{
+	while (state && n--) {
+		state = strchr(state, ' ');
+		state += state != NULL;
+	}
+	return state;
+}
+
+/* The status of a process that its parent has not waited for yet, or -1. */
+static int read_end(int64_t pid, int pidfd)
+{
+	char stat[1024];
+	const char *state = read_stat(open_process(pid), stat, sizeof(stat));
+	const char *flags = stat_field(state, 6);
+	const char *status = stat_field(state, 49);
+
+	if (!status || !(strtoul(flags, NULL, 10) & FLAG_EXITING))
+		return -1;
+	/* Once it is waited for, another process may have its number. */
+	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0)
+	               ? -1
+	               : (int)strtol(status, NULL, 10);
+}
+
+int thread_process_end(int64_t pid, int pidfd)
+{
+	struct pidfd_exit e = { .mask = PIDFD_HAS_EXIT };
+	int status;
+
+	if (pidfd < 0)
+		return -1;
+	/* In this order: between the two its parent may wait for it. */
+	status = read_end(pid, pidfd);
+	if (status >= 0 || ioctl(pidfd, PIDFD_ASK, &e) ||
+	    !(e.mask & PIDFD_HAS_EXIT))
+		return status;
+	return e.status;
+}
+
+void thread_add_end(struct text *t, int status)
+{
+	if (status < 0)
+		text_add(t, "is gone");
+	else if (WIFSIGNALED(status))
+		text_add(t, "was killed by signal %d", WTERMSIG(status));
+	else
+		text_add(t, "has exited with status %d", WEXITSTATUS(status));
 }
 
 /* Asks the system itself, as files may have run out.  A process's first thread

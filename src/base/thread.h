@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct text;
+
 /*
  * Start @fn(@arg) on a thread named by @format (cut to 15 bytes).  Returns 0 or
  * an errno value.
@@ -45,6 +47,22 @@ uint64_t thread_delayed_ns(void);
 /* The letter of a process's state in the system: 'T' and 't', stopped; 'Z' and 'X', ended;
  * 0: not known. */
 char thread_process_state(int64_t pid);
+
+/*
+ * thread_process_end - how another process of this machine has ended
+ * @pid:   its number
+ * @pidfd: of the process, -1 if the system has none
+ *
+ * The system keeps that for a process of this user until the process's parent has waited
+ * for it, and from Linux 6.15 on for as long as there is a pidfd.
+ *
+ * Returns a status as waitpid() stores it; -1 if the process has not begun to end, or if
+ * that is not known.
+ */
+int thread_process_end(int64_t pid, int pidfd);
+
+/* Add "was killed by signal 9", "has exited with status 3", or "is gone" for -1. */
+void thread_add_end(struct text *t, int status);
 
 /* True if thread @tid has signal @signo blocked. */
 bool thread_blocks(int tid, int signo);

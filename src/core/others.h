@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <cohort/types.h>
+
 struct clique;
 
 /* A clique with more slots is not compared with other processes. */
@@ -32,6 +34,7 @@ struct call_words {
 
 	_Atomic uint64_t slots;
 	_Atomic uint64_t ranks; /* of the clique, in that process */
+	_Atomic uint64_t members[COHORT_RANK_WORDS]; /* the set of them */
 	_Atomic uint64_t words[CALL_WORDS];
 
 	/* The time of the last call that each word counts.  Written before the call is

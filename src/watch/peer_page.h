@@ -137,6 +137,10 @@ struct peer {
 
 	/* enum peer_state; written under lock, once the process is watched. */
 	atomic_int state;
+
+	/* How it has ended: a status as waitpid() stores it, -1 if that is not known.
+	 * Written before the state. */
+	int end;
 };
 
 struct member {
@@ -309,6 +313,11 @@ void peers_have_rung(struct peers *peers);
 /* Let the other processes of the machine see what the ranks of @q call, if there is a place
  * for that and @q is not in use yet.  Under lock. */
 void peers_show_calls(struct peers *peers, struct clique *q);
+
+/* What the ranks of @q in process @i, of this machine, have called; NULL if it shows
+ * nothing of them. */
+const struct call_words *peers_calls_of(const struct peers *peers,
+                                        const struct clique *q, int i);
 
 /* What a message brings to the sender's page. */
 enum message_kind {

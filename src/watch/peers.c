@@ -129,7 +129,7 @@ int peers_create(int process, int processes, const char *group,
 	p->process = process;
 	p->processes = processes;
 	for (i = 0; i < processes; i++)
-		p->peers[i].pidfd = p->peers[i].bell = -1;
+		p->peers[i].pidfd = p->peers[i].bell = p->peers[i].end = -1;
 	text_copy(p->group, sizeof(p->group), group);
 	gethostname(p->host, sizeof(p->host) - 1);
 	lock_init(&p->lock);
@@ -380,4 +380,9 @@ bool peers_watches(const struct peers *p, int i)
 bool peers_has_ended(const struct peers *p, int i)
 {
 	return atomic_load(&p->peers[i].state) == PEER_ENDED;
+}
+
+void peers_add_end(const struct peers *p, int i, struct text *t)
+{
+	thread_add_end(t, p->peers[i].end);
 }

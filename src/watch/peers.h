@@ -108,6 +108,9 @@ bool peers_watches(const struct peers *peers, int process);
 /* True if that process has ended without leaving, or before it was watched. */
 bool peers_has_ended(const struct peers *peers, int process);
 
+/* Add how that process, which has ended, did so: see thread_add_end(). */
+void peers_add_end(const struct peers *peers, int process, struct text *t);
+
 /*
  * Begin to make the clique of that identity, in which the ranks of all processes connect.
  * A process that fails to make it gives up and tells the others, whom NCCL would leave

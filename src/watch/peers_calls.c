@@ -28,10 +28,10 @@ static struct shown *shown_of(struct others *o)
 
 /* ---- what the others show ---------------------------------------------- */
 
-static const struct call_words *find(struct others *o, const struct clique *q,
-                                     int i)
+const struct call_words *peers_calls_of(const struct peers *p,
+                                        const struct clique *q, int i)
 {
-	const struct peer *x = &shown_of(o)->peers->peers[i];
+	const struct peer *x = &p->peers[i];
 	const struct call_words *w;
 
 	if (!x->page || x->is_far)
@@ -42,6 +42,12 @@ static const struct call_words *find(struct others *o, const struct clique *q,
 		    atomic_load(&w->slots) == q->slots)
 			return w;
 	return NULL;
+}
+
+static const struct call_words *find(struct others *o, const struct clique *q,
+                                     int i)
+{
+	return peers_calls_of(shown_of(o)->peers, q, i);
 }
 
 static int ask(struct others *o, const struct clique *q, uint64_t number,
@@ -101,12 +107,17 @@ static bool can_show(const struct peers *p, const struct clique *q)
 static void fill(struct peers *p, struct clique *q, int place)
 {
 	struct call_words *w = &p->page->calls[place];
+	uint64_t members[COHORT_RANK_WORDS] = { 0 };
 	unsigned i;
+	int r;
 
 	for (i = 0; i < q->slots; i++)
 		atomic_store_explicit(&w->words[i], 0, memory_order_relaxed);
 	atomic_store(&w->slots, q->slots);
 	atomic_store(&w->ranks, (uint64_t)q->size);
+	for (r = 0; r < q->size; r++)
+		rank_set_add(members, q->comms[r].rank);
+	put_words(w->members, members, COHORT_RANK_WORDS);
 	free(q->agreed);
 	q->agreed = w->words;
 	p->has_calls[place] = true;

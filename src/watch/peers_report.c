@@ -202,12 +202,11 @@ static bool is_kind(int kind)
 	       kind == COHORT_VERDICT_ORDER;
 }
 
-/* True if what is said is of a rank that may be the answering process's. */
-static bool is_valid(const struct clique *q, const struct remote_rank *x,
-                     const struct remote_rank *out, int n)
+/* True if the rank may be another process's, and is not among the @n in @out. */
+static bool is_others(const struct clique *q, const struct remote_rank *x,
+                      const struct remote_rank *out, int n)
 {
-	if (x->rank < 0 || x->rank >= q->world || clique_rank(q, x->rank) ||
-	    !is_kind(x->kind))
+	if (x->rank < 0 || x->rank >= q->world || clique_rank(q, x->rank))
 		return false;
 	while (n && out[n - 1].rank != x->rank)
 		n--;
@@ -227,7 +226,7 @@ static int add_answer(const struct clique *q, const struct answer *a,
 	const struct remote_rank *x = a->of;
 
 	for (; x < a->of + ANSWERED_RANKS && x < a->of + a->ranks; x++) {
-		if (n == room || !is_valid(q, x, out, n))
+		if (n == room || !is_kind(x->kind) || !is_others(q, x, out, n))
 			continue;
 		out[n] = *x;
 		out[n].joined = !!x->joined;
@@ -272,33 +271,105 @@ static uint64_t put_question(struct peers *p, int k,
 
 /* A process that is stopped for that long is not waited for: a debugger stops one for
  * moments, too. */
-#define STOPPED_NS UINT64_C(10000000)
+#define STOPPED_NS UINT64_C(5000000)
 
-/* True if process @x is stopped, by a signal or a debugger: it answers nothing. */
-static bool is_stopped(const struct peer *x)
+/* How process @x is stopped, in which it answers nothing; NULL if it is not, or is far. */
+static const char *stop_of(const struct peer *x)
 {
-	const char state = x->is_far ? '\0' : thread_process_state(x->pid);
-
-	return state == 'T' || state == 't';
+	switch (x->is_far ? '\0' : thread_process_state(x->pid)) {
+	case 'T':
+		return "is stopped";
+	case 't':
+		return "is stopped by a debugger";
+	default:
+		return NULL;
+	}
 }
 
-/* Name the processes that are here and not in @has. */
-static void name_silent(struct peers *p, const uint64_t *has, struct text *t)
+/* Store which ranks of @q process @i drives, and return whether all of them have called
+ * collective @number, as far as its page shows.  Under lock. */
+static bool find_driven(const struct peers *p, const struct clique *q, int i,
+                        uint64_t number, uint64_t *set)
 {
-	const char *comma = "";
-	int i;
+	const struct call_words *w = peers_calls_of(p, q, i);
+	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
+	const struct member *m = p->members;
+	int r, ranks;
+
+	if (w) {
+		get_words(set, w->members, COHORT_RANK_WORDS);
+		ranks = (int)atomic_load(&w->ranks);
+		return agree_shared_count(
+			       q,
+			       atomic_load(
+				       &w->words[agree_shared_slot(q, number)]),
+			       number, ranks) >= ranks;
+	}
+	while (m && m->clique != q)
+		m = m->next;
+	/* Ranks of a split have other numbers. */
+	for (r = 0; m && !m->parent_end && f && r < f->ranks; r++)
+		rank_set_add(set, f->first_rank + r);
+	return false;
+}
+
+/* Answer for the ranks of process @i, which is stopped as @how says.  Returns how many are
+ * in @out then.  Under lock. */
+static int answer_for(const struct peers *p, const struct clique *q, int i,
+                      const struct peer_question *asked, const char *how,
+                      struct remote_rank *out, int n, int room)
+{
+	struct remote_rank x = {
+		.kind = COHORT_VERDICT_PROCESS_STOPPED,
+		.world = -1,
+		.waits_for = -1,
+	};
+	struct text t = { x.text, sizeof(x.text) };
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	int ranks = 0;
+
+	x.joined =
+		find_driven(p, q, i, asked->number, set) && !asked->is_transfer;
+	for (x.rank = 0; x.rank < q->world; x.rank++)
+		ranks += rank_set_has(set, x.rank);
+	peers_name(p, i, &t);
+	text_add(&t, ", which drives rank%s ", ranks == 1 ? "" : "s");
+	rank_set_spell(&t, set);
+	text_add(&t, ", %s", how);
+	for (x.rank = 0; x.rank < q->world && n < room; x.rank++)
+		if (rank_set_has(set, x.rank) && is_others(q, &x, out, n) &&
+		    (!asked->is_transfer || x.rank == asked->asked))
+			out[n++] = x;
+	return n;
+}
+
+/* Answer for the processes that are stopped, and name the others that are here and not in
+ * @has.  Returns how many ranks are in @out then. */
+static int add_silent(struct peers *p, const struct clique *q,
+                      const struct peer_question *asked, const uint64_t *has,
+                      struct remote_rank *out, int n, int room, struct text *t)
+{
+	const char *comma = "", *how;
+	int i, before;
 
 	pthread_mutex_lock(&p->lock);
 	for (i = 0; i < p->processes; i++) {
 		if (rank_set_has(has, i) || !peer_is_here(&p->peers[i]))
 			continue;
+		before = n;
+		how = stop_of(&p->peers[i]);
+		if (how)
+			n = answer_for(p, q, i, asked, how, out, n, room);
+		if (n > before)
+			continue;
 		text_add(t, "%s", comma);
 		peers_name(p, i, t);
-		if (is_stopped(&p->peers[i]))
-			text_add(t, ", which is stopped");
+		if (how)
+			text_add(t, ", which %s", how);
 		comma = ", ";
 	}
 	pthread_mutex_unlock(&p->lock);
+	return n;
 }
 
 int peers_ask(struct peers *p, const struct clique *q,
@@ -329,7 +400,7 @@ int peers_ask(struct peers *p, const struct clique *q,
 			if (!get_stamped(&place->stamp, &a, place->words,
 			                 number, WORDS(struct answer))) {
 				if (!rank_set_has(runs, i) &&
-				    !is_stopped(&p->peers[i]))
+				    !stop_of(&p->peers[i]))
 					rank_set_add(runs, i);
 				awaited -= !rank_set_has(runs, i) &&
 				           clock_now() - since_ns > STOPPED_NS;
@@ -341,6 +412,5 @@ int peers_ask(struct peers *p, const struct clique *q,
 		}
 	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));
 	atomic_store(&p->is_asking[k], false);
-	name_silent(p, has, silent);
-	return n;
+	return add_silent(p, q, &asked, has, out, n, room, silent);
 }

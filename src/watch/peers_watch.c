@@ -202,9 +202,11 @@ static void take_end(const struct peers *p, int i, struct member *m)
 	cause.rank = cause.world_rank = f->first_rank;
 	for (r = 0; r < f->ranks; r++)
 		rank_set_add(cause.missing, f->first_rank + r);
-	text_add(&t, "process %d (host %s, pid %lld) has exited with rank%s ",
-	         i, f->host, (long long)f->pid, f->ranks == 1 ? "" : "s");
+	peers_name(p, i, &t);
+	text_add(&t, ", which drove rank%s ", f->ranks == 1 ? "" : "s");
 	rank_set_spell(&t, cause.missing);
+	text_add(&t, ", ");
+	peers_add_end(p, i, &t);
 	cause_set(m->clique->end, &cause);
 }
 
@@ -250,6 +252,7 @@ static void look_at_peer(struct peers *p, int i, bool is_over)
 	} else if (!peer_is_here(x) && atomic_load(&p->is_settled)) {
 		atomic_store(&x->state, PEER_UNWATCHED);
 	} else if (is_over) {
+		x->end = thread_process_end(x->pid, x->pidfd);
 		atomic_store(&x->state, PEER_ENDED);
 		note_vain(p);
 		for (m = p->members; m; m = m->next)

@@ -343,7 +343,9 @@ static void add_headline(struct text *t, const struct snapshot *s,
 	} else if (v->kind == COHORT_VERDICT_CYCLE) {
 		text_add(t, "ranks %d and %d wait for each other's messages",
 		         s->transfer.rank, s->transfer.peer);
-	} else if (stall_is_minority(s, v))
+	} else if (v->kind == COHORT_VERDICT_PROCESS_STOPPED)
+		text_add(t, "%s", stall_remote(s, v->rank)->text);
+	else if (stall_is_minority(s, v))
 		add_minority(t, s, v);
 	else if (s->waits.culprit_count)
 		add_elsewhere(t, s);
@@ -426,7 +428,8 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 	const struct rank_snapshot *r = culprit_of(s, v);
 	const struct remote_rank *x = stall_remote(s, v->rank);
 
-	if (v->kind == COHORT_VERDICT_LEFT)
+	if (v->kind == COHORT_VERDICT_LEFT ||
+	    v->kind == COHORT_VERDICT_PROCESS_STOPPED)
 		return;
 	if (r && (!r->joined || s->waits.culprit_count)) {
 		text_add(t, ": ");
@@ -463,7 +466,8 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 	text_add(t, rank_set_count(waiters) == 1 ? " waits" : " wait");
 	if (v->kind == COHORT_VERDICT_LEFT)
 		text_add(t, " for it");
-	if (v->kind == COHORT_VERDICT_LEFT) {
+	if (v->kind == COHORT_VERDICT_LEFT ||
+	    v->kind == COHORT_VERDICT_PROCESS_STOPPED) {
 		text_add(t, " in ");
 		add_operation(t, s, due, s->transfer.rank);
 	}

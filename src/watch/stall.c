@@ -186,12 +186,26 @@ int stall_world(const struct snapshot *s, int rank)
 }
 
 /* True if the front waits for @x: it has not called, or, if all are known to have, it has
- * not started. */
+ * not started, or its process is stopped. */
 static bool is_at_fault(const struct remote_rank *x, bool all_joined)
 {
-	return all_joined
-	               ? x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind
-	               : !x->joined;
+	if (!all_joined)
+		return !x->joined;
+	return x->kind == COHORT_VERDICT_PROCESS_STOPPED ||
+	       (x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind);
+}
+
+/* True if @x is to be blamed rather than the rank of @v: one of a stopped process, whose
+ * ranks can do nothing, or else the first. */
+static bool is_worse(const struct remote_rank *x,
+                     const struct cohort_verdict *v)
+{
+	const bool is_stopped = x->kind == COHORT_VERDICT_PROCESS_STOPPED;
+
+	if (v->rank >= 0 &&
+	    is_stopped != (v->kind == COHORT_VERDICT_PROCESS_STOPPED))
+		return is_stopped;
+	return v->rank < 0 || x->rank < v->rank;
 }
 
 /* The ranks of other processes of which nothing is known.  Returns how many. */
@@ -263,7 +277,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			continue;
 		}
 		rank_set_add(v->missing, x->rank);
-		if (v->rank < 0 || x->rank < v->rank) {
+		if (is_worse(x, v)) {
 			v->rank = x->rank;
 			v->world_rank = x->world;
 			v->kind = x->kind;
@@ -450,7 +464,7 @@ static void add_others(struct text *t, const struct snapshot *s,
 		         s->world - s->size, s->world);
 	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL)
 		add_different(t, s);
-	if (x)
+	if (x && v->kind != COHORT_VERDICT_PROCESS_STOPPED)
 		text_add(t, ROW "%s", x->text);
 	if (s->remote_count && find_unknown(s, unknown)) {
 		text_add(t, ROW "nothing is known of ");

@@ -139,9 +139,9 @@ static void add_peer(struct text *t, const struct snapshot *s, bool both_wait)
 		add_half(t, s, x->peer, x->met ? &x->other : NULL);
 		return;
 	}
-	if (other)
+	if (other && other->kind != COHORT_VERDICT_PROCESS_STOPPED)
 		text_add(t, "\nalso   %s", other->text);
-	else
+	else if (!other)
 		text_add(t, "\nnote   rank %d is of another process%s", x->peer,
 		         may_connect(x)
 		                 ? ", and the first call waits until it calls"

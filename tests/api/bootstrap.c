@@ -865,11 +865,51 @@ Test(bootstrap, bad_tables_are_refused)
 	t = good;
 	t.kind = COHORT_BOOTSTRAP_ENV;
 	expect(refused(&t), COHORT_INVALID, "no launcher has set");
-	t.kind = COHORT_BOOTSTRAP_AUTO;
-	expect(refused(&t), COHORT_INVALID, "no launcher has set");
 	t.kind = COHORT_BOOTSTRAP_PMIX;
 	expect(refused(&t), COHORT_INVALID,
 	       "PMIX_NAMESPACE and PMIX_RANK are not set");
+}
+
+static void forget_launchers(void)
+{
+	static const char *const set[] = {
+		"COHORT_PROCESS",
+		"COHORT_PROCESSES",
+		"OMPI_COMM_WORLD_RANK",
+		"OMPI_COMM_WORLD_SIZE",
+		"SLURM_PROCID",
+		"PMI_RANK",
+		"PMI_SIZE",
+		"RANK",
+		"WORLD_SIZE",
+		"JAX_PROCESS_ID",
+		"JAX_NUM_PROCESSES",
+		"PMIX_NAMESPACE",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+		unsetenv(set[i]);
+}
+
+Test(bootstrap, auto_without_a_launcher_is_one_process)
+{
+	struct process *p = &processes[0];
+	struct cohort_process only;
+
+	forget_launchers();
+	p->table.kind = COHORT_BOOTSTRAP_AUTO;
+	ranks_must(cohort_group_open(NULL, 0, &p->options, &p->group), "open");
+	cr_assert_eq(cohort_group_processes(p->group, &only, 1), 1);
+	cr_assert_eq(only.pid, getpid());
+	cr_assert_eq(only.ranks, cohort_group_size(p->group));
+	ranks_must(cohort_group_abort(p->group, "again"), "abort");
+	ranks_must(cohort_group_respawn(p->group, (int[]){ 1 }, 1), "respawn");
+	cr_assert_eq(cohort_group_size(p->group), only.ranks - 1);
+	ranks_must(cohort_group_close(p->group), "close");
+	setenv("WORLD_SIZE", "2", 1);
+	expect(refused(&p->table), COHORT_INVALID,
+	       "WORLD_SIZE is set in the environment, but RANK is not");
 }
 
 Test(bootstrap, ranks_that_join_take_none)

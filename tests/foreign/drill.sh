@@ -94,7 +94,7 @@ mv "$dir/spread" "$dir/out"
 grep -q "^$possible cells, $possible right, 0 wrong" "$dir/out" ||
 	fail "--processes 2: not all of the possible cells"
 run 1 --processes 2 --only call/process-stopped --slack 0
-grep -q 'process 0: remote stall; too late' "$dir/out" ||
+grep -q 'process 0: process stopped, rank 2; too late' "$dir/out" ||
 	fail "a late verdict of one process is not found"
 run 2 --processes 3
 grep -q "'3' is not 1, 2 or 4" "$dir/err" || fail "--processes 3 is not refused"

@@ -271,14 +271,14 @@ static void be_told(void)
 		for (i = 0; i < count; i++)
 			CHECK(all[i].watched);
 		run_on(COHORT_PROCESS_EXITED);
-		expect(1, " has exited with ranks 2-3");
+		expect(1, ", which drove ranks 2-3, is gone");
 		if (!is_mode("twice")) {
 			go_on((count - 1) * RANKS);
 			return;
 		}
 		respawn((count - 1) * RANKS);
 		run_on(COHORT_PROCESS_EXITED);
-		expect(ended, " has exited with rank");
+		expect(ended, ", which drove rank");
 		go_on((count - 2) * RANKS);
 	}
 }

@@ -130,6 +130,17 @@ launch 137 -n 3 -- sh -c '[ $COHORT_PROCESS != 2 ] || kill -9 $$; sleep 0.1; ech
 complains 1 '^cohort launch: process 2 \(pid [0-9]+\) was ended by signal 9 \(Killed\)$'
 says 2 'went on'
 
+# How it ended can be seen as long as the launcher lives.
+# shellcheck disable=SC2016
+launch 137 -n 2 -- sh -c 'if [ $COHORT_PROCESS = 1 ]; then
+		echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && kill -9 $$
+	fi
+	until [ -e "$0/pid" ]; do sleep 0.02; done
+	stat=/proc/$(cat "$0/pid")/stat
+	while [ -e "$stat" ] && ! grep -q ") Z " "$stat"; do sleep 0.02; done
+	sed "s/.* /it ended by /" "$stat"' "$scratch"
+says 1 '^it ended by 9$'
+
 launch 0 -n 3 -- env COHORT_BOOTSTRAP_PMIX= "$scratch/pmix" gather
 says 3 ' of 3: gather'
 launch 0 -n 2 -- "$scratch/pmix" children

@@ -5,6 +5,8 @@
  *
  *	spread DEVICES sums N		N sums
  *	spread DEVICES stall N		the last process's first rank misses the last sum
+ *	spread DEVICES stop N		the last process is stopped before its last sum
+ *	spread DEVICES same N		all processes open the same devices
  *	spread DEVICES die N		process 1 is killed before its last sum
  *
  * Process 0 prints what has happened.
@@ -25,7 +27,7 @@ static struct run {
 	int process, processes;
 	int first; /* the first rank of the last process */
 	int sums;
-	int stalls, dies;
+	int stalls, stops, dies;
 } run;
 
 /* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
@@ -68,11 +70,13 @@ static int work(struct cohort_comm *comm, void *unused)
 
 	(void)unused;
 	rc = cohort_alloc(comm, sizeof(int32_t), &memory);
-	if (rc == COHORT_OK && run.stalls)
+	if (rc == COHORT_OK && (run.stalls || run.stops))
 		rc = cohort_deadline_push(comm, &soon);
 	for (i = 0; rc >= 0 && i < run.sums; i++) {
 		if (run.stalls && i == run.sums - 1 && origin == run.first)
 			return stay_outside(comm);
+		if (run.stops && i == run.sums - 1 && origin == run.first)
+			raise(SIGSTOP);
 		if (run.dies && !lasts && i == run.sums - 1 && run.process == 1)
 			raise(SIGKILL);
 		rc = sum(comm, memory);
@@ -100,6 +104,17 @@ static long status_of(const char *name)
 	return value;
 }
 
+/* Say which process is the last one, and let it continue. */
+static void resume_last(struct cohort_group *group)
+{
+	struct cohort_process all[MOST];
+	int last = cohort_group_processes(group, all, MOST) - 1;
+
+	printf("the last process is %d (pid %lld)\n", last,
+	       (long long)all[last].pid);
+	kill((pid_t)all[last].pid, SIGCONT);
+}
+
 static int worked(struct cohort_group *group)
 {
 	struct cohort_cause cause;
@@ -112,7 +127,9 @@ static int worked(struct cohort_group *group)
 	}
 	if (run.process == 0 && rc != COHORT_OK)
 		printf("%s\n", cause.text);
-	return rc != (run.stalls ? COHORT_STALLED : COHORT_OK);
+	if (run.process == 0 && run.stops)
+		resume_last(group);
+	return rc != (run.stalls || run.stops ? COHORT_STALLED : COHORT_OK);
 }
 
 int main(int argc, char **argv)
@@ -132,10 +149,13 @@ int main(int argc, char **argv)
 	run.processes = atoi(getenv("COHORT_PROCESSES"));
 	run.first = (run.processes - 1) * n;
 	run.stalls = strcmp(argv[2], "stall") == 0;
+	run.stops = strcmp(argv[2], "stop") == 0;
 	run.dies = strcmp(argv[2], "die") == 0;
 	run.sums = atoi(argv[3]);
 	for (i = 0; i < n; i++)
-		devices[i] = run.process * n + i;
+		devices[i] =
+			i +
+			(strcmp(argv[2], "same") == 0 ? 0 : run.process * n);
 	cohort_group_options_init(&options);
 	options.bootstrap = &bootstrap;
 	if (cohort_group_open(devices, n, &options, &group) != COHORT_OK) {

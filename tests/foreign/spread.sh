@@ -65,6 +65,19 @@ spread 10 10 stall 100
 # Whichever process is the first to tell, and whether it says what the others' ranks do.
 says 'rank 90 ('
 grep -qE '(missing|waits for): 90;' "$scratch/out" || fail 'not rank 90 alone is missing'
+spread 4 2 stop 100
+says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped; "
+says 'missing: 6-7'
+(
+	unset LOCAL_RANK
+	if (spread 2 1 same 1) >/dev/null; then
+		fail 'two processes have opened one device'
+	fi
+	pids='\(pids [0-9]+ and [0-9]+\)'
+	why='\(LOCAL_RANK is not set\): '
+	grep -qE "processes 0 and 1 $pids have both opened device 0 $why" "$scratch/err" ||
+		fail 'the device of two processes is not named'
+)
 spread 4 2 die 100 2>/dev/null
 says '6 ranks, generation 2: 100 sums, the last is 23'
 
@@ -77,7 +90,7 @@ done
 for round in 1 2; do
 	COHORT_HOST_DEVICES=2 COHORT_HOST_SHARED=1 timeout 120 "$scratch/ended" $round \
 		>"$scratch/out" 2>"$scratch/err" || fail "ended $round: exit status $?"
-	says 'has exited while the generation was being opened'
+	says 'while the generation was being opened: process '
 done
 # Groups of other tests come and go meanwhile; what is left stays.
 new=$(comm -13 <(echo "$before") <(left))

@@ -354,10 +354,20 @@ def watch_rates(cohort, folder):
             assert row and row[1] != "0" and row[2] != "0", text
             terminal = Terminal(cohort, "--interval", "0.1", folder)
             terminal.see("all_reduce 64")
+            lines = subprocess.Popen(
+                [cohort, "top", "--json", "--interval", "0.1", folder],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            lines.stdout.readline()
         finally:
             bench.kill()
-    assert terminal.end() == 0
-    assert "closed, no cause" in "".join(terminal.pieces)
+        # Before the process is waited for: older systems then forget how it ended.
+        told = f"process {bench.pid} was killed by signal 9"
+        assert terminal.end() == 1
+        assert told in "".join(terminal.pieces)
+        last = json.loads(lines.communicate()[0].splitlines()[-1])
+        assert lines.returncode == 1 and last["ended"] and last["gone"] == told, last
 
 
 # ---- what a user sees ------------------------------------------------------------

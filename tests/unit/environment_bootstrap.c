@@ -507,10 +507,16 @@ Test(environment_bootstrap, refuses_a_number_that_is_taken)
 Test(environment_bootstrap, refuses_what_launchers_do_not_say)
 {
 	unsetenv("COHORT_PROCESS");
+	refused(COHORT_INVALID, "COHORT_PROCESSES is set in the environment, "
+	                        "but COHORT_PROCESS is not");
+	unsetenv("COHORT_PROCESSES");
 	refused(COHORT_INVALID, "no launcher has set");
 	setenv("RANK", "0", 1);
+	refused(COHORT_INVALID,
+	        "RANK is set in the environment, but WORLD_SIZE is not");
 	setenv("WORLD_SIZE", "2", 1);
-	refused(COHORT_INVALID, "no launcher has set");
+	refused(COHORT_INVALID,
+	        "RANK is set in the environment, but MASTER_PORT is not");
 	setenv("MASTER_PORT", "1", 1);
 	setenv("LOCAL_WORLD_SIZE", "1", 1);
 	refused(COHORT_UNSUPPORTED,
@@ -527,12 +533,24 @@ Test(environment_bootstrap, refuses_what_launchers_do_not_say)
 Test(environment_bootstrap, takes_the_variables_of_jax)
 {
 	unsetenv("COHORT_PROCESS");
+	unsetenv("COHORT_PROCESSES");
 	setenv("JAX_PROCESS_ID", "2", 1);
 	setenv("JAX_NUM_PROCESSES", "2", 1);
-	refused(COHORT_INVALID, "no launcher has set");
+	refused(COHORT_INVALID, "JAX_PROCESS_ID is set in the environment, but "
+	                        "JAX_COORDINATOR_ADDRESS is not");
 	setenv("JAX_COORDINATOR_ADDRESS", "127.0.0.1:1234", 1);
 	refused(COHORT_INVALID,
 	        "JAX_PROCESS_ID is \"2\" in the environment, not 0 to 1");
+}
+
+Test(environment_bootstrap, takes_a_batch_script_for_no_launcher)
+{
+	unsetenv("COHORT_PROCESS");
+	unsetenv("COHORT_PROCESSES");
+	setenv("SLURM_JOB_ID", "1", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	cr_assert_eq(launcher_check(), COHORT_OK);
+	refused(COHORT_INVALID, "no launcher has set");
 }
 
 /* torchrun passes on the PMIx variables of an srun that has started it. */

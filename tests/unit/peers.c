@@ -17,16 +17,19 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "core/agree_words.h"
 #include "unit/peer_clique.h"
 #include "watch/peers.h"
 
 #define PROCESSES 3
 #define IDENTITY 7
+#define SPLIT 9
 #define SOON UINT64_C(20000000000)
 #define BYTES 64
 
@@ -47,11 +50,11 @@ static struct peers *peers;
 static struct clique *q;
 static pid_t children[PROCESSES];
 
-/* Process 0 has ranks 0 and 1, process 1 the next two, process 2 the last. */
+/* Process 0 drives ranks 0 and 1, process 1 the next two, process 2 the last. */
 static const struct cohort_process facts[PROCESSES] = {
 	{ .first_rank = 0, .ranks = 2 },
-	{ .first_rank = 2, .ranks = 2, .pid = 4711, .host = "a" },
-	{ .first_rank = 4, .ranks = 1, .pid = 4712, .host = "a" },
+	{ .first_rank = 2, .ranks = 2 },
+	{ .first_rank = 4, .ranks = 1 },
 };
 
 static void await(const atomic_int *word, int value)
@@ -131,6 +134,16 @@ static void attach_another(void)
 	free_clique(c);
 }
 
+/* Attach a clique that was split from q, which has the rank 4 here and shows its calls. */
+static void attach_split(void)
+{
+	struct clique *c = make_clique(SPLIT);
+
+	give_rank(c, 4);
+	c->agreed = agree_words(SLOTS);
+	peers_attach(peers, c, q->end);
+}
+
 static void obey_one(char order)
 {
 	char all[PROCESSES * BYTES];
@@ -147,6 +160,10 @@ static void obey_one(char order)
 		gather(shared->came, all);
 	else if (order == 'a')
 		attach_another();
+	else if (order == 's')
+		attach_split();
+	else if (order == 'e')
+		_exit(3);
 	else if (order == 'x')
 		execl("/bin/sleep", "sleep", "60", (char *)NULL);
 	atomic_fetch_add(&shared->done, 1);
@@ -239,16 +256,20 @@ static void expect_nothing_of_1(void)
 Test(peers, a_process_that_is_killed_is_named_with_its_ranks)
 {
 	const struct cohort_cause *cause;
+	char text[128];
 
 	cr_assert(peers_watches(peers, 1));
-	end_child(1);
+	kill(children[1], SIGKILL);
 	cause = await_cause(q);
 	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
 	cr_assert_eq(cause->kind, COHORT_VERDICT_PROCESS_EXITED);
 	cr_assert_eq(cause->rank, 2);
 	cr_assert_eq(cause->missing[0], 0xc);
-	cr_assert_str_eq(cause->text, "process 1 (host a, pid 4711) has exited "
-	                              "with ranks 2-3");
+	snprintf(text, sizeof(text),
+	         "process 1 (pid %d), which drove ranks 2-3, was killed by "
+	         "signal 9",
+	         children[1]);
+	cr_assert_str_eq(cause->text, text);
 	cr_assert(peers_has_ended(peers, 1));
 	cr_assert_not(peers_has_ended(peers, 2));
 }
@@ -257,12 +278,16 @@ Test(peers, a_process_that_is_killed_is_named_with_its_ranks)
 Test(peers, a_process_that_ended_before_is_named)
 {
 	struct clique *next = make_clique(8);
+	char text[128];
 
-	end_child(2);
+	tell_to(2, 'e');
 	await_cause(q);
 	cr_assert_eq(peers_attach(peers, next, NULL), COHORT_OK);
-	cr_assert_str_eq(cause_look(next->end)->text,
-	                 "process 2 (host a, pid 4712) has exited with rank 4");
+	snprintf(text, sizeof(text),
+	         "process 2 (pid %d), which drove rank 4, has exited with "
+	         "status 3",
+	         children[2]);
+	cr_assert_str_eq(cause_look(next->end)->text, text);
 	peers_detach(peers, next);
 	free_clique(next);
 }
@@ -271,6 +296,8 @@ Test(peers, a_process_that_runs_another_program_has_ended)
 {
 	tell_to(1, 'x');
 	cr_assert_eq(await_cause(q)->status, COHORT_PROCESS_EXITED);
+	cr_assert_not_null(strstr(cause_look(q->end)->text, " is gone"), "%s",
+	                   cause_look(q->end)->text);
 }
 
 Test(peers, a_process_that_leaves_has_not_ended)
@@ -464,13 +491,13 @@ Test(peers, say_what_their_ranks_are_doing)
 	}
 }
 
-/* What rank 3 says about the half of a transfer with rank @asking. */
-static int ask_for_half(int asking)
+/* What rank @asked says about its half of a transfer with rank @asking. */
+static int ask_for_half_of(int asked, int asking)
 {
 	const struct peer_question question = {
 		.number = 1,
 		.is_transfer = true,
-		.asked = 3,
+		.asked = asked,
 		.asking = asking,
 	};
 	struct text t = { silent, sizeof(silent) };
@@ -478,6 +505,11 @@ static int ask_for_half(int asking)
 	silent[0] = '\0';
 	return peers_ask(peers, q, &question, answers, PROCESSES,
 	                 clock_deadline(SOON), &t);
+}
+
+static int ask_for_half(int asking)
+{
+	return ask_for_half_of(3, asking);
 }
 
 Test(peers, say_what_a_rank_does_about_its_half_of_a_transfer)
@@ -508,21 +540,120 @@ Test(peers, answer_for_no_clique_that_they_do_not_have)
 	free_clique(other);
 }
 
-Test(peers, that_are_stopped_do_not_keep_the_others_from_answering)
+static void stop_child(int i)
 {
-	char name[64];
 	int status;
 
-	kill(children[1], SIGSTOP);
-	waitpid(children[1], &status, WUNTRACED);
-	cr_assert_eq(ask(q, SOON), 1);
+	kill(children[i], SIGSTOP);
+	waitpid(children[i], &status, WUNTRACED);
+}
+
+/* The answer for @rank, which process 1 drives and cannot give, as it is stopped. */
+static void expect_stopped(const struct remote_rank *x, int rank,
+                           const char *how)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+	         "process 1 (pid %d), which drives ranks 2-3, %s", children[1],
+	         how);
+	cr_assert_eq(x->rank, rank);
+	cr_assert_eq(x->kind, COHORT_VERDICT_PROCESS_STOPPED);
+	cr_assert_not(x->joined);
+	cr_assert_str_eq(x->text, text);
+}
+
+/* The rank of process 2 has number 3 here, and so has one of process 1, which comes
+ * later. */
+Test(peers, that_are_stopped_are_named_with_their_ranks)
+{
+	stop_child(1);
+	cr_assert_eq(ask_for(q, 1, SOON), 1);
 	cr_assert_eq(answers[0].rank, 3);
-	snprintf(name, sizeof(name), "process 1 (pid %d), which is stopped",
-	         children[1]);
-	cr_assert_str_eq(silent, name);
+	cr_assert_eq(answers[0].kind, COHORT_VERDICT_NEVER_CALLED);
+	cr_assert_eq(ask(q, SOON), 2);
+	expect_stopped(&answers[1], 2, "is stopped");
+	cr_assert_str_eq(silent, "");
+	cr_assert_eq(ask_for_half_of(2, 0), 1);
+	expect_stopped(&answers[0], 2, "is stopped");
 	end_child(1);
 	while (!peers_has_ended(peers, 1))
 		sched_yield();
+}
+
+static void stop_thread(pid_t tid)
+{
+	cr_assert_eq(ptrace(PTRACE_SEIZE, tid, NULL, NULL), 0);
+	cr_assert_eq(ptrace(PTRACE_INTERRUPT, tid, NULL, NULL), 0);
+	cr_assert_eq(waitpid(tid, NULL, __WALL), tid);
+}
+
+static void resume_thread(pid_t tid)
+{
+	cr_assert_eq(ptrace(PTRACE_DETACH, tid, NULL, NULL), 0);
+}
+
+/* Call @debug for each thread of process @i. */
+static void debug_child(int i, void (*debug)(pid_t tid))
+{
+	char path[64];
+	struct dirent *entry;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", children[i]);
+	d = opendir(path);
+	while ((entry = readdir(d)))
+		if (atoi(entry->d_name))
+			debug(atoi(entry->d_name));
+	closedir(d);
+}
+
+Test(peers, that_a_debugger_stops_are_told_from_others)
+{
+	debug_child(1, stop_thread);
+	cr_assert_eq(ask(q, SOON), 2);
+	expect_stopped(&answers[1], 2, "is stopped by a debugger");
+	debug_child(1, resume_thread);
+}
+
+/* Ask about a clique that was split from q, while process 1 is stopped.  Returns how many
+ * ranks there are. */
+static int ask_for_split(void)
+{
+	struct clique *c = make_clique(SPLIT);
+	int n;
+
+	c->slots = SLOTS;
+	cr_assert_eq(peers_attach(peers, c, q->end), COHORT_OK);
+	stop_child(1);
+	n = ask(c, SOON);
+	peers_detach(peers, c);
+	free_clique(c);
+	return n;
+}
+
+Test(peers, that_are_stopped_are_named_with_their_ranks_of_a_split)
+{
+	char text[128];
+
+	tell_to(1, 's');
+	await(&shared->done, 1);
+	cr_assert_eq(ask_for_split(), 1);
+	snprintf(text, sizeof(text),
+	         "process 1 (pid %d), which drives rank 4, is stopped",
+	         children[1]);
+	cr_assert_eq(answers[0].rank, 4);
+	cr_assert_str_eq(answers[0].text, text);
+}
+
+Test(peers, that_are_stopped_are_named_if_they_show_no_ranks)
+{
+	char name[64];
+
+	cr_assert_eq(ask_for_split(), 0);
+	snprintf(name, sizeof(name), "process 1 (pid %d), which is stopped",
+	         children[1]);
+	cr_assert_str_eq(silent, name);
 }
 
 /* Its verdict is of no use any more. */
@@ -645,7 +776,11 @@ Test(peers, that_have_ended_before_they_were_watched_are_known)
 	struct clique *other = make_clique(IDENTITY);
 	const struct cohort_cause *cause;
 	struct peers *p;
+	char text[128];
 
+	snprintf(text, sizeof(text),
+	         "process 1 (pid %d), which drove ranks 2-3, is gone",
+	         children[1]);
 	memcpy(all, shared->addresses, sizeof(all));
 	kill_child(1);
 	waitpid(children[1], NULL, 0);
@@ -661,8 +796,7 @@ Test(peers, that_have_ended_before_they_were_watched_are_known)
 	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
 	cause = cause_look(other->end);
 	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
-	cr_assert_str_eq(cause->text, "process 1 (host a, pid 4711) has exited "
-	                              "with ranks 2-3");
+	cr_assert_str_eq(cause->text, text);
 	peers_detach(p, other);
 	peers_leave(p);
 	free_clique(other);

@@ -213,8 +213,8 @@ Test(peers_far, an_end_is_named_with_its_ranks)
 	cr_assert_eq(cause->status, COHORT_PROCESS_EXITED);
 	cr_assert_eq(cause->rank, 2);
 	cr_assert_eq(cause->missing[0], 0xc);
-	cr_assert_str_eq(cause->text, "process 1 (host b, pid 4711) has exited "
-	                              "with ranks 2-3");
+	cr_assert_str_eq(cause->text, "process 1 (host b, pid 4711), which "
+	                              "drove ranks 2-3, is gone");
 	cr_assert(peers_has_ended(parts[0].peers, 1));
 	cr_assert(atomic_load(peers_is_vain(parts[0].peers)));
 	close_parts();

@@ -15,9 +15,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/thread.h"
 
 TestSuite(thread, .timeout = 60);
@@ -192,4 +194,60 @@ Test(thread, that_is_the_first_and_has_ended_is_not_alive)
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status));
 	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
+}
+
+/* ---- how another process has ended ------------------------------------- */
+
+static void expect_end(int status, const char *text)
+{
+	char got[64] = "";
+
+	thread_add_end(&(struct text){ got, sizeof(got) }, status);
+	cr_assert_str_eq(got, text);
+}
+
+/* The number of a child that waits for a signal; its pidfd in @pidfd. */
+static pid_t start_process(int *pidfd)
+{
+	pid_t child = fork();
+
+	if (!child)
+		for (;;)
+			pause();
+	*pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	if (*pidfd < 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		cr_skip_test("no pidfd_open() (Linux 5.3)");
+	}
+	return child;
+}
+
+Test(thread, process_that_was_killed_is_known_until_it_is_waited_for)
+{
+	siginfo_t info;
+	int pidfd, end;
+	pid_t child = start_process(&pidfd);
+
+	cr_assert_eq(thread_process_end(child, pidfd), -1, "it runs");
+	kill(child, SIGSTOP);
+	waitid(P_PID, (id_t)child, &info, WSTOPPED);
+	cr_assert_eq(thread_process_end(child, pidfd), -1, "it is stopped");
+	kill(child, SIGKILL);
+	waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+	cr_assert_eq(thread_process_end(child, pidfd), SIGKILL);
+	cr_assert_eq(thread_process_end(child, -1), -1);
+	waitpid(child, NULL, 0);
+	/* Only Linux 6.15 knows it still. */
+	end = thread_process_end(child, pidfd);
+	cr_assert(end == SIGKILL || end == -1, "%d", end);
+	close(pidfd);
+}
+
+Test(thread, how_a_process_ended_is_spelled)
+{
+	expect_end(9, "was killed by signal 9");
+	expect_end(3 << 8, "has exited with status 3");
+	expect_end(0, "has exited with status 0");
+	expect_end(-1, "is gone");
 }

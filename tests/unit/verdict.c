@@ -1224,7 +1224,7 @@ Test(verdict, kinds_all_have_their_words)
 	                 "prober does not answer");
 	cr_assert_str_eq(cohort_verdict_text(-1),
 	                 "a verdict that this version of cohort does not know");
-	cr_assert_str_eq(cohort_verdict_text(23), cohort_verdict_text(-1));
+	cr_assert_str_eq(cohort_verdict_text(31), cohort_verdict_text(-1));
 }
 
 /* ---- sends and receives ----------------------------------------------- */
@@ -1455,6 +1455,18 @@ Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
 	cr_assert_eq(out.v.rank, 3);
 }
 
+Test(verdict, of_a_transfer_with_a_process_that_is_stopped_begins_with_it)
+{
+	given_peer(true);
+	peer.kind = COHORT_VERDICT_PROCESS_STOPPED;
+	strcpy(peer.text, "process 1 (pid 7), which drives rank 3, is stopped");
+	stalled_transfer();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_PROCESS_STOPPED);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(strncmp(out.line, peer.text, strlen(peer.text)), 0, "%s",
+	             out.line);
+}
+
 Test(verdict, of_a_transfer_names_the_process_that_has_not_answered)
 {
 	sends_to_other()->own.started = true;
@@ -1595,6 +1607,35 @@ Test(verdict, of_a_rank_of_another_process_that_has_not_started_blames_it)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(out.v.rank, 4);
 	cr_assert_eq(out.v.missing[0], 0x10);
+}
+
+/* The process of ranks 3 and 4 is stopped, and rank 2 of another one is late. */
+Test(verdict, blames_a_stopped_process_before_a_rank_that_is_late)
+{
+	static const char stopped[] =
+		"process 2 (pid 7), which drives ranks 3-4, is stopped";
+	int i;
+
+	given_remote(3);
+	for (i = 0; i < 3; i++)
+		remote[i].joined = 0;
+	remote[0].kind = COHORT_VERDICT_OUTSIDE;
+	for (i = 1; i < 3; i++) {
+		remote[i].kind = COHORT_VERDICT_PROCESS_STOPPED;
+		memcpy(remote[i].text, stopped, sizeof(stopped));
+	}
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_PROCESS_STOPPED);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.missing[0], 0x1c);
+	cr_assert_eq(strncmp(out.line, stopped, strlen(stopped)), 0, "%s",
+	             out.line);
+	/* All have called, so that rank 2 is not late. */
+	for (i = 0; i < 3; i++)
+		remote[i].joined = 1;
+	stalled();
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.missing[0], 0x18);
 }
 
 Test(verdict, of_other_processes_names_the_ranks_without_an_answer)

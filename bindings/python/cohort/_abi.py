@@ -133,6 +133,7 @@ class VerdictKind(enum.IntEnum):
     CLOSE_STUCK = 19
     REMOTE = 20
     PROCESS_EXITED = 21
+    PROCESS_STOPPED = 22
 
 
 class Stage(enum.IntEnum):

@@ -48,15 +48,17 @@
 		.kind = COHORT_VERDICT_NATIVE_ERROR, .bound = AT_ONCE,         \
 		.says = (says_), .leaves = true                                \
 	}
-#define KILLED [BY_KILL] = ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "exited")
+#define KILLED [BY_KILL] = ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove")
 #define PAUSED [BY_PAUSE] = PEACE
 #define UNNAMED                                                                \
 	[BY_UNLINK] =                                                          \
 		CANNOT("A group that is open has nothing that has a name.")
 /* What befalls a process, in places where a rank calls. */
-#define PROCESS(blame_, says_)                                                 \
-	KILLED, PAUSED, [BY_STOP] = ENDS(REMOTE, blame_, BY_DEADLINE, says_),  \
-			[BY_DESCRIPTORS] = PEACE, UNNAMED
+#define PROCESS(blame_)                                                        \
+	KILLED, PAUSED,                                                        \
+		[BY_STOP] = ENDS(PROCESS_STOPPED, blame_, BY_DEADLINE,         \
+	                         ", is stopped; "),                            \
+		[BY_DESCRIPTORS] = PEACE, UNNAMED
 
 static const struct cell table[PLACES][TROUBLES] = {
 	[AT_OPEN] = {
@@ -91,7 +93,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
 		[BY_KILL] = { .kind = COHORT_VERDICT_PROCESS_EXITED,
 		              .bound = AT_ONCE,
-		              .says = "has exited",
+		              .says = "was being opened",
 		              .leaves = true },
 		PAUSED,
 		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
@@ -116,7 +118,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_CALL] = {
 		[BY_NOTHING] = PEACE,
@@ -135,7 +137,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_BATCH] = {
 		[BY_NOTHING] = PEACE,
@@ -154,7 +156,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_GROUP] = {
 		[BY_NOTHING] = PEACE,
@@ -180,7 +182,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_TRANSFER] = {
 		[BY_NOTHING] = PEACE,
@@ -207,7 +209,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(VICTIM, "send"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(VICTIM, "send"),
+		PROCESS(VICTIM),
 	},
 	[AT_WAIT] = {
 		[BY_NOTHING] = PEACE,
@@ -260,7 +262,7 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
 		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		PROCESS(NOBODY, "which is stopped"),
+		PROCESS(LEADER),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,

@@ -145,20 +145,32 @@ static int end_process(struct process *p, int status)
 	return exit_status(status);
 }
 
-/* Returns the exit status of the first that has failed, or 0. */
-static int reap(struct launch *l)
+/* The status of the process @pid as waitpid() stores it; -1 if it runs.  It stays a zombie
+ * until the launcher ends, so that the other processes can see how it ended. */
+static int status_of(pid_t pid)
 {
-	int status, i, own, failed = 0;
-	pid_t pid;
+	siginfo_t info = { .si_pid = 0 };
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (i = 0; i < l->n; i++) {
-			if (l->processes[i].pid != pid)
-				continue;
-			own = end_process(&l->processes[i], status);
-			failed = failed ? failed : own;
-			break;
-		}
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+	    !info.si_pid)
+		return -1;
+	return info.si_code == CLD_EXITED ? info.si_status << 8
+	                                  : info.si_status;
+}
+
+/* Returns the exit status of the first that has failed, or 0. */
+static int note_ends(struct launch *l)
+{
+	struct process *p = l->processes;
+	int status, own, failed = 0;
+
+	for (; p < l->processes + l->n; p++) {
+		status = p->pid ? status_of(p->pid) : -1;
+		if (status < 0)
+			continue;
+		own = end_process(p, status);
+		failed = failed ? failed : own;
+	}
 	return failed;
 }
 
@@ -251,7 +263,7 @@ int launch_wait(struct launch *l, int signals, int wake)
 				pass_on(l, &s);
 		if (!eventfd_read(wake, &count))
 			take_aborts(l);
-		own = reap(l);
+		own = note_ends(l);
 		failed = failed ? failed : own;
 	}
 	return failed;

@@ -76,6 +76,10 @@ void top_json(FILE *out, const struct top_sample *s, uint64_t silent_ns,
 	json_uint(j, "monotonic_ns", s->time_ns);
 	json_uint(j, "silent_ns", silent_ns);
 	json_bool(j, "ended", has_ended);
+	if (*s->gone)
+		json_string(j, "gone", s->gone);
+	else
+		json_null(j, "gone");
 	put_cause(j, &s->cause);
 	flight_put_set(j, "missing_ranks", s->missing);
 	json_uint(j, "met", s->met);

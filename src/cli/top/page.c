@@ -192,7 +192,7 @@ static void add_state(struct page *p, const struct top_sample *s,
                       const struct page_form *form)
 {
 	size_t states[TOP_SILENT + 1] = { 0 };
-	char line[200];
+	char line[400];
 	struct text t = { line, sizeof(line) };
 	uint64_t front = 0, idle_ns = UINT64_MAX;
 	bool is_idle;
@@ -211,13 +211,16 @@ static void add_state(struct page *p, const struct top_sample *s,
 		text_add(&t, "no call for %s", page_time(idle_ns).at);
 	else
 		text_add(&t, "%s",
-		         form->has_ended ? "closed, no cause" : "running");
+		         *s->gone          ? s->gone
+		         : form->has_ended ? "closed, no cause"
+		                           : "running");
 	for (i = 0; i <= TOP_SILENT; i++)
 		if (states[i])
 			text_add(&t, ", %zu %s", states[i],
 			         top_state_name((enum top_state)i));
 	text_add(&t, "; foremost: collective %" PRIu64, front);
-	add_line(p, form, is_idle ? PAGE_WARN : PAGE_PLAIN, "%s", line);
+	add_line(p, form, is_idle || *s->gone ? PAGE_WARN : PAGE_PLAIN, "%s",
+	         line);
 }
 
 static void add_slowest(struct page *p, const struct top_sample *s,

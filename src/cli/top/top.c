@@ -60,7 +60,8 @@ static void print_help(void)
 	     "  --help        this text\n"
 	     "\n"
 	     "Exit status: 0 also if the group has ended while it was watched, whose cause is\n"
-	     "printed; 1 if there is no group, or it has never answered; 2 wrong usage.");
+	     "printed; 1 if there is no group, or it has never answered, or one of its\n"
+	     "processes is gone without a cause, killed by a signal, say; 2 wrong usage.");
 	/* clang-format on */
 }
 
@@ -196,6 +197,8 @@ static void complain_of_lines(const char *lines)
 /* Say why the watch is over; returns the exit status. */
 static int tell_end(struct watch *w, int state)
 {
+	bool is_gone;
+
 	switch (state) {
 	case WATCH_MANY:
 		complain_of_lines(w->problem);
@@ -206,8 +209,10 @@ static int tell_end(struct watch *w, int state)
 	case WATCH_ENDED:
 		if (w->sample.n) {
 			feed_find_cause(&w->feed, &w->sample);
+			is_gone = w->sample.cause.status == COHORT_OK &&
+			          watch_find_gone(w);
 			print_sample(w, true);
-			return CLI_OK;
+			return is_gone ? CLI_FAILED : CLI_OK;
 		}
 		cli_complain("top", "the group has ended before it answered");
 		return CLI_FAILED;
@@ -242,6 +247,7 @@ static int run(const struct top_options *o, char *const *operands, int n)
 		                             ? terminal_watch(w)
 		                             : watch_plainly(w));
 		feed_close(&w->feed);
+		watch_close(w);
 	}
 	sample_free(&w->sample);
 	free(w);

@@ -71,6 +71,7 @@ struct top_sample {
 	int generation, world;
 	uint64_t time_ns, wall_ns; /* of the newest dump */
 	struct cohort_cause cause; /* status COHORT_OK: it has not ended */
+	char gone[200]; /* "process 4711 was killed by signal 9", or "" */
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
 	size_t met; /* collectives on record that all ranks have called */
 	int n;
@@ -215,6 +216,13 @@ struct watch {
 	uint64_t
 		nobody_ns; /* since when nobody has the FIFO open; 0: one has */
 	bool is_part;      /* some ranks have not answered in the first round */
+
+	/* The processes of this machine that have answered for the group. */
+	int n_processes;
+	struct top_process {
+		int pid, pidfd; /* -1: the system has none */
+	} processes[COHORT_MAX_RANKS];
+
 	char problem[2048];
 };
 
@@ -225,6 +233,11 @@ void watch_ask(struct watch *watch);
 enum watch_state watch_look(struct watch *watch);
 
 #define WATCH_LOOK_NS (UINT64_C(20) * 1000000)
+
+/* Store in the sample which of its processes have ended without closing the group; false
+ * if none has, as far as is known. */
+bool watch_find_gone(struct watch *watch);
+void watch_close(struct watch *watch);
 
 /* How long there has been no answer, 0: there was one in the last round. */
 uint64_t watch_silence(const struct watch *watch, enum watch_state state);

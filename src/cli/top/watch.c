@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -64,12 +65,77 @@ static bool has_ended(int pid)
 	return state == 'Z' || state == 'X';
 }
 
-static bool is_dead(const struct flight *f)
+static bool is_here(const char *its_host)
 {
-	char host[sizeof(f->host)] = "";
+	char host[sizeof(((struct flight *)NULL)->host)] = "";
 
 	return !gethostname(host, sizeof(host) - 1) &&
-	       strcmp(host, f->host) == 0 && f->pid > 0 && has_ended(f->pid);
+	       strcmp(host, its_host) == 0;
+}
+
+static bool is_dead(const struct flight *f)
+{
+	return f->pid > 0 && is_here(f->host) && has_ended(f->pid);
+}
+
+/* The process of that number among those that have answered; NULL if it has not. */
+static const struct top_process *find_process(const struct watch *w, int pid)
+{
+	const struct top_process *p = w->processes;
+	const struct top_process *end = p + w->n_processes;
+
+	while (p < end && p->pid != pid)
+		p++;
+	return p < end ? p : NULL;
+}
+
+/* Open a pidfd, by which it can be seen later how the process has ended. */
+static void hold_process(struct watch *w, const struct flight *f)
+{
+	if (f->pid <= 0 || w->n_processes == COHORT_MAX_RANKS ||
+	    !is_here(f->host) || find_process(w, f->pid))
+		return;
+	w->processes[w->n_processes++] =
+		(struct top_process){ f->pid,
+		                      (int)syscall(SYS_pidfd_open, f->pid, 0) };
+}
+
+/* Add how process @p has ended, unless it runs or has closed the group: then it has removed
+ * the FIFO, or has exited with 0. */
+static void add_gone(struct text *t, const struct watch *w,
+                     const struct top_process *p)
+{
+	const int status = thread_process_end(p->pid, p->pidfd);
+
+	if (!status ||
+	    (status < 0 && (!has_ended(p->pid) || access(w->feed.fifo, F_OK))))
+		return;
+	text_add(t, "%sprocess %d ", *w->sample.gone ? ", " : "", p->pid);
+	thread_add_end(t, status);
+}
+
+bool watch_find_gone(struct watch *w)
+{
+	struct top_sample *s = &w->sample;
+	struct text t = { s->gone, sizeof(s->gone) };
+	const struct top_process *p;
+	int i, pid = 0;
+
+	for (i = 0; i < s->n; i++) {
+		p = s->ranks[i].pid == pid ? NULL
+		                           : find_process(w, s->ranks[i].pid);
+		pid = s->ranks[i].pid;
+		if (p)
+			add_gone(&t, w, p);
+	}
+	return *s->gone;
+}
+
+void watch_close(struct watch *w)
+{
+	while (w->n_processes--)
+		if (w->processes[w->n_processes].pidfd >= 0)
+			close(w->processes[w->n_processes].pidfd);
 }
 
 static bool is_same_process(const struct flight *a, const struct flight *b)
@@ -363,8 +429,10 @@ static enum watch_state take(struct watch *w, int group)
 
 	for (d = w->feed.dumps; d < w->feed.dumps + w->feed.n; d++) {
 		d->is_member = d->trace && d->group == group;
-		if (d->is_member && n < COHORT_MAX_RANKS)
-			members[n++] = d;
+		if (!d->is_member || n == COHORT_MAX_RANKS)
+			continue;
+		members[n++] = d;
+		hold_process(w, flight_of(d));
 	}
 	if (!sample_take(&sample, members, n, w->feed.round,
 	                 w->sample.n ? &w->sample : NULL))

@@ -269,6 +269,9 @@ pub const COHORT_VERDICT_REMOTE: c_int = 20;
 /// `enum cohort_verdict_kind`, `watch.h`
 pub const COHORT_VERDICT_PROCESS_EXITED: c_int = 21;
 
+/// `enum cohort_verdict_kind`, `watch.h`
+pub const COHORT_VERDICT_PROCESS_STOPPED: c_int = 22;
+
 /// `enum cohort_stage`, `watch.h`
 pub const COHORT_STAGE_SLOW: c_int = 0;
 

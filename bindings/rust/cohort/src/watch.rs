@@ -47,6 +47,7 @@ kinds! {
     ORDER = COHORT_VERDICT_ORDER: "Communicators are used in a different order on different ranks.";
     REMOTE = COHORT_VERDICT_REMOTE: "Only ranks of other processes are missing.";
     PROCESS_EXITED = COHORT_VERDICT_PROCESS_EXITED: "A process of the group has ended.";
+    PROCESS_STOPPED = COHORT_VERDICT_PROCESS_STOPPED: "A process of the group is stopped.";
     PROBER_STUCK = COHORT_VERDICT_PROBER_STUCK: "NCCL or CUDA does not answer whether it has failed.";
 }
 
