@@ -14,9 +14,9 @@
 #include <cohort/bootstrap.h>
 
 #include "api/comm.h"
-#include "api/note.h"
 #include "api/options.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/status.h"
@@ -234,6 +234,7 @@ int cohort_group_open(const int *devices, int n,
                       struct cohort_group **group)
 {
 	struct cohort_group *g;
+	struct log log;
 	int rc;
 
 	if (!group)
@@ -249,8 +250,9 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	rc = options_read(options, &g->options);
 	if (rc == COHORT_OK) {
-		note_environment();
 		options_own(&g->options, &g->texts);
+		log = log_of(g->options.log);
+		environment_report(&log);
 	}
 	if (rc == COHORT_OK && g->options.bootstrap)
 		rc = processes_create(g->options.bootstrap, g->options.name,

@@ -155,11 +155,11 @@ Test(group, takes_a_newer_callers_options_if_they_ask_for_nothing_new)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	newer.later = 1;
 	expect(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_INVALID,
-	       "options->reserved[32] is 1, not 0: version ");
+	       "options->reserved[31] is 1, not 0: version ");
 	newer.later = 0;
-	newer.o.reserved[31] = 1;
+	newer.o.reserved[30] = 1;
 	expect(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_INVALID,
-	       "options->reserved[31] is 1, not 0");
+	       "options->reserved[30] is 1, not 0");
 }
 
 Test(group, refuses_options_that_were_not_initialised)

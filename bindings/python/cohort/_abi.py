@@ -210,10 +210,6 @@ cohort_bootstrap_req_free = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p)
 
 
-cohort_note_fn = ctypes.CFUNCTYPE(
-    None, ctypes.c_char_p, ctypes.c_void_p)
-
-
 cohort_worker_fn = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -479,7 +475,8 @@ class cohort_group_options(ctypes.Structure):
         ("launch", ctypes.c_int),
         ("connect", ctypes.c_int),
         ("bootstrap", ctypes.POINTER(cohort_bootstrap)),
-        ("reserved", ctypes.c_uint64 * 32),
+        ("log", ctypes.c_char_p),
+        ("reserved", ctypes.c_uint64 * 31),
     ]
 
 
@@ -569,8 +566,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p]),
     "cohort_platform_probe": (ctypes.c_int, [
         ctypes.c_int, ctypes.POINTER(cohort_platform_info)]),
-    "cohort_on_note": (None, [
-        cohort_note_fn, ctypes.c_void_p]),
     "cohort_verdict_text": (ctypes.c_char_p, [
         ctypes.c_int]),
     "cohort_group_snapshot": (ctypes.c_int, [

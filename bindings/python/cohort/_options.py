@@ -69,6 +69,8 @@ class Options:
     connect: Connect = Connect.DEFAULT
     #: the other processes: a kind (not TABLE), its name, or a Table; None: there are none
     bootstrap: Union[BootstrapKind, str, Table, None] = None
+    #: "line", "none", "verdict" or a path with a "/": what goes to stderr, or to a file
+    log: Union[str, "os.PathLike[str]"] = ""
 
 
 # Fields of the structure that take an attribute of another name, or none.
@@ -167,7 +169,8 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             keep += table, more
             value = ctypes.pointer(table)
         elif kind is ctypes.c_char_p:
-            encoded = as_path(value, name) if name.startswith("dump_") else as_bytes(value, name)
+            encoded = as_path(value, name) if name.startswith("dump_") or name == "log" \
+                else as_bytes(value, name)
             value = encoded or None
         elif value is not None:
             value = integer(value, name, kind)

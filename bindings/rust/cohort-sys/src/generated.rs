@@ -365,9 +365,6 @@ pub const COHORT_FAULT_PATH: c_int = 13;
 /// `enum cohort_fault_kind`, `sim.h`
 pub const COHORT_FAULT_GARBLE: c_int = 14;
 
-/// `platform.h`
-pub type cohort_note_fn = Option<unsafe extern "C" fn(text: *const c_char, user: *mut c_void)>;
-
 /// `watch.h`
 pub type cohort_verdict_fn = Option<unsafe extern "C" fn(verdict: *const cohort_verdict, user: *mut c_void) -> c_int>;
 
@@ -574,7 +571,8 @@ pub struct cohort_group_options {
     pub launch: c_int,
     pub connect: c_int,
     pub bootstrap: *const cohort_bootstrap,
-    pub reserved: [u64; 32],
+    pub log: *const c_char,
+    pub reserved: [u64; 31],
 }
 
 const _: () = assert!(size_of::<cohort_group_options>() == 560);
@@ -767,8 +765,6 @@ extern "C" {
     pub fn cohort_resume(comm: *mut cohort_comm) -> c_int;
     /// `platform.h`
     pub fn cohort_platform_probe(platform: c_int, info: *mut cohort_platform_info) -> c_int;
-    /// `platform.h`
-    pub fn cohort_on_note(note: cohort_note_fn, user: *mut c_void);
     /// `watch.h`
     pub fn cohort_verdict_text(kind: c_int) -> *const c_char;
     /// `watch.h`
@@ -1124,7 +1120,8 @@ mod tests {
         offset!(cohort_group_options, launch, 288);
         offset!(cohort_group_options, connect, 292);
         offset!(cohort_group_options, bootstrap, 296);
-        offset!(cohort_group_options, reserved, 304);
+        offset!(cohort_group_options, log, 304);
+        offset!(cohort_group_options, reserved, 312);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);
