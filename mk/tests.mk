@@ -52,7 +52,8 @@ foreign_programs := abort.c defaults.cc driver.c driver_calls.c driver_streams.c
 # because Criterion 2.4.1 loses count when two tests time out at the same time.
 # Programs on the host platform have to be legal NCCL programs, which strict mode checks;
 # but strict mode keeps freed memory, so AddressSanitizer could not find uses of it.
-strict       := $(if $(filter asan,$(VARIANT)),,env COHORT_HOST_STRICT=1 )
+# Groups end by the thousand, without a line on stderr for each.
+strict       := env COHORT_LOG=none $(if $(filter asan,$(VARIANT)),,COHORT_HOST_STRICT=1 )
 # The gpu platform runs on the drop-in libraries.
 on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 # With devices that wait for each other, as GPUs do.

@@ -213,7 +213,22 @@ struct cohort_group_options {
 	 * for one group; ranks that join by one id may share it.  Borrowed for
 	 * the call. */
 	struct cohort_abort *abort;
-	uint64_t reserved[31]; /* 0; room for what later versions add */
+	/* What goes to stderr, where the library otherwise prints nothing:
+	 *
+	 *	"line"     one line for each group that a cause ends, and for
+	 *	           each misspelt variable COHORT_...; the default
+	 *	"none"     nothing
+	 *	"verdict"  instead of the group's line, each verdict that is no
+	 *	           warning, in full, with a report on each rank
+	 *	a path     as "verdict", appended to this file, which is created
+	 *	           with mode 0600; it must contain a '/'
+	 *
+	 * COHORT_LOG in the environment overrides it.  What is split from a
+	 * group has no line of its own.  A line that stderr cannot take at once
+	 * is dropped.  Copied.  COHORT_INVALID for any other value, and for a
+	 * file that cannot be opened. */
+	const char *log;
+	uint64_t reserved[30]; /* 0; room for what later versions add */
 };
 
 /*

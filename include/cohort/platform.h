@@ -91,30 +91,6 @@ struct cohort_platform_info {
 COHORT_API int cohort_platform_probe(int platform,
                                      struct cohort_platform_info *info);
 
-/*
- * Told of what is no error, but may be a mistake.  @text says what, in
- * sentences, and is borrowed for the call.
- */
-typedef void (*cohort_note_fn)(const char *text, void *user);
-
-/*
- * cohort_on_note - be told of variables COHORT_... of the environment that mean
- *                  nothing
- * @note: is told; NULL: nobody is
- * @user: passed on to it
- *
- * A variable that is misspelt does nothing, and the library prints nothing.  To
- * hear of such a variable without a probe (@info->notes), a program sets a
- * function before its first cohort_group_open() or cohort_comm_join().  The
- * first of these calls that finds @note set and has valid options calls it
- * once, if there is such a variable: "COHORT_PLATFROM is set in the environment
- * but means nothing; did you mean COHORT_PLATFORM?"  It is called in the thread
- * that opens or joins, before a platform is opened.  Later calls tell nothing.
- *
- * Holds for the whole process.  Any thread; does not block.
- */
-COHORT_API void cohort_on_note(cohort_note_fn note, void *user);
-
 #ifdef __cplusplus
 }
 #endif

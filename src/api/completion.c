@@ -21,19 +21,34 @@
 #include "core/native.h"
 #include "core/stream.h"
 
+/* Record that @ticket is done: now if this thread has waited for it, else some
+ * time before.  The tickets before it ended before, too. */
+static void note_done(struct cohort_comm *c, uint64_t ticket, bool has_waited)
+{
+	uint64_t now = clock_quick();
+
+	if (!has_waited)
+		comm_saw_done(c, ticket, now);
+	else if (recorder_observed_end(&c->recorder, ticket, now))
+		comm_saw_done(c, ticket - 1, now);
+}
+
 /* Record what is seen of @ticket, which is done or not, while the clique is
  * LIVE. */
-static void note(struct cohort_comm *c, uint64_t ticket, bool done)
+static void note(struct cohort_comm *c, uint64_t ticket, bool done,
+                 bool has_waited)
 {
-	if (done && !recorder_has_finished(&c->recorder, ticket))
-		comm_saw_done(c, ticket, clock_quick());
+	if (done &&
+	    (has_waited || !recorder_has_finished(&c->recorder, ticket)))
+		note_done(c, ticket, has_waited);
 	else if (!done && !recorder_has_started(&c->recorder, ticket) &&
 	         comm_ticket_started(c, ticket))
 		recorder_saw_started(&c->recorder, ticket, clock_quick());
 }
 
-/* The ticket's answer, or COHORT_TIMED_OUT if there is none yet. */
-static int ask(struct cohort_comm *c, uint64_t ticket)
+/* Return the ticket's answer, or COHORT_TIMED_OUT if there is none yet.
+ * @has_waited: this thread has found the ticket not done just before */
+static int ask(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
 	enum clique_state state = clique_look(c->clique);
 	bool done;
@@ -41,7 +56,7 @@ static int ask(struct cohort_comm *c, uint64_t ticket)
 	/* The words may be freed once the clique has ended. */
 	if (state == CLIQUE_LIVE) {
 		done = comm_ticket_done(c, ticket);
-		note(c, ticket, done);
+		note(c, ticket, done, has_waited);
 		state = clique_look(c->clique);
 		if (state == CLIQUE_LIVE)
 			return done ? COHORT_OK : COHORT_TIMED_OUT;
@@ -73,7 +88,7 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 static int help(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
 	comm_ticket_help(c, ticket, deadline);
-	return ask(c, ticket);
+	return ask(c, ticket, true);
 }
 
 /* Wait for a ticket that was not done when last checked.  If helping did some
@@ -87,7 +102,7 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 
 	while (rc == COHORT_TIMED_OUT && now < deadline) {
 		backoff_wait(&b, deadline);
-		rc = ask(c, ticket);
+		rc = ask(c, ticket, true);
 		if (rc != COHORT_TIMED_OUT)
 			break;
 		from = clock_now();
@@ -122,7 +137,7 @@ static int ask_first(struct cohort_comm *c, uint64_t ticket)
 {
 	int rc = ticket_check(c, ticket);
 
-	return rc == COHORT_OK ? ask(c, ticket) : rc;
+	return rc == COHORT_OK ? ask(c, ticket, false) : rc;
 }
 
 int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)

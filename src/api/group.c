@@ -14,9 +14,9 @@
 #include <cohort/bootstrap.h>
 
 #include "api/comm.h"
-#include "api/note.h"
 #include "api/options.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/status.h"
@@ -270,6 +270,7 @@ int cohort_group_open(const int *devices, int n,
 {
 	struct cohort_abort *abort = NULL;
 	struct cohort_group *g;
+	struct log log;
 	int rc;
 
 	if (!group)
@@ -285,8 +286,9 @@ int cohort_group_open(const int *devices, int n,
 		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	rc = options_read(options, &g->options);
 	if (rc == COHORT_OK) {
-		note_environment();
 		options_own(&g->options, &g->texts);
+		log = log_of(g->options.log);
+		environment_report(&log);
 		abort = g->options.abort;
 		rc = open_group(g, devices, n);
 	}

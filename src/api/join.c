@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "api/generation.h"
-#include "api/note.h"
 #include "api/options.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "core/connect.h"
@@ -494,6 +494,7 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 	const struct platform *p;
 	struct meeting *m = NULL;
 	struct id read;
+	struct log log;
 	int rc;
 
 	if (!id || !comm)
@@ -507,7 +508,8 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		rc = options_read(options, &o);
 	if (rc != COHORT_OK)
 		return rc;
-	note_environment();
+	log = log_of(o.log);
+	environment_report(&log);
 	rc = environment_check();
 	if (rc == COHORT_OK && o.bootstrap)
 		rc = error_set(COHORT_INVALID,

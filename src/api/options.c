@@ -26,6 +26,8 @@
 #define MIN_SLOTS 16
 #define MAX_SLOTS 65536
 
+_Static_assert(LOG_PATH >= DUMP_PATH, "path_check() is for both");
+
 #define MAX_CGA_CLUSTER 8 /* NCCL's, and the hardware's */
 
 void cohort_group_options_init(struct cohort_group_options *options)
@@ -113,6 +115,7 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(connect)
 	READ(bootstrap)
 	READ(abort)
+	READ(log)
 #undef READ
 	return COHORT_OK;
 }
@@ -362,6 +365,35 @@ static int abort_check(const struct cohort_abort *abort)
 	return cause_error(cause_look(abort));
 }
 
+/* Let the environment win over the program. */
+static void log_merge(struct cohort_group_options *o)
+{
+	const char *text = getenv("COHORT_LOG");
+
+	if (is_text(text))
+		o->log = text;
+}
+
+static int log_check(const struct cohort_group_options *o)
+{
+	const char *source = source_of(o->log, "options->log", "COHORT_LOG");
+	const struct log log = log_of(o->log);
+	int rc, err;
+
+	if (log.form == LOG_INVALID)
+		return error_set(COHORT_INVALID,
+		                 "%s is \"%s\", not none, line, verdict or a "
+		                 "path with a / (./%s for a file of that name)",
+		                 source, o->log, o->log);
+	rc = log.form == LOG_FILE ? path_check(source, o->log) : COHORT_OK;
+	if (rc != COHORT_OK)
+		return rc;
+	err = log_try(&log);
+	return err ? error_set(COHORT_INVALID, "%s is \"%s\": %s", source,
+	                       o->log, strerror(err))
+	           : COHORT_OK;
+}
+
 static int options_check(const struct cohort_group_options *o)
 {
 	int rc;
@@ -418,7 +450,9 @@ static int options_check(const struct cohort_group_options *o)
 		rc = config_check(o);
 	if (rc == COHORT_OK)
 		rc = dump_check(o);
-	return rc == COHORT_OK ? abort_check(o->abort) : rc;
+	if (rc == COHORT_OK)
+		rc = abort_check(o->abort);
+	return rc == COHORT_OK ? log_check(o) : rc;
 }
 
 int options_read(const struct cohort_group_options *given,
@@ -434,6 +468,7 @@ int options_read(const struct cohort_group_options *given,
 		rc = environment_launch(&o->launch);
 	if (rc == COHORT_OK && !o->connect)
 		rc = environment_connect(&o->connect);
+	log_merge(o);
 	if (rc == COHORT_OK)
 		rc = environment_merge(o);
 	return rc == COHORT_OK ? options_check(o) : rc;
@@ -463,6 +498,10 @@ void options_own(struct cohort_group_options *o, struct option_texts *t)
 	}
 	o->dump_directory = own_path(t->dump_directory, o->dump_directory);
 	o->dump_fifo = own_path(t->dump_fifo, o->dump_fifo);
+	if (log_of(o->log).form == LOG_FILE)
+		o->log = own_path(t->log, o->log);
+	else if (o->log)
+		o->log = strcpy(t->log, o->log);
 }
 
 struct clique_options options_of_clique(const struct cohort_group_options *o)
@@ -513,6 +552,7 @@ struct watch_options options_of_watch(const struct cohort_group_options *o)
 		},
 		.user = o->user,
 		.dump = { .signal = o->dump_signal },
+		.log = log_of(o->log),
 	};
 
 	if (o->dump_directory)

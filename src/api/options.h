@@ -14,6 +14,7 @@ struct option_texts {
 	char net_name[64];
 	char dump_directory[DUMP_PATH];
 	char dump_fifo[DUMP_PATH];
+	char log[DUMP_PATH];
 };
 
 /* Have checked options point to copies in @texts instead of the caller's texts;

@@ -115,6 +115,7 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 	int i, rc;
 
 	watch.parent_end = parent->end;
+	watch.log.form = LOG_NONE; /* the parent's end is logged */
 	text_copy(name, sizeof(name) - COLOR_SIZE, parent->name);
 	text_add(&(struct text){ name + strlen(name), COLOR_SIZE }, ".%d",
 	         color);

@@ -2,6 +2,7 @@
 
 #include "base/environment.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ static const char *const known[] = {
 	"COHORT_LIB_DIR", /* of the build of bindings/rust */
 	"COHORT_LOCAL_PROCESS",
 	"COHORT_LOCAL_PROCESSES",
+	"COHORT_LOG",
 	"COHORT_MANY",
 	"COHORT_MANY_FLAT_BELOW",
 	"COHORT_MANY_GROUP_MOST",
@@ -241,4 +243,18 @@ void environment_add_unknown(struct text *t, const char *end)
 	for (at = environ; at && *at; at++)
 		if (strncmp(*at, PREFIX, sizeof(PREFIX) - 1) == 0)
 			add(t, *at, strcspn(*at, "=\n"), end);
+}
+
+void environment_report(const struct log *log)
+{
+	static atomic_flag is_done = ATOMIC_FLAG_INIT;
+	char unknown[4096] = "", *rest = unknown, *line;
+	struct text t = { unknown, sizeof(unknown) };
+
+	if (atomic_flag_test_and_set(&is_done))
+		return;
+	environment_add_unknown(&t, "\n");
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_line(log, "%s", line);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/log.h"
 #include "base/text.h"
 
 /* Store what COHORT_LAUNCH asks for, an enum cohort_launch; *@launch is
@@ -46,5 +47,9 @@ size_t environment_distance(const char *a, size_t n, const char *b);
 /* Add a sentence, and @end, for each variable COHORT_... in the environment
  * that means nothing, with the one that may have been meant. */
 void environment_add_unknown(struct text *t, const char *end);
+
+/* Write a line to @log for each variable COHORT_... in the environment that means
+ * nothing.  Only the first call in a process does that. */
+void environment_report(const struct log *log);
 
 #endif

@@ -10,6 +10,7 @@
 #include <getopt.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cohort/cohort.h>
@@ -104,25 +105,14 @@ static int dispatch(int argc, char **argv)
 	return run_command(argc - optind, argv + optind);
 }
 
-/* Complain of misspelt variables, which would otherwise be ignored silently. */
-static void complain_of_environment(void)
-{
-	char unknown[4096] = "", *rest = unknown, *line;
-	struct text t = { unknown, sizeof(unknown) };
-
-	environment_add_unknown(&t, "\n");
-	while ((line = strsep(&rest, "\n")))
-		if (*line)
-			cli_complain(NULL, "%s", line);
-}
-
 int main(int argc, char **argv)
 {
+	const struct log log = log_of(getenv("COHORT_LOG"));
 	int status;
 
 	/* Only the character set: numbers must keep their decimal point. */
 	setlocale(LC_CTYPE, "");
-	complain_of_environment();
+	environment_report(&log);
 	status = dispatch(argc, argv);
 	if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK) {
 		cli_complain(NULL, "standard output: %s", strerror(errno));

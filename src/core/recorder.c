@@ -20,7 +20,11 @@ enum {
 
 /* A time in record_times: below the number of the slot's use. */
 #define TIME_BITS 48
-#define TIME_MOST ((UINT64_C(1) << TIME_BITS) - 1)
+#define TIME_MASK ((UINT64_C(1) << TIME_BITS) - 1)
+
+/* Set in a time that is an upper bound; see record.finished_at_most. */
+#define AT_MOST_BIT (UINT64_C(1) << (TIME_BITS - 1))
+#define TIME_MOST (AT_MOST_BIT - 1)
 
 int recorder_init(struct recorder *r, unsigned slots)
 {
@@ -175,9 +179,9 @@ static uint64_t time_word(const struct recorder *r, uint64_t ticket,
 }
 
 /* Set one of a ticket's times, unless it is set or the slot is another ticket's
- * by now. */
+ * by now.  @bit: AT_MOST_BIT or 0. */
 static bool saw(struct recorder *r, uint64_t ticket, _Atomic uint64_t *time,
-                uint64_t now_ns)
+                uint64_t now_ns, uint64_t bit)
 {
 	uint64_t unset = use_of(r, ticket);
 
@@ -187,18 +191,35 @@ static bool saw(struct recorder *r, uint64_t ticket, _Atomic uint64_t *time,
 	/* Relaxed: nothing but the time is published.  This fails if @now_ns
 	 * was compared with the words of a later use. */
 	return atomic_compare_exchange_strong_explicit(
-		time, &unset, time_word(r, ticket, now_ns),
+		time, &unset, time_word(r, ticket, now_ns) | bit,
 		memory_order_relaxed, memory_order_relaxed);
 }
 
 bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 {
-	return saw(r, ticket, &times_of(r, ticket)->started, now_ns);
+	return saw(r, ticket, &times_of(r, ticket)->started, now_ns, 0);
 }
 
 bool recorder_saw_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 {
-	return saw(r, ticket, &times_of(r, ticket)->finished, now_ns);
+	return saw(r, ticket, &times_of(r, ticket)->finished, now_ns,
+	           AT_MOST_BIT);
+}
+
+bool recorder_observed_end(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+{
+	_Atomic uint64_t *time = &times_of(r, ticket)->finished;
+	uint64_t word;
+
+	if (saw(r, ticket, time, now_ns, 0))
+		return true;
+	word = atomic_load_explicit(time, memory_order_relaxed);
+	if ((word & ~TIME_MASK) == use_of(r, ticket) && word & AT_MOST_BIT)
+		atomic_compare_exchange_strong_explicit(time, &word,
+		                                        word & ~AT_MOST_BIT,
+		                                        memory_order_relaxed,
+		                                        memory_order_relaxed);
+	return false;
 }
 
 void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
@@ -211,7 +232,7 @@ void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 void recorder_set_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 {
 	atomic_store_explicit(&times_of(r, ticket)->finished,
-	                      time_word(r, ticket, now_ns),
+	                      time_word(r, ticket, now_ns) | AT_MOST_BIT,
 	                      memory_order_relaxed);
 }
 
@@ -227,16 +248,13 @@ bool recorder_has_finished(const struct recorder *r, uint64_t ticket)
 	                            memory_order_relaxed) != use_of(r, ticket);
 }
 
-/* The time in @word, 0: none, or another ticket's. */
+/* Return the time in @word, or 0 if it has none or another ticket's. */
 static uint64_t time_of(const struct recorder *r, uint64_t ticket,
-                        const _Atomic uint64_t *time, uint64_t submitted_ns)
+                        uint64_t word, uint64_t submitted_ns)
 {
-	uint64_t word = atomic_load_explicit(time, memory_order_acquire);
-	uint64_t since = word & TIME_MOST;
-
-	if (!since || word - since != use_of(r, ticket))
+	if (!(word & TIME_MASK) || (word & ~TIME_MASK) != use_of(r, ticket))
 		return 0;
-	return submitted_ns + since - 1;
+	return submitted_ns + (word & TIME_MOST) - 1;
 }
 
 bool recorder_read(const struct recorder *r, uint64_t ticket,
@@ -244,7 +262,7 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 {
 	const struct record_slot *s = slot_of(r, ticket);
 	const struct record_times *t = times_of(r, ticket);
-	uint64_t call, outcome, submitted, n;
+	uint64_t call, outcome, submitted, n, started, finished;
 
 	/* Acquire: pairs with the release in recorder_begin(). */
 	if (!ticket ||
@@ -254,6 +272,8 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 	call = get(s, WORD_CALL);
 	n = get(s, WORD_N);
 	outcome = get(s, WORD_OUTCOME);
+	started = atomic_load_explicit(&t->started, memory_order_acquire);
+	finished = atomic_load_explicit(&t->finished, memory_order_acquire);
 	*out = (struct record){
 		.ticket = ticket,
 		.submitted_ns = submitted,
@@ -273,9 +293,10 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.label = (unsigned)(outcome >> 16 & 0xffff),
 		.outcome = (int16_t)(outcome & OUTCOME_MASK),
 		.tid = (int)(outcome >> 32),
-		.started_ns = time_of(r, ticket, &t->started, submitted),
-		.finished_ns = time_of(r, ticket, &t->finished, submitted),
+		.started_ns = time_of(r, ticket, started, submitted),
+		.finished_ns = time_of(r, ticket, finished, submitted),
 	};
+	out->finished_at_most = out->finished_ns && finished & AT_MOST_BIT;
 	/* Relaxed: if any word was newer, its acquire made the cleared ticket
 	 * visible. */
 	return atomic_load_explicit(&s->ticket, memory_order_relaxed) == ticket;

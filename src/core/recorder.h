@@ -15,7 +15,9 @@
  *  C. A ticket's record is there until slots more tickets have been begun.
  *  D. The thread that first sees that an operation has started, or is done,
  *     sets the time: the next call, a wait, or the prober.  The event came
- *     then, or some time before.
+ *     then, or some time before.  Only a wait that began before the end
+ *     observes the end itself; any other thread finds an upper bound, and the
+ *     record says so.
  */
 
 #include <stdatomic.h>
@@ -39,7 +41,7 @@ struct record_times {
 	 * call, plus 1; 0: not seen.  Begun inside the gate, set by whoever
 	 * sees it. */
 	_Atomic uint64_t started;
-	_Atomic uint64_t finished;
+	_Atomic uint64_t finished; /* with AT_MOST_BIT, see recorder.c */
 };
 
 struct recorder {
@@ -84,6 +86,10 @@ struct record {
 	int tid;        /* of the thread that called */
 	uint64_t started_ns;  /* when it was seen to have started, and to be */
 	uint64_t finished_ns; /* done; 0: it was not */
+
+	/* finished_ns is an upper bound: no wait observed the end, so that the
+	 * operation may have ended at any time before. */
+	bool finished_at_most;
 };
 
 /* COHORT_NO_MEMORY, or COHORT_OK. */
@@ -104,6 +110,12 @@ void recorder_set_captured(struct recorder *r, uint64_t ticket);
  * False if that was recorded before, or the record was overwritten. */
 bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 bool recorder_saw_finished(struct recorder *r, uint64_t ticket,
+                           uint64_t now_ns);
+
+/* Like recorder_saw_finished(), by a thread that waited for the end: the time is
+ * no upper bound.  Nor is one that was recorded before, as another thread looked
+ * between the last two looks of this one. */
+bool recorder_observed_end(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
 /* Inside the gate, where no slot is overwritten meanwhile: set these times

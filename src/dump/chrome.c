@@ -45,6 +45,7 @@ static void put_arguments(const struct track *t, const struct flight_op *op)
 	json_string(t->json, "state", flight_state_name(op->state));
 	json_string(t->json, "tag", flight_tag(t->rank, op));
 	json_string(t->json, "label", flight_label(t->rank, op));
+	json_bool(t->json, "finished_at_most", op->r.finished_at_most);
 	json_close(t->json, '}');
 }
 
@@ -86,6 +87,7 @@ static void put_execution(struct track *t, const struct flight_op *op,
 {
 	struct flight_span s =
 		flight_span(t->flight, op, t->busy_until_ns, end_ns);
+	char name[64];
 
 	if (t->busy_until_ns && s.begin_ns > t->busy_until_ns)
 		put_slice(t, NULL, "gap", "gap", t->busy_until_ns, s.begin_ns);
@@ -96,9 +98,13 @@ static void put_execution(struct track *t, const struct flight_op *op,
 	if (s.joined_ns > s.begin_ns)
 		put_slice(t, op, record_name(&op->r), "waiting", s.begin_ns,
 		          s.joined_ns);
+	snprintf(name, sizeof(name), "%s%s", record_name(&op->r),
+	         op->r.finished_at_most ? " (or less)" : "");
 	if (s.end_ns > s.joined_ns || s.joined_ns == s.begin_ns)
-		put_slice(t, op, record_name(&op->r), "execution", s.joined_ns,
-		          s.end_ns);
+		put_slice(t, op, name,
+		          op->r.finished_at_most ? "execution,upper bound"
+		                                 : "execution",
+		          s.joined_ns, s.end_ns);
 	t->busy_until_ns = s.end_ns;
 }
 

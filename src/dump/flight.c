@@ -218,8 +218,10 @@ static void settle(struct flight_rank *r)
 
 	r->last_started = r->last_completed = 0;
 	for (op = r->ops; op < r->ops + r->n; op++) {
-		if (op->state < FLIGHT_COMPLETED)
+		if (op->state < FLIGHT_COMPLETED) {
 			op->r.finished_ns = 0;
+			op->r.finished_at_most = false;
+		}
 		if (op->state < FLIGHT_STARTED)
 			op->r.started_ns = 0;
 		if (op->number && op->state >= FLIGHT_STARTED)

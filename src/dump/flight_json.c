@@ -130,7 +130,7 @@ static void put_times(const struct page *p, const struct flight_op *op)
 	uint64_t started_ns = r->started_ns ? r->started_ns : r->finished_ns;
 
 	json_uint(p->json, "time_created_ns", flight_wall(f, r->submitted_ns));
-	if (r->started_ns && r->finished_ns)
+	if (r->started_ns && r->finished_ns && !r->finished_at_most)
 		json_fixed(p->json, "duration_ms",
 		           r->finished_ns > r->started_ns
 		                   ? r->finished_ns - r->started_ns
@@ -179,6 +179,7 @@ static void put_ours(const struct page *p, const struct flight_op *op)
 	json_uint(j, "submitted_ns", r->submitted_ns);
 	json_uint(j, "started_ns", r->started_ns);
 	json_uint(j, "finished_ns", r->finished_ns);
+	json_bool(j, "finished_at_most", r->finished_at_most);
 }
 
 static void put_entry(struct page *p, const struct flight_op *op)

@@ -64,6 +64,8 @@ static int call(struct notifier *n, const struct cohort_verdict *v)
 		return n->options->on_slow
 		               ? n->options->on_slow(v, n->options->user)
 		               : 0;
+	if (v->stage >= COHORT_STAGE_EXPIRED)
+		log_verdict(&n->options->log, v);
 	if (v->stage == COHORT_STAGE_ENDED)
 		tell_cause(n);
 	return n->options->on_verdict
@@ -129,7 +131,8 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 		.is_held = options->is_held,
 		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,
 	};
-	if (!options->on_verdict && !options->on_abort && !options->on_slow)
+	if (!options->on_verdict && !options->on_abort && !options->on_slow &&
+	    !log_wants_verdicts(&options->log))
 		return COHORT_OK;
 	pthread_mutex_init(&n->lock, NULL);
 	clock_cond_init(&n->changed);

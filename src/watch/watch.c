@@ -55,6 +55,7 @@ static struct watch *watch_alloc(struct clique *q,
 	g->ran_ns = clock_now(); /* or nearly: the thread starts at once */
 	g->now.warn_percent = options->warn_percent;
 	g->now.slow_ns = options->slow_ns;
+	atomic_init(&g->log_state, options->is_held ? 0 : WATCH_IS_RELEASED);
 	return g;
 }
 
@@ -148,6 +149,7 @@ static void watch_leave(struct watch *g)
 void watch_release(struct watch *g)
 {
 	notifier_release(&g->notifier);
+	log_end(g, WATCH_IS_RELEASED);
 }
 
 const char *watch_stop(struct watch *g, uint64_t deadline_ns)

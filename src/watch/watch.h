@@ -7,11 +7,13 @@
  *
  *	watchdog    reads memory and decides; nothing can hang it
  *	prober      asks NCCL and CUDA whether they have failed
- *	notifier    calls on_verdict, on_abort and on_slow, if one of them is set
+ *	notifier    calls on_verdict, on_abort and on_slow, if one of them is set, and
+ *	            logs verdicts, if options.log asks for them
  *	symbolizer  finds names for the stacks of ranks' threads, if there is a signal
  *	dumper      writes files, if there is a directory for them
  */
 
+#include "base/log.h"
 #include "core/clique.h"
 #include "dump/dumper.h"
 #include "watch/adaptive.h"
@@ -28,6 +30,7 @@ struct watch_options {
 	struct adaptive adaptive;
 	void *user;
 	struct dump_options dump;
+	struct log log;      /* where the end is reported */
 	struct peers *peers; /* the group's other processes; NULL: none */
 	struct cohort_abort *parent_end; /* see peers_attach() */
 };

@@ -582,6 +582,17 @@ static bool has_evidence(const struct watch *g,
 	       is_stuck(&g->subject, &g->now);
 }
 
+void log_end(struct watch *g, unsigned event)
+{
+	struct clique *q = g->clique;
+
+	if (!(atomic_fetch_or(&g->log_state, event) & ~event) ||
+	    log_wants_verdicts(&g->options.log))
+		return;
+	log_line(&g->options.log, "group \"%s\" (generation %d) ended: %s",
+	         q->name, q->generation, clique_whole_cause(q)->text);
+}
+
 /* Tell that the clique has ended. */
 static void tell_end(struct watch *g)
 {
@@ -591,6 +602,7 @@ static void tell_end(struct watch *g)
 		return;
 	if (g->options.peers)
 		peers_tell(g->options.peers, g->clique, cause);
+	log_end(g, WATCH_HAS_ENDED);
 	if (!g->notifier.is_started && !g->dumper) {
 		count(g, COHORT_STAGE_ENDED, cause->kind);
 		return;

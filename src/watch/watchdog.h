@@ -55,6 +55,9 @@ struct watch {
 	struct remote_rank *remote;
 	char silent[160]; /* those that have not given any */
 
+	/* Atomic; the two events after which the log gets the end, see log_end(). */
+	atomic_uint log_state;
+
 	/* Owned by the thread that closes the clique. */
 	struct snapshot closing;
 	struct verdict explanation;
@@ -62,6 +65,15 @@ struct watch {
 	/* Guarded by the lock of the list in watch_leave(). */
 	struct watch *next_left;
 };
+
+/*
+ * log_end - write the line on the clique's end to the log
+ * @event: WATCH_HAS_ENDED or WATCH_IS_RELEASED; the second of the two writes the line,
+ *         so a generation that the program never gets has none
+ */
+#define WATCH_HAS_ENDED 1u
+#define WATCH_IS_RELEASED 2u
+void log_end(struct watch *g, unsigned event);
 
 /* The watchdog's thread, of a struct watch.  It ends once the clique has ended. */
 void *watchdog_main(void *watch);

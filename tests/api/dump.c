@@ -285,6 +285,32 @@ static void *sum_on_rank_1(void *arg)
 	return arg;
 }
 
+Test(dump, says_of_an_end_that_no_wait_observed_that_it_is_an_upper_bound)
+{
+	struct backoff b = BACKOFF;
+	uint64_t deadline = clock_deadline(RANKS_SOON), t;
+	pthread_t thread;
+
+	group = ranks_ahead(2, &o, comms);
+	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
+	/* Rank 1 has found its operation not done. */
+	while (!atomic_load(&comms[1]->waits))
+		backoff_wait(&b, deadline);
+	t = ranks_sum(comms[0], &values[0]);
+	pthread_join(thread, NULL);
+	while (!comm_ticket_done(comms[0], t))
+		comm_ticket_help(comms[0], t, deadline);
+	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
+	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"finished_at_most\":true"),
+	             1);
+	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"duration_ms\""), 0);
+	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"finished_at_most\":true"),
+	             0);
+	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"state\":\"completed\""),
+	             1);
+	close_group();
+}
+
 /* A rank inside its native call keeps no thread from writing. */
 Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
 {

@@ -89,57 +89,6 @@ Test(facts, a_probe_reports_variables_that_mean_nothing)
 	cr_assert_not_null(strstr(notes, typo));
 }
 
-static char noted[256];
-static int notes;
-
-static void keep_note(const char *text, void *user)
-{
-	snprintf(noted, sizeof(noted), "%s", text);
-	notes += user == (void *)noted;
-}
-
-/* A program that does not probe. */
-Test(facts, the_first_open_reports_variables_that_mean_nothing)
-{
-	struct cohort_group *group;
-	char before[256];
-
-	setenv("COHORT_PLATFROM", "gpu", 1);
-	ranks_must(cohort_group_close(ranks_open(1, NULL)), "close");
-	cohort_on_note(keep_note, noted);
-	expect(cohort_group_open(NULL, -1, NULL, NULL), COHORT_INVALID,
-	       "group is NULL");
-	snprintf(before, sizeof(before), "%s", cohort_last_error());
-	group = ranks_open(1, NULL);
-	cr_assert_str_eq(cohort_last_error(), before);
-	cr_assert_eq(notes, 1);
-	cr_assert_str_eq(noted, "COHORT_PLATFROM is set in the environment but "
-	                        "means nothing; did you mean "
-	                        "COHORT_PLATFORM?");
-	ranks_must(cohort_group_close(group), "close");
-	ranks_must(cohort_group_close(ranks_open(1, NULL)), "close");
-	cr_assert_eq(notes, 1);
-}
-
-Test(facts, a_join_reports_variables_that_mean_nothing)
-{
-	struct cohort_group_options o;
-	struct cohort_unique_id id;
-	struct cohort_comm *comm;
-
-	setenv("COHORT_UNLIKE_ANY_OTHER", "", 1);
-	cohort_on_note(keep_note, noted);
-	cohort_group_options_init(&o);
-	cr_assert_eq(cohort_unique_id(&id), COHORT_OK);
-	cr_assert_eq(notes, 0);
-	cr_assert_eq(cohort_comm_join(&id, 1, 0, 0, &o, &comm), COHORT_OK, "%s",
-	             cohort_last_error());
-	cr_assert_eq(notes, 1);
-	cr_assert_str_eq(noted, "COHORT_UNLIKE_ANY_OTHER is set in the "
-	                        "environment but means nothing.");
-	ranks_must(cohort_comm_close(comm), "close");
-}
-
 Test(facts, probes_refuse_unknown_platforms)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

@@ -107,7 +107,7 @@ told()
 	export COHORT_DUMP_SIGNAL=10 COHORT_FAULTS='' COHORT_GPU_LIBRARIES=''
 	export COHORT_GPU_MARKS='' COHORT_HOST_DEVICES=2 COHORT_HOST_QUIET=1
 	export COHORT_HOST_STRICT=0 COHORT_MANY=auto COHORT_MANY_FLAT_BELOW=1
-	export COHORT_MANY_GROUP_MOST=1
+	export COHORT_MANY_GROUP_MOST=1 COHORT_LOG=verdict
 	run 0 --version
 	quiet 'known variables'
 	exit $failures
@@ -120,6 +120,8 @@ run 0 info --json
 told COHORT_PLATFROM
 grep -q '"notes":"[^"]*did you mean COHORT_PLATFORM?' "$dir/out" ||
 	fail 'info: no note on COHORT_PLATFROM'
+env COHORT_LOG=none "$cohort" --version >"$dir/out" 2>"$dir/err"
+quiet 'COHORT_LOG=none'
 unset COHORT_PLATFROM COHORT_DEVICES
 env "COHORT_$(printf %05000d 0)=1" "$cohort" info --json >"$dir/out" 2>"$dir/err" ||
 	fail 'info: a long variable'

@@ -58,6 +58,7 @@ OURS = {
     "submitted_ns": int,
     "started_ns": int,
     "finished_ns": int,
+    "finished_at_most": bool,
 }
 FACTS = {
     "format": int,
@@ -131,7 +132,9 @@ def check_times(where, e):
     assert (e["state"] == "completed") == (e["time_discovered_completed_ns"] > 0), where
     if e["state"] == "scheduled":
         assert e["time_discovered_started_ns"] == 0, where
+    assert not e["finished_at_most"] or e["finished_ns"], where
     if "duration_ms" in e:
+        assert not e["finished_at_most"], f"{where}: a duration without an end"
         assert isinstance(e["duration_ms"], float), where
         wanted = (e["finished_ns"] - e["started_ns"]) / 1e6
         assert abs(e["duration_ms"] - wanted) < 1e-9, where
@@ -234,7 +237,12 @@ def check_chrome(path, trace):
     assert set(tracks) <= named, f"{path}: a track without a name"
     for slices in tracks.values():
         check_slices(path, slices)
-    return {e.get("cat") for e in trace["traceEvents"]}
+    for e in trace["traceEvents"]:
+        is_bound = e.get("cat", "").startswith("execution") \
+            and e["args"]["finished_at_most"]
+        assert (e.get("cat") == "execution,upper bound") == is_bound, f"{path}: {e}"
+        assert e["name"].endswith(" (or less)") == is_bound, f"{path}: {e}"
+    return {e.get("cat", "").split(",")[0] for e in trace["traceEvents"]}
 
 
 def load(path):

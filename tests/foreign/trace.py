@@ -105,7 +105,11 @@ def check_figures(trace, found):
         assert rank["came_last"] == len(late), rank
         assert rank["late_ns"]["max"] == (late[-1] if late else 0), rank
         assert rank["late_ns"]["p50"] == (late[(len(late) - 1) // 2] if late else 0)
+    bounds = sum(e["finished_at_most"] for path in trace.files("rank_*")
+                 for e in json.loads(read(path))["entries"])
+    assert sum(s["finished_at_most"] for s in found["sites"]) == bounds > 0
     for site in found["sites"]:
+        assert site["execution_ns"]["n"] <= site["calls"] - site["finished_at_most"], site
         for key in ("queueing_ns", "waiting_ns", "execution_ns", "between_ns"):
             s = site[key]
             assert 0 <= s["p50"] <= s["p95"] <= s["max"], site

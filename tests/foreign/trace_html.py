@@ -108,6 +108,7 @@ def check_data(trace, text):
         assert ops["started"][i] == (entry["started_ns"] - called
                                      if entry["started_ns"] else -1), entry
         assert end == (entry["finished_ns"] or base + data["now"]), entry
+        assert ops["at_most"][i] == entry["finished_at_most"], entry
         assert (calls["name"][call], calls["bytes"][call], calls["tag"][call],
                 calls["label"][call], calls["state"][call]) == tuple(
                     entry[k] for k in ("call", "bytes", "tag", "label", "state"))

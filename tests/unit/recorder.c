@@ -99,6 +99,67 @@ Test(recorder, keeps_the_first_time_that_is_reported)
 	cr_assert_eq(r.finished_ns, 120);
 }
 
+Test(recorder, an_end_that_a_wait_observes_is_no_upper_bound)
+{
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_not(r.finished_at_most);
+	cr_assert(recorder_observed_end(&recorder, 5, 120));
+	cr_assert_not(recorder_saw_finished(&recorder, 5, 130));
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.finished_ns, 120);
+	cr_assert_not(r.finished_at_most);
+}
+
+Test(recorder, an_end_that_a_later_look_finds_is_an_upper_bound)
+{
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_saw_finished(&recorder, 5, 120));
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.finished_ns, 120);
+	cr_assert(r.finished_at_most);
+
+	begin(6);
+	recorder_set_finished(&recorder, 6, 140);
+	cr_assert(recorder_read(&recorder, 6, &r));
+	cr_assert_eq(r.finished_ns, 140);
+	cr_assert(r.finished_at_most);
+}
+
+Test(recorder, a_look_during_a_wait_finds_no_upper_bound)
+{
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_saw_finished(&recorder, 5, 120));
+	cr_assert_not(recorder_observed_end(&recorder, 5, 130));
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_eq(r.finished_ns, 120);
+	cr_assert_not(r.finished_at_most);
+
+	begin(21); /* in the same slot */
+	cr_assert(recorder_saw_finished(&recorder, 21, 200));
+	cr_assert_not(recorder_observed_end(&recorder, 5, 210));
+	cr_assert(recorder_read(&recorder, 21, &r));
+	cr_assert(r.finished_at_most);
+}
+
+Test(recorder, a_time_of_days_does_not_touch_the_bit_of_an_upper_bound)
+{
+	const uint64_t days = UINT64_C(5) * 24 * 3600 * 1000000000;
+	struct record r;
+
+	begin(5);
+	cr_assert(recorder_observed_end(&recorder, 5, days));
+	cr_assert(recorder_read(&recorder, 5, &r));
+	cr_assert_not(r.finished_at_most);
+	cr_assert_gt(r.finished_ns, days / 5);
+}
+
 Test(recorder, has_no_time_before_the_call)
 {
 	struct record r;

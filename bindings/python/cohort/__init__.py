@@ -26,7 +26,7 @@ from ._errors import (Aborted, Busy, Cause, CohortError, CudaError, Forked, Init
                       Owner, ProcessExited, RankReport, Stale, Stalled, StateError,
                       SystemFailure, ThreadExited, TimedOut, Unsupported, Verdict, Wedged,
                       WorkerError)
-from ._group import Group, PlatformInfo, Process, join, on_note, probe, quiet, unique_id
+from ._group import Group, PlatformInfo, Process, join, probe, quiet, unique_id
 from ._library import lib as _lib
 from ._options import Options, Table
 from ._rank import AbortHandle, Deadlines, Ticket
@@ -42,7 +42,7 @@ __all__ = [
     "InitTimeout", "Invalid", "Mismatch", "NcclError", "NoDevice", "NoLibrary", "NoMemory",
     "NoSymbol", "Owner", "ProcessExited", "RankReport", "Stale", "Stalled", "StateError",
     "SystemFailure", "ThreadExited", "TimedOut", "Unsupported", "Verdict", "Wedged",
-    "WorkerError", "Group", "PlatformInfo", "Process", "join", "on_note", "probe",
+    "WorkerError", "Group", "PlatformInfo", "Process", "join", "probe",
     "quiet", "unique_id", "Options", "Table", "AbortHandle", "Deadlines", "Ticket", "Parameter",
     "Reducer", "ReducerOptions", "Step", "View",
 ]

@@ -133,7 +133,8 @@ class VerdictKind(enum.IntEnum):
     CLOSE_STUCK = 19
     REMOTE = 20
     PROCESS_EXITED = 21
-    PROCESS_STOPPED = 22
+    LEFT = 22
+    PROCESS_STOPPED = 23
 
 
 class Stage(enum.IntEnum):
@@ -215,10 +216,6 @@ cohort_bootstrap_req_test = ctypes.CFUNCTYPE(
 
 cohort_bootstrap_req_free = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p)
-
-
-cohort_note_fn = ctypes.CFUNCTYPE(
-    None, ctypes.c_char_p, ctypes.c_void_p)
 
 
 cohort_worker_fn = ctypes.CFUNCTYPE(
@@ -327,7 +324,9 @@ class cohort_cause(ctypes.Structure):
         ("joined", ctypes.c_uint64 * 16),
         ("missing", ctypes.c_uint64 * 16),
         ("text", ctypes.c_char * 1024),
-        ("reserved", ctypes.c_uint64 * 16),
+        ("world_rank", ctypes.c_int),
+        ("details", ctypes.c_char * 2048),
+        ("reserved", ctypes.c_uint64 * 15),
     ]
 
 
@@ -443,7 +442,9 @@ class cohort_verdict(ctypes.Structure):
         ("ranks", ctypes.POINTER(cohort_rank_report)),
         ("text", ctypes.c_char_p),
         ("rank_size", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 7),
+        ("line", ctypes.c_char_p),
+        ("world_rank", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 5),
     ]
 
 
@@ -487,7 +488,8 @@ class cohort_group_options(ctypes.Structure):
         ("connect", ctypes.c_int),
         ("bootstrap", ctypes.POINTER(cohort_bootstrap)),
         ("abort", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 31),
+        ("log", ctypes.c_char_p),
+        ("reserved", ctypes.c_uint64 * 30),
     ]
 
 
@@ -578,8 +580,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p]),
     "cohort_platform_probe": (ctypes.c_int, [
         ctypes.c_int, ctypes.POINTER(cohort_platform_info)]),
-    "cohort_on_note": (None, [
-        cohort_note_fn, ctypes.c_void_p]),
     "cohort_verdict_text": (ctypes.c_char_p, [
         ctypes.c_int]),
     "cohort_group_snapshot": (ctypes.c_int, [
@@ -607,6 +607,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p]),
     "cohort_comm_origin": (ctypes.c_int, [
         ctypes.c_void_p]),
+    "cohort_comm_group_rank": (ctypes.c_int, [
+        ctypes.c_void_p, ctypes.c_int]),
     "cohort_comm_stream": (ctypes.c_void_p, [
         ctypes.c_void_p]),
     "cohort_comm_cause": (ctypes.c_int, [
@@ -669,6 +671,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_group_generation": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_group_abandoned": (ctypes.c_int, [
+        ctypes.c_void_p, ctypes.POINTER(ctypes.c_int), ctypes.c_int]),
+    "cohort_group_lost": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.POINTER(ctypes.c_int), ctypes.c_int]),
     "cohort_group_all_reduce": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p),

@@ -683,15 +683,3 @@ def quiet() -> ContextManager[None]:
 
     For threads that are no rank's; keep it short.  Blocks while one is being launched."""
     return Scope(None, (lib.cohort_quiet_begin,), (lib.cohort_quiet_end,))
-
-
-def on_note(function: Optional[Callable[[str], object]]) -> None:
-    """Be told of variables COHORT_... of the environment that mean nothing
-    (cohort_on_note()).  None: nobody is told."""
-    if function is None:
-        lib.cohort_on_note(ctypes.cast(0, _abi.cohort_note_fn), None)
-        return
-    tell = function
-    note = _abi.cohort_note_fn(lambda text, _user: tell(text_of(text)))
-    _library.kept.append(note)
-    lib.cohort_on_note(note, None)

@@ -70,6 +70,8 @@ class Options:
     #: the other processes: a kind (not TABLE), its name, or a Table; None: there are none
     bootstrap: Union[BootstrapKind, str, Table, None] = None
     abort: Optional[AbortHandle] = None  #: AbortHandle(), which can end the open or join
+    #: "line", "none", "verdict" or a path with a "/": what goes to stderr, or to a file
+    log: Union[str, "os.PathLike[str]"] = ""
 
 
 # Fields of the structure that take an attribute of another name, or none.
@@ -173,7 +175,8 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             keep += table, more
             value = ctypes.pointer(table)
         elif kind is ctypes.c_char_p:
-            encoded = as_path(value, name) if name.startswith("dump_") else as_bytes(value, name)
+            encoded = as_path(value, name) if name.startswith("dump_") or name == "log" \
+                else as_bytes(value, name)
             value = encoded or None
         elif value is not None:
             value = integer(value, name, kind, isinstance(getattr(Options, name, None), bool))

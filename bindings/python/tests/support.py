@@ -53,7 +53,8 @@ class Case(unittest.TestCase):
             [sys.executable, "-W", "error::ResourceWarning", "-W",
              "ignore::DeprecationWarning", "-c", text],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True)
+            start_new_session=True,
+            env={**os.environ, "COHORT_LOG": "none"})  # what follows is compared
         try:
             first = process.stdout.readline() if send else ""
             if send:

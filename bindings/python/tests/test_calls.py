@@ -476,12 +476,12 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
             cohort.join(cohort.unique_id(), "1", 0, 0)
         with self.assertRaisesRegex(cohort.Invalid, "recorder_slots is 5"):
             cohort.Group.open(2, platform="host", recorder_slots=5)
+        with self.assertRaisesRegex(cohort.Invalid, 'options->log is "nonne"'):
+            cohort.Group.open(2, platform="host", log="nonne")
 
     def test_probe(self):
         found = cohort.probe(cohort.Platform.HOST)
         self.assertEqual((found.status, found.reason), (cohort.Status.OK, ""))
-        cohort.on_note(print)
-        cohort.on_note(None)
 
     def test_on_the_gpu_platform(self):
         """With the drop-in libraries, if they are beside the library."""

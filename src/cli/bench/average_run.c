@@ -24,6 +24,7 @@ static int open_one(struct average_runner *r, int method, int way)
 	struct cohort_group_options options;
 
 	cohort_group_options_init(&options);
+	options.log = "none";
 	options.name = "bench";
 	options.platform = o->platform;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;

@@ -403,6 +403,7 @@ static int run(struct runner *r, bool *all_back_out)
 	int rc, status = CLI_OK;
 
 	cohort_group_options_init(&options);
+	options.log = "none";
 	options.name = "bench";
 	options.platform = o->platform;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;

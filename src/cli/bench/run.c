@@ -341,6 +341,7 @@ static int open_group(struct bench *b)
 	struct cohort_group_options options;
 
 	cohort_group_options_init(&options);
+	options.log = "none";
 	options.name = "bench";
 	options.platform = b->plan->options->platform;
 	options.launch = b->plan->options->launch;

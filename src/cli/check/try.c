@@ -265,6 +265,7 @@ static void try_all_reduce(struct trial *t)
 	int rc;
 
 	cohort_group_options_init(&options);
+	options.log = "none";
 	options.name = "check";
 	options.platform = t->check->platform;
 	options.deadlines = (struct cohort_deadlines){

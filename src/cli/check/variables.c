@@ -82,6 +82,7 @@ static void try_value(struct trial *t)
 	if (strcmp(name, "COHORT_FAULTS") == 0)
 		return;
 	cohort_group_options_init(&options);
+	options.log = "none";
 	options.platform = COHORT_PLATFORM_HOST;
 	if (cohort_group_open(&first, 1, &options, &group) != COHORT_OK)
 		trial_fail(t, "%s", cohort_last_error());

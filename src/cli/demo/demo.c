@@ -314,6 +314,7 @@ static int open_group(struct plan *plan, const int *devices)
 	struct cohort_group_options options;
 
 	cohort_group_options_init(&options);
+	options.log = "none";
 	if (plan->options->processes > 1)
 		options.bootstrap = &bootstrap;
 	options.name = "demo";

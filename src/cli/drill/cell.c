@@ -258,6 +258,7 @@ bool drill_memory_open(struct drill_memory *m,
 	int r, rc;
 
 	cohort_group_options_init(&options);
+	options.log = "none";
 	options.name = "keeper";
 	options.platform = drill->platform;
 	*m = (struct drill_memory){ .first = first, .n = n };

@@ -161,6 +161,7 @@ static struct drill_run *create(const struct drill_options *options,
 		options->deadline_ns * (opens_by_deadline(run) ? 5 : 1);
 	pthread_mutex_init(&run->lock, NULL);
 	cohort_group_options_init(&run->group_options);
+	run->group_options.log = "none";
 	run->group_options.name = "drill";
 	run->group_options.platform = options->platform;
 	run->group_options.on_verdict = keep_verdict;

@@ -87,6 +87,10 @@ bool trace_entry(struct values *v, struct flight_rank *r, object *o,
 	op->r.submitted_ns = value_uint(v, o, "submitted_ns", 1, VALUE_MOST, 0);
 	op->r.started_ns = value_count(v, o, "started_ns");
 	op->r.finished_ns = value_count(v, o, "finished_ns");
+	/* Missing from dumps of earlier versions. */
+	op->r.finished_at_most =
+		json_object_object_get_ex(o, "finished_at_most", NULL) &&
+		value_bool(v, o, "finished_at_most");
 	op->r.outcome = value_int(v, o, "outcome", INT32_MIN, INT32_MAX, 0);
 	op->number = value_uint(v, o, "collective", 0, r->last_enqueued, 0);
 	state = value_name(v, o, "state", state_name, FLIGHT_COMPLETED + 1,

@@ -292,22 +292,26 @@ static int by_site(const void *a, const void *b)
 	return order ? order : (x->op > y->op) - (x->op < y->op);
 }
 
-/* The times of a call; the calls before it had ended at @busy_until_ns. */
+/* The times of a call; the calls before it had ended at @busy_until_ns, or at some
+ * time before that if @is_bound. */
 static struct call call_of(const struct flight *f, const struct flight_rank *r,
-                           const struct flight_op *op, uint64_t busy_until_ns)
+                           const struct flight_op *op, uint64_t busy_until_ns,
+                           bool is_bound)
 {
 	struct flight_span s =
 		flight_span(f, op, busy_until_ns, op->r.finished_ns);
 	uint64_t called = op->r.submitted_ns;
+	bool begins = !is_bound || busy_until_ns <= called;
 
 	return (struct call){
 		.op = op,
 		.tag = flight_tag(r, op),
 		.label = flight_label(r, op),
-		.has = { [QUEUEING] = true,
-		         [WAITING] = op->number && f->size > 1,
-		         [EXECUTION] = true,
-		         [BETWEEN] = busy_until_ns },
+		.has = { [QUEUEING] = begins,
+		         [WAITING] = begins && op->number && f->size > 1,
+		         [EXECUTION] = !op->r.finished_at_most &&
+		                       (begins || s.joined_ns > s.begin_ns),
+		         [BETWEEN] = busy_until_ns && !is_bound },
 		.ns = { [QUEUEING] = s.begin_ns - called,
 		        [WAITING] = s.joined_ns - s.begin_ns,
 		        [EXECUTION] = s.end_ns - s.joined_ns,
@@ -322,14 +326,17 @@ static size_t add_calls(struct call *calls, const struct flight *f,
 {
 	uint64_t busy_until_ns = 0;
 	const struct flight_op *op;
+	bool is_bound = false;
 	size_t n = 0;
 
 	for (op = r->ops; op < r->ops + r->n; op++) {
 		if (!op->r.finished_ns)
 			continue;
-		calls[n++] = call_of(f, r, op, busy_until_ns);
-		if (op->r.finished_ns > busy_until_ns)
-			busy_until_ns = op->r.finished_ns;
+		calls[n++] = call_of(f, r, op, busy_until_ns, is_bound);
+		if (op->r.finished_ns <= busy_until_ns)
+			continue;
+		busy_until_ns = op->r.finished_ns;
+		is_bound = op->r.finished_at_most;
 	}
 	return n;
 }
@@ -365,10 +372,14 @@ static struct trace_site site_of(const struct call *calls, size_t n,
 	snprintf(s.tag, sizeof(s.tag), "%s", calls->tag);
 	for (i = 0; i < n; i++) {
 		join_tags(s.tag, calls[i].tag);
-		for (t = QUEUEING; t <= EXECUTION; t++)
+		s.bounded += calls[i].op->r.finished_at_most;
+		for (t = QUEUEING; t <= EXECUTION; t++) {
+			if (!calls[i].has[t])
+				continue;
 			s.total_ns = calls[i].ns[t] < UINT64_MAX - s.total_ns
 			                     ? s.total_ns + calls[i].ns[t]
 			                     : UINT64_MAX;
+		}
 	}
 	return s;
 }

@@ -382,7 +382,8 @@ static struct sums sum_up(struct html_walk w, const struct flight_rank *r)
 		s = html_next(&w, op);
 		/* These follow one another, so no sum overflows. */
 		sums.waiting_ns += s.joined_ns - s.begin_ns;
-		sums.execution_ns += s.end_ns - s.joined_ns;
+		if (!op->r.finished_at_most)
+			sums.execution_ns += s.end_ns - s.joined_ns;
 		sums.bytes = op->r.bytes < UINT64_MAX - sums.bytes
 		                     ? sums.bytes + op->r.bytes
 		                     : UINT64_MAX;

@@ -213,7 +213,7 @@ static void put_column(struct json *j, const char *key, const uint64_t *column,
 	json_close(j, ']');
 }
 
-enum { NUMBER, SUBMITTED, STARTED, BEGIN, JOINED, END, COLUMNS };
+enum { NUMBER, SUBMITTED, STARTED, BEGIN, JOINED, END, AT_MOST, COLUMNS };
 
 /* Fill in the rows of all ranks; column c begins at columns[c * n]. */
 static void fill_columns(uint64_t *columns, size_t n, const struct flight *f)
@@ -239,6 +239,7 @@ static void fill_columns(uint64_t *columns, size_t n, const struct flight *f)
 			row[BEGIN * n] = s.begin_ns - op->r.submitted_ns;
 			row[JOINED * n] = s.joined_ns - s.begin_ns;
 			row[END * n] = s.end_ns - s.joined_ns;
+			row[AT_MOST * n] = op->r.finished_at_most;
 			before = op->r.submitted_ns;
 		}
 	}
@@ -250,7 +251,8 @@ static bool put_ops(struct json *j, const struct flight *f,
 {
 	static const char *const names[COLUMNS] = { "number",  "submitted",
 		                                    "started", "begin",
-		                                    "joined",  "end" };
+		                                    "joined",  "end",
+		                                    "at_most" };
 	uint64_t *columns = calloc(all->n + 1, COLUMNS * sizeof(*columns));
 	size_t i;
 	int c;

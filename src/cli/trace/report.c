@@ -333,6 +333,10 @@ static void print_site(const struct trace_site *s)
 	print_spread("for the last rank", &s->waiting);
 	print_spread("execution", &s->execution);
 	print_spread("idle before the call", &s->between);
+	if (s->bounded)
+		printf("   without the execution of %zu, whose end nobody "
+		       "observed\n",
+		       s->bounded);
 }
 
 static void print_sites(const struct trace_figures *figures)
@@ -440,6 +444,7 @@ static void put_site(struct json *j, const struct trace_site *s)
 	json_string(j, "tag", s->tag);
 	json_string(j, "label", s->label);
 	json_uint(j, "calls", s->calls);
+	json_uint(j, "finished_at_most", s->bounded);
 	put_spread(j, "queueing_ns", &s->queueing);
 	put_spread(j, "waiting_ns", &s->waiting);
 	put_spread(j, "execution_ns", &s->execution);

@@ -111,7 +111,10 @@ struct trace_site {
 	char tag[TAG_SIZE];
 	const char *label;
 	size_t calls;
+	size_t bounded;    /* calls whose end only a later look found */
 	uint64_t total_ns; /* of all calls, without the time between them */
+
+	/* Without times that depend on an end that only a later look found. */
 	struct trace_spread queueing, waiting, execution, between;
 };
 

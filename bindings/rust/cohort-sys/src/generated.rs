@@ -270,7 +270,10 @@ pub const COHORT_VERDICT_REMOTE: c_int = 20;
 pub const COHORT_VERDICT_PROCESS_EXITED: c_int = 21;
 
 /// `enum cohort_verdict_kind`, `watch.h`
-pub const COHORT_VERDICT_PROCESS_STOPPED: c_int = 22;
+pub const COHORT_VERDICT_LEFT: c_int = 22;
+
+/// `enum cohort_verdict_kind`, `watch.h`
+pub const COHORT_VERDICT_PROCESS_STOPPED: c_int = 23;
 
 /// `enum cohort_stage`, `watch.h`
 pub const COHORT_STAGE_SLOW: c_int = 0;
@@ -370,9 +373,6 @@ pub const COHORT_FAULT_PATH: c_int = 13;
 
 /// `enum cohort_fault_kind`, `sim.h`
 pub const COHORT_FAULT_GARBLE: c_int = 14;
-
-/// `platform.h`
-pub type cohort_note_fn = Option<unsafe extern "C" fn(text: *const c_char, user: *mut c_void)>;
 
 /// `watch.h`
 pub type cohort_verdict_fn = Option<unsafe extern "C" fn(verdict: *const cohort_verdict, user: *mut c_void) -> c_int>;
@@ -514,7 +514,9 @@ pub struct cohort_verdict {
     pub ranks: *const cohort_rank_report,
     pub text: *const c_char,
     pub rank_size: u64,
-    pub reserved: [u64; 7],
+    pub line: *const c_char,
+    pub world_rank: c_int,
+    pub reserved: [u64; 5],
 }
 
 const _: () = assert!(size_of::<cohort_verdict>() == 400);
@@ -538,10 +540,12 @@ pub struct cohort_cause {
     pub joined: [u64; 16],
     pub missing: [u64; 16],
     pub text: [c_char; 1024],
-    pub reserved: [u64; 16],
+    pub world_rank: c_int,
+    pub details: [c_char; 2048],
+    pub reserved: [u64; 15],
 }
 
-const _: () = assert!(size_of::<cohort_cause>() == 1472);
+const _: () = assert!(size_of::<cohort_cause>() == 3520);
 const _: () = assert!(align_of::<cohort_cause>() == 8);
 
 /// `struct cohort_group_options`, `options.h`
@@ -580,7 +584,8 @@ pub struct cohort_group_options {
     pub connect: c_int,
     pub bootstrap: *const cohort_bootstrap,
     pub abort: *mut cohort_abort,
-    pub reserved: [u64; 31],
+    pub log: *const c_char,
+    pub reserved: [u64; 30],
 }
 
 const _: () = assert!(size_of::<cohort_group_options>() == 560);
@@ -776,8 +781,6 @@ extern "C" {
     pub fn cohort_resume(comm: *mut cohort_comm) -> c_int;
     /// `platform.h`
     pub fn cohort_platform_probe(platform: c_int, info: *mut cohort_platform_info) -> c_int;
-    /// `platform.h`
-    pub fn cohort_on_note(note: cohort_note_fn, user: *mut c_void);
     /// `watch.h`
     pub fn cohort_verdict_text(kind: c_int) -> *const c_char;
     /// `watch.h`
@@ -804,6 +807,8 @@ extern "C" {
     pub fn cohort_comm_generation(comm: *const cohort_comm) -> c_int;
     /// `comm.h`
     pub fn cohort_comm_origin(comm: *const cohort_comm) -> c_int;
+    /// `comm.h`
+    pub fn cohort_comm_group_rank(comm: *const cohort_comm, rank: c_int) -> c_int;
     /// `comm.h`
     pub fn cohort_comm_stream(comm: *mut cohort_comm) -> *mut c_void;
     /// `comm.h`
@@ -868,6 +873,8 @@ extern "C" {
     pub fn cohort_group_generation(group: *const cohort_group) -> c_int;
     /// `group.h`
     pub fn cohort_group_abandoned(group: *const cohort_group, ranks: *mut c_int, room: c_int) -> c_int;
+    /// `group.h`
+    pub fn cohort_group_lost(group: *const cohort_group, ranks: *mut c_int, room: c_int) -> c_int;
     /// `group.h`
     pub fn cohort_group_all_reduce(group: *mut cohort_group, send: *const *const c_void, recv: *const *mut c_void, count: usize, r#type: c_int, op: c_int, streams: *const *mut c_void, ticket: *mut u64) -> c_int;
     /// `group.h`
@@ -1085,7 +1092,9 @@ mod tests {
         offset!(cohort_verdict, ranks, 320);
         offset!(cohort_verdict, text, 328);
         offset!(cohort_verdict, rank_size, 336);
-        offset!(cohort_verdict, reserved, 344);
+        offset!(cohort_verdict, line, 344);
+        offset!(cohort_verdict, world_rank, 352);
+        offset!(cohort_verdict, reserved, 360);
         offset!(cohort_cause, status, 0);
         offset!(cohort_cause, kind, 4);
         offset!(cohort_cause, rank, 8);
@@ -1100,7 +1109,9 @@ mod tests {
         offset!(cohort_cause, joined, 64);
         offset!(cohort_cause, missing, 192);
         offset!(cohort_cause, text, 320);
-        offset!(cohort_cause, reserved, 1344);
+        offset!(cohort_cause, world_rank, 1344);
+        offset!(cohort_cause, details, 1348);
+        offset!(cohort_cause, reserved, 3400);
         offset!(cohort_group_options, size, 0);
         offset!(cohort_group_options, name, 8);
         offset!(cohort_group_options, platform, 16);
@@ -1133,7 +1144,8 @@ mod tests {
         offset!(cohort_group_options, connect, 292);
         offset!(cohort_group_options, bootstrap, 296);
         offset!(cohort_group_options, abort, 304);
-        offset!(cohort_group_options, reserved, 312);
+        offset!(cohort_group_options, log, 312);
+        offset!(cohort_group_options, reserved, 320);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);

@@ -205,6 +205,7 @@ pub struct Options {
     warn_percent: u32,
     slow: Option<Duration>,
     dump_directory: Option<PathBuf>,
+    log: Option<PathBuf>,
     stack_signal: i32,
     adaptive: Option<(u32, u32, Duration)>,
     launch: Launch,
@@ -282,6 +283,13 @@ impl Options {
         self
     }
 
+    /// What goes to stderr when a cause ends a group: "line" (the default), "none", "verdict", or
+    /// a path with a '/' of a file for verdicts. `COHORT_LOG` in the environment overrides it.
+    pub fn log(mut self, log: impl AsRef<Path>) -> Options {
+        self.log = Some(log.as_ref().to_path_buf());
+        self
+    }
+
     /// Ask the threads of missing ranks by this signal where they are, for the verdict.  Add
     /// [`sys::COHORT_STACK_ALL`] to also ask other threads of the process, for dumps.
     pub fn stack_signal(mut self, signal: i32) -> Options {
@@ -345,11 +353,12 @@ impl Options {
         open: impl FnOnce(&sys::cohort_group_options) -> std::result::Result<R, Error>,
     ) -> Result<(R, *mut Callbacks)> {
         let name = string(call, "name", self.name.map(String::into_bytes))?;
-        let directory = self.dump_directory.map(|path| {
+        let bytes = |path: PathBuf| {
             use std::os::unix::ffi::OsStringExt;
             path.into_os_string().into_vec()
-        });
-        let directory = string(call, "dump_directory", directory)?;
+        };
+        let directory = string(call, "dump_directory", self.dump_directory.map(bytes))?;
+        let log = string(call, "log", self.log.map(bytes))?;
         // SAFETY: plain data, of which zeros are values.
         let mut bootstrap: sys::cohort_bootstrap = unsafe { MaybeUninit::zeroed().assume_init() };
         bootstrap.size = size_of::<sys::cohort_bootstrap>();
@@ -370,6 +379,7 @@ impl Options {
         options.policy = self.policy as c_int;
         options.warn_percent = self.warn_percent as c_uint;
         options.dump_directory = pointer(&directory);
+        options.log = pointer(&log);
         options.stack_signal = self.stack_signal;
         options.slow_ns = self.slow.map_or(0, nanoseconds);
         if let Some((factor, warmup, floor)) = self.adaptive {

@@ -141,6 +141,12 @@ function make_table(id, title, columns, rows, by, search)
 
 /* ---- calls ------------------------------------------------------------ */
 
+/* Return how to spell the times of a row.  They are upper bounds if is_bound. */
+function at_most(row)
+{
+	return row.is_bound ? ns => `\u2264 ${time(ns)}` : time;
+}
+
 /* A row for each collective, and for each other call of a rank. */
 function find_calls()
 {
@@ -154,6 +160,7 @@ function find_calls()
 			row = {
 				op: i, call: ops.call[i], number: ops.number[i], meet: m,
 				from: ops.called[i], begun: 0, end: 0, is_done: true, state: "",
+				is_bound: false,
 			};
 			rows.push(row);
 			if (m >= 0)
@@ -162,6 +169,7 @@ function find_calls()
 		row.from = Math.min(row.from, ops.called[i]);
 		row.begun = Math.max(row.begun, ops.joined[i]);
 		row.end = Math.max(row.end, ops.end[i]);
+		row.is_bound ||= data.ops.at_most[i] > 0;
 		if (!calls.done[ops.call[i]]) {
 			row.is_done = false;
 			row.state = calls.state[ops.call[i]];
@@ -233,12 +241,12 @@ function show_calls(timeline)
 			text: row => or_dash(row.behind, time),
 		},
 		{
-			title: "executed", is_number: true, key: row => row.took,
-			text: row => or_dash(row.took, time),
+			title: "executed", is_number: true, key: row => row.is_bound ? null : row.took,
+			text: row => or_dash(row.took, at_most(row)),
 		},
 		{
-			title: "in all", is_number: true, key: row => row.whole,
-			text: row => or_dash(row.whole, time),
+			title: "in all", is_number: true, key: row => row.is_bound ? null : row.whole,
+			text: row => or_dash(row.whole, at_most(row)),
 		},
 	], find_calls(), 0, row => `${row.number} ${calls.text[row.call]} ${names(row.call)} ${row.state}`);
 }

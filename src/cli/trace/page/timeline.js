@@ -67,6 +67,22 @@ function make_timeline()
 			paint.fillRect(left, y, right - left, h);
 	}
 
+	/* The operation may have ended anywhere in this bar: nobody looked sooner. */
+	function dashed_rect(x0, x1, y, h)
+	{
+		const left = Math.max(x0, GUTTER), size = Math.min(x1, width) - left;
+
+		if (size <= 0)
+			return;
+		paint.globalAlpha = 0.3;
+		paint.fillRect(left, y, size, h);
+		paint.globalAlpha = 1;
+		paint.strokeStyle = paint.fillStyle;
+		paint.setLineDash([3, 2]);
+		paint.strokeRect(left + 0.5, y + 0.5, Math.max(0, size - 1), h - 1);
+		paint.setLineDash([]);
+	}
+
 	function put_label(text, x0, x1, y, h, fill)
 	{
 		const left = Math.max(x0, GUTTER) + 4, room = Math.min(x1, width) - left - 4;
@@ -117,10 +133,13 @@ function make_timeline()
 				put_label(text, xb, xj, y, h, color["on-waiting"]);
 		}
 		if (x1 > xj) {
+			const is_bound = data.ops.at_most[i] > 0;
+
 			paint.fillStyle = is_failed ? color.bad : color.running;
-			rect(xj, x1, y, h);
+			(is_bound ? dashed_rect : rect)(xj, x1, y, h);
 			if (x1 - xj >= xj - xb)
-				put_label(text, xj, x1, y, h, color["on-running"]);
+				put_label(text, xj, x1, y, h,
+					is_bound ? color.text : color["on-running"]);
 		}
 		const m = meet_of(ops.number[i]);
 		if (m >= 0 && ranks.length > 1 && meets.joined[m] >= ranks.length
@@ -402,7 +421,9 @@ function make_timeline()
 		if (data.ops.joined[i])
 			lines.push(line(`waited for the last rank for ${time(data.ops.joined[i])}${so_far}`));
 		if (data.ops.end[i])
-			lines.push(line(`executed for ${time(data.ops.end[i])}${so_far}`));
+			lines.push(line(data.ops.at_most[i]
+				? `executed for at most ${time(data.ops.end[i])}: nobody looked sooner`
+				: `executed for ${time(data.ops.end[i])}${so_far}`));
 		if (is_joined && meets.joined[m] >= ranks.length)
 			lines.push(line(`rank ${ranks[meets.last[m]]} came last, `
 				+ `${time(meets.behind[m])} behind the first`));

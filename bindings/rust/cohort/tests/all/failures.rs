@@ -440,6 +440,8 @@ fn bad_options_are_named() {
     let error = Group::open_first(2, options().recorder_slots(17)).unwrap_err();
     assert_eq!(error.status(), Status::INVALID);
     assert!(error.text().contains("17"), "{}", error);
+    let error = Group::open_first(2, options().log("nonne")).unwrap_err();
+    assert!(error.text().contains("options->log is \"nonne\""), "{}", error);
     let error = Group::open_first(2, options().name("a\0b")).unwrap_err();
     assert_eq!(error.text(), "name has a NUL in it");
     assert_eq!(Group::open_first(0, options()).unwrap_err().status(), Status::INVALID);
