@@ -253,6 +253,8 @@ void environment_report(const struct log *log)
 
 	if (atomic_flag_test_and_set(&is_done))
 		return;
+	environment_add_overrides(&t);
+	text_add(&t, "\n");
 	environment_add_unknown(&t, "\n");
 	while ((line = strsep(&rest, "\n")))
 		if (*line)
