@@ -154,7 +154,7 @@ static void obey_one(char order)
 		tell(q, COHORT_VERDICT_ABORTED);
 	else if (order == 'k')
 		tell(q, -1);
-	else if (order == 's')
+	else if (order == 'u')
 		tell_from(peers, q, -777, COHORT_VERDICT_ABORTED);
 	else if (order == 'g')
 		gather(shared->came, all);
@@ -352,7 +352,7 @@ Test(peers, a_cause_of_an_unknown_kind_has_none)
 
 Test(peers, a_cause_of_an_unknown_status_is_a_system_error)
 {
-	tell_to(1, 's');
+	tell_to(1, 'u');
 	cr_assert_eq(await_cause(q)->status, COHORT_SYSTEM);
 }
 
