@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/text.h"
-#include "base/thread.h"
+#include "core/cause.h"
 
-/* The time to take all stacks, and the time to name them. */
+/* The time to take all stacks. */
 #define TAKE_NS (50 * UINT64_C(1000000))
-#define NAME_NS (45 * UINT64_C(1000000))
 
 /* Frames of the program in the brief form. */
 #define BRIEF 8
@@ -187,59 +184,53 @@ static void name_all(struct symbolizer *s, bool more)
 		if (!s->stacks[i].why)
 			symbolizer_name(&s->stacks[i], &s->names[more][i],
 			                more);
+	atomic_store(&s->found, more + 1);
+	cause_wake();
 }
 
-static void *symbolizer_main(void *arg)
+static bool name_twice(void *arg)
 {
 	struct symbolizer *s = arg;
-	unsigned question;
 
-	for (;;) {
-		while (sem_wait(&s->asked))
-			;
-		if (atomic_load(&s->stop))
-			break;
-		question = atomic_load(&s->question);
-		name_all(s, false);
-		atomic_store(&s->simple, question);
-		if (symbol_more)
-			name_all(s, true);
-		atomic_store(&s->best, question);
-	}
-	atomic_store(&s->has_ended, true);
-	return NULL;
+	name_all(s, false);
+	if (symbol_more)
+		name_all(s, true);
+	return true;
 }
 
 /* ---- asking ----------------------------------------------------------- */
 
-static void unavailable(struct stack_report *r, const char *why)
+bool symbolizer_is_free(struct symbolizer *s)
 {
-	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
-	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
+	return crew_is_done(&s->naming);
 }
 
-/* Wait for the names of question @question.  2: the best ones are there; 1: the simple
- * ones; 0: none. */
-static int await(struct symbolizer *s, unsigned question, uint64_t deadline)
-{
-	struct backoff b = BACKOFF;
-
-	while (atomic_load(&s->best) != question && clock_now() < deadline)
-		backoff_wait(&b, deadline);
-	if (atomic_load(&s->best) == question)
-		return symbol_more ? 2 : 1;
-	return atomic_load(&s->simple) == question;
-}
-
-static void take(struct symbolizer *s, const struct stack_report *reports,
-                 int n)
+void symbolizer_take(struct symbolizer *s, const struct stack_report *reports,
+                     int n)
 {
 	int i;
 
 	s->n = n;
+	atomic_store(&s->found, 0);
 	for (i = 0; i < n; i++)
 		s->stacks[i].tid = reports[i].tid;
 	stack_take(s->signo, s->stacks, n, clock_deadline(TAKE_NS));
+}
+
+void symbolizer_name_all(struct symbolizer *s)
+{
+	crew_run(&s->naming, name_twice, s, "cohort/names");
+}
+
+bool symbolizer_has_all(struct symbolizer *s)
+{
+	return atomic_load(&s->found) == (symbol_more ? 2 : 1);
+}
+
+void symbolizer_refuse(struct stack_report *r, const char *why)
+{
+	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
+	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
 static void copy_names(struct stack_report *to, const struct stack_report *from)
@@ -248,69 +239,34 @@ static void copy_names(struct stack_report *to, const struct stack_report *from)
 	memcpy(to->brief, from->brief, sizeof(to->brief));
 }
 
-void symbolizer_report(struct symbolizer *s, struct stack_report *reports,
-                       int n)
+void symbolizer_collect(struct symbolizer *s, struct stack_report *reports)
 {
-	unsigned question = atomic_load(&s->question);
-	int i, found;
+	int i, found = atomic_load(&s->found);
 
-	if (atomic_load(&s->best) != question) {
-		for (i = 0; i < n; i++)
-			unavailable(&reports[i],
-			            "names are still being looked up");
-		return;
-	}
-	take(s, reports, n);
-	atomic_store(&s->question, ++question);
-	sem_post(&s->asked);
-	found = await(s, question, clock_deadline(NAME_NS));
-	for (i = 0; i < n; i++) {
+	crew_cancel(&s->naming);
+	for (i = 0; i < s->n; i++) {
 		if (s->stacks[i].why)
-			unavailable(&reports[i], s->stacks[i].why);
+			symbolizer_refuse(&reports[i], s->stacks[i].why);
 		else if (found)
 			copy_names(&reports[i], &s->names[found - 1][i]);
 		else
-			unavailable(&reports[i], "no names in time");
+			symbolizer_refuse(&reports[i], "no names in time");
 	}
 }
 
 /* ---- life ------------------------------------------------------------- */
 
-int symbolizer_start(struct symbolizer *s, int signo, const char *group)
+void symbolizer_start(struct symbolizer *s, int signo)
 {
-	int err;
-
 	*s = (struct symbolizer){ .signo = signo };
-	if (!signo)
-		return COHORT_OK;
-	stack_prepare();
-	sem_init(&s->asked, 0, 0);
-	err = thread_start(&s->thread, symbolizer_main, s, "%.8s/names", group);
-	if (!err)
-		return COHORT_OK;
-	s->signo = 0;
-	sem_destroy(&s->asked);
-	return error_set(COHORT_SYSTEM,
-	                 "cannot start the thread for stacks: %s",
-	                 strerror(err));
+	if (signo)
+		stack_prepare();
 }
 
 bool symbolizer_stop(struct symbolizer *s, uint64_t deadline_ns)
 {
-	struct backoff b = BACKOFF;
-
 	if (!s->signo)
 		return true;
 	stack_retire(s->signo);
-	atomic_store(&s->stop, true);
-	sem_post(&s->asked);
-	while (!atomic_load(&s->has_ended) && clock_now() < deadline_ns)
-		backoff_wait(&b, deadline_ns);
-	if (!atomic_load(&s->has_ended)) {
-		pthread_detach(s->thread);
-		return false;
-	}
-	pthread_join(s->thread, NULL);
-	sem_destroy(&s->asked);
-	return true;
+	return crew_await(&s->naming, deadline_ns) || crew_cancel(&s->naming);
 }

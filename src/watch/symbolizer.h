@@ -5,17 +5,15 @@
 /*
  * Stacks of ranks' threads as text
  *
- * A thread of its own looks up the names of functions, because that may need what a
- * hung thread has: the dynamic linker's lock, or memory.  It finds simple names first
- * and better ones after that.  The watchdog takes the names that are there when its
- * time is over.
+ * A thread, one for each question, looks up the names of functions, because that may need
+ * what a hung thread has: the dynamic linker's lock, or memory.  It finds simple names
+ * first and better ones after that.  The verdict has the names that are found in time.
  */
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/crew.h"
 #include "base/text.h"
 #include "watch/stack.h"
 
@@ -40,19 +38,15 @@ struct stack_report {
 
 struct symbolizer {
 	/* Constant after the start. */
-	int signo; /* 0: there is no thread, and no stacks are taken */
-	pthread_t thread;
+	int signo; /* 0: no stacks are taken */
 
-	sem_t asked;
-	atomic_bool stop;
+	struct job naming;
 
-	/* Atomic; numbers of questions: the last one asked, the last one with
-	 * simple names found, and with the best names found.  The release and
-	 * acquire of the latter two publish .names. */
-	atomic_uint question, simple, best;
-	atomic_bool has_ended;
+	/* Atomic; how many of .names are complete.  Release and acquire: what is in
+	 * them. */
+	atomic_int found;
 
-	/* Owned by who asks while .best equals .question, else by the thread. */
+	/* Owned by the caller while symbolizer_is_free(), else by the job. */
 	int n;
 	struct stack stacks[STACK_RANKS];
 	struct stack_report names[2][STACK_RANKS];
@@ -62,13 +56,31 @@ struct symbolizer {
  * known.  It may take memory and locks.  Set before any group is opened, else NULL. */
 extern bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* Start the thread if @signo is not 0.  COHORT_OK, or COHORT_SYSTEM. */
-int symbolizer_start(struct symbolizer *s, int signo, const char *group);
+/* Prepare to take stacks by @signo; 0 if none are to be taken. */
+void symbolizer_start(struct symbolizer *s, int signo);
 
-/* Fill in @n reports, at most STACK_RANKS, in which only the rank and the thread are
- * set.  Blocks for a tenth of a second at most.  One thread at a time. */
-void symbolizer_report(struct symbolizer *s, struct stack_report *reports,
-                       int n);
+/* False while the names of the last question are still being looked up. */
+bool symbolizer_is_free(struct symbolizer *s);
+
+/* How long to wait for names. */
+#define NAME_NS (45 * UINT64_C(1000000))
+
+/*
+ * Take the stacks of @n threads, at most STACK_RANKS: blocks for 50 ms at most, and must be
+ * free.  Then have the crew find names for them, and wake the watchdog.  Then fill in the
+ * reports, in which only the rank and the thread are set, with what has been found.  One
+ * thread at a time.
+ */
+void symbolizer_take(struct symbolizer *s, const struct stack_report *reports,
+                     int n);
+void symbolizer_name_all(struct symbolizer *s);
+void symbolizer_collect(struct symbolizer *s, struct stack_report *reports);
+
+/* True if all names have been looked up. */
+bool symbolizer_has_all(struct symbolizer *s);
+
+/* Say in the report why there is no stack. */
+void symbolizer_refuse(struct stack_report *report, const char *why);
 
 /* Name the frames of @stack in @out, by symbol_more if @more.  Frames of the C library
  * and of this library in front of the program's first one are left out, unless there
@@ -80,7 +92,7 @@ void symbolizer_name(const struct stack *stack, struct stack_report *out,
  * cut, and end in "...", until all fit. */
 void symbolizer_add(struct text *t, const char *frames, size_t room);
 
-/* Stop the thread; false if a lookup of names hangs until @deadline_ns. */
+/* Stop; false if a lookup of names hangs until @deadline_ns. */
 bool symbolizer_stop(struct symbolizer *s, uint64_t deadline_ns);
 
 #endif
