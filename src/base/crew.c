@@ -347,14 +347,19 @@ void crew_poke(void)
 
 void crew_fill(void)
 {
+	/* A worker must not be joined while another thread is still starting it. */
+	static pthread_mutex_t fill_lock = PTHREAD_MUTEX_INITIALIZER;
 	int lacking, err = 0;
 
+	if (pthread_mutex_trylock(&fill_lock))
+		return; /* another thread fills */
 	join_finished();
 	pthread_mutex_lock(&lock);
 	lacking = IDLE + waiting - idle;
 	pthread_mutex_unlock(&lock);
 	while (lacking-- > 0 && !err)
 		err = start_one();
+	pthread_mutex_unlock(&fill_lock);
 }
 
 void crew_refill(uint64_t deadline_ns)
