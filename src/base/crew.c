@@ -123,6 +123,7 @@ static void unlink_locked(struct worker *w)
 	*at = w->next;
 }
 
+/* By the thread that has started and named it: a job changes the name. */
 static void begin_locked(struct worker *w)
 {
 	w->next = workers;
@@ -149,7 +150,8 @@ static void *worker_main(void *arg)
 	bool is_needed = true, is_left;
 
 	pthread_mutex_lock(&lock);
-	begin_locked(w);
+	while (!w->has_begun)
+		pthread_cond_wait(&done, &lock);
 	while (is_needed) {
 		if (first) {
 			run_locked(w, take_locked(w));
@@ -182,8 +184,7 @@ static int start_one(void)
 		return err;
 	}
 	pthread_mutex_lock(&lock);
-	while (!w->has_begun)
-		pthread_cond_wait(&done, &lock);
+	begin_locked(w);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }

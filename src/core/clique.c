@@ -21,7 +21,6 @@
 static int comm_init(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
-	size_t bytes = q->slots * sizeof(uint32_t);
 	int rc;
 
 	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
@@ -31,7 +30,7 @@ static int comm_init(struct cohort_comm *c)
 		rc = call_shapes_init(&c->shapes, q->slots);
 	if (rc != COHORT_OK)
 		return rc;
-	c->done_then = malloc(bytes);
+	c->done_then = calloc(DONE_WORDS(q->slots), sizeof(*c->done_then));
 	c->agreed = pages_alloc(q->slots * sizeof(*c->agreed));
 	if (!c->done_then || !c->agreed)
 		return error_set(COHORT_NO_MEMORY, "no memory for %u tickets",
