@@ -20,7 +20,7 @@ static bool give_back(struct clique *q)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
 
-	sem_post(&q->unused);
+	clique_set_unused(q);
 	if (clique_await(q, CLIQUE_RELEASED, deadline) != CLIQUE_RELEASED) {
 		clique_leak(q);
 		return false;
@@ -32,7 +32,7 @@ static bool give_back(struct clique *q)
 /* End a clique that is not watched yet, and on which nothing was called. */
 static void discard(struct clique *q)
 {
-	cause_set_closing(q->end);
+	clique_close(q);
 	give_back(q);
 }
 
@@ -153,7 +153,7 @@ static int end(struct clique *q)
 	int rc = await_all(q, &c);
 
 	if (rc == COHORT_OK)
-		cause_set_closing(q->end);
+		clique_close(q);
 	if (rc != COHORT_TIMED_OUT || clique_cause(q))
 		return COHORT_OK; /* had already ended, as its calls reported */
 	cause.rank = c->rank;
@@ -208,7 +208,7 @@ static void let_go(struct generation *g)
 	for (child = first_child(g); child; child = next_child(child))
 		let_go(child);
 	unguard(g);
-	sem_post(&g->clique->unused);
+	clique_set_unused(g->clique);
 }
 
 int generation_end_later(struct generation *g)
@@ -313,7 +313,7 @@ static bool leave_to_thread(struct generation *g)
 		return false;
 	/* Its parent goes before it. */
 	clique_tree_part(q);
-	sem_post(&q->unused);
+	clique_set_unused(q);
 	if (thread_start(&thread, end_late, g, "%.8s/late", q->name))
 		return false;
 	pthread_detach(thread);

@@ -51,9 +51,7 @@ static void not_faults(sigset_t *set)
 		sigdelset(set, faults[i]);
 }
 
-/* Put a '?' for each byte that is not UTF-8, or is left of a character that was
- * cut. */
-static void mend(char *name)
+void thread_mend_name(char *name)
 {
 	int n;
 
@@ -75,7 +73,7 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 	va_start(args, format);
 	vsnprintf(name, sizeof(name), format, args);
 	va_end(args);
-	mend(name);
+	thread_mend_name(name);
 
 	not_faults(&blocked);
 	pthread_sigmask(SIG_SETMASK, &blocked, &old);

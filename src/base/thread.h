@@ -21,6 +21,10 @@ struct text;
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Replace each byte of a thread's name that is not UTF-8, or is left of a character that was
+ * cut, by '?'. */
+void thread_mend_name(char *name);
+
 /* The calling thread's number in the system. */
 int thread_id(void);
 

@@ -2,6 +2,8 @@
 
 #include "core/cause.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -36,15 +38,36 @@ void rank_set_spell(struct text *t, const uint64_t *set)
 		text_add(t, "none");
 }
 
+/* Wakes the watchdog.  Never destroyed: a signal handler may post it at any
+ * time. */
+static sem_t woken;
+
+static void make_woken(void)
+{
+	sem_init(&woken, 0, 0);
+}
+
+void cause_wake(void)
+{
+	sem_post(&woken);
+}
+
+void cause_sleep(uint64_t deadline_ns)
+{
+	clock_await(&woken, deadline_ns);
+	while (!sem_trywait(&woken))
+		continue;
+}
+
 struct cohort_abort *cause_create(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct cohort_abort *a = calloc(1, sizeof(*a));
 
+	pthread_once(&once, make_woken);
 	if (!a)
 		return NULL;
 	atomic_store_explicit(&a->references, 1, memory_order_relaxed);
-	sem_init(&a->caused, 0, 0);
-	sem_init(&a->watch, 0, 0);
 	return a;
 }
 
@@ -62,8 +85,6 @@ void cause_put(struct cohort_abort *a)
 		return;
 	if (atomic_load(&a->target))
 		cause_put(atomic_load(&a->target));
-	sem_destroy(&a->caused);
-	sem_destroy(&a->watch);
 	free(a);
 }
 
@@ -91,8 +112,7 @@ static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 	cause->time_ns = clock_now();
 	if (!atomic_compare_exchange_strong(&a->cause, &none, cause))
 		return COHORT_ALREADY;
-	sem_post(&a->caused);
-	sem_post(&a->watch);
+	cause_wake();
 	return COHORT_OK;
 }
 

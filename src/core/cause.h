@@ -14,7 +14,6 @@
  *  C. The block lives until the last reference is put.
  */
 
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,11 +56,6 @@ struct cohort_abort {
 	 * Release, acquire: what it points to. */
 	struct cohort_cause *_Atomic told;
 	struct cohort_cause explained;
-
-	/* Posted by whoever sets the cause: for the reaper, and for the
-	 * watchdog, which is also woken for other things. */
-	sem_t caused;
-	sem_t watch;
 };
 
 /* Sets of ranks. */
@@ -148,6 +142,14 @@ int patience_error(const struct patience *p);
 
 /* Have cause_look() return @a->explained from now on.  Once. */
 void cause_set_explained(struct cohort_abort *a);
+
+/* Wake the watchdog, which each new cause does, too.  Any thread, any signal
+ * handler; after the first cause_create(). */
+void cause_wake(void);
+
+/* Sleep until cause_wake() was called since the last return, or until
+ * @deadline_ns.  Watchdog only. */
+void cause_sleep(uint64_t deadline_ns);
 
 /* Make this an orderly end, unless the clique has ended already: COHORT_OK or
  * COHORT_ALREADY. */

@@ -13,7 +13,6 @@
 #include "base/pages.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "base/thread.h"
 #include "core/clique_tree.h"
 #include "core/connect.h"
 
@@ -22,7 +21,6 @@
 static int comm_init(struct cohort_comm *c)
 {
 	struct clique *q = c->clique;
-	size_t bytes = q->slots * sizeof(uint32_t);
 	int rc;
 
 	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
@@ -32,7 +30,7 @@ static int comm_init(struct cohort_comm *c)
 		rc = call_shapes_init(&c->shapes, q->slots);
 	if (rc != COHORT_OK)
 		return rc;
-	c->done_then = malloc(bytes);
+	c->done_then = calloc(DONE_WORDS(q->slots), sizeof(*c->done_then));
 	c->agreed = pages_alloc(q->slots * sizeof(*c->agreed));
 	if (!c->done_then || !c->agreed)
 		return error_set(COHORT_NO_MEMORY, "no memory for %u tickets",
@@ -80,25 +78,6 @@ static int open_native(struct clique *q, const int *devices,
 		take_over(&q->comms[i], &connected[i]);
 	free(connected);
 	return rc;
-}
-
-static int start_reaper(struct clique *q)
-{
-	int err =
-		thread_start(&q->reaper, reaper_main, q, "%.8s/reap", q->name);
-
-	if (err)
-		return error_set(COHORT_SYSTEM,
-		                 "cannot start the reaper's thread: %s",
-		                 strerror(err));
-	return COHORT_OK;
-}
-
-/* End a reaper that has nothing to reap. */
-static void stop_reaper(struct clique *q)
-{
-	sem_post(&q->end->caused);
-	pthread_join(q->reaper, NULL);
 }
 
 /* A number that no other clique of the process has: dumps name it. */
@@ -154,7 +133,6 @@ static struct clique *clique_alloc(const struct platform *platform,
 			c->world = c->above->world;
 		}
 	}
-	sem_init(&q->unused, 0, 0);
 	q->end = cause_create();
 	q->agreed = agree_words(q->slots);
 	if (q->end && q->agreed)
@@ -171,7 +149,7 @@ static int prepare(struct clique *q, int *made)
 
 	while (rc == COHORT_OK && *made < q->size)
 		rc = comm_init(&q->comms[(*made)++]); /* undone if half made */
-	return rc == COHORT_OK ? start_reaper(q) : rc;
+	return rc == COHORT_OK ? crew_get() : rc; /* its end needs a thread */
 }
 
 static int get_connected(struct clique *q, const int *devices,
@@ -185,7 +163,7 @@ static int get_connected(struct clique *q, const int *devices,
 	if (!connected)
 		rc = open_native(q, devices, options);
 	if (rc != COHORT_OK)
-		stop_reaper(q);
+		crew_put();
 	return rc;
 }
 

@@ -20,8 +20,8 @@
  *	                                              RELEASED
  *
  * LIVE and CAUSED are told apart by the cause pointer, the rest by the state.
- * Setting the cause wakes the clique's reaper, a thread of its own, which alone
- * aborts or destroys its native communicators.
+ * Setting the cause wakes the watchdog, which runs the clique's reaper: a job of
+ * the crew that alone aborts or destroys its native communicators.
  *
  *  A. The cause is written once, and never changes.
  *  B. One abort or one destroy per native communicator, by the reaper only.
@@ -34,9 +34,9 @@
  *     decide which tickets answer COHORT_OK.  So an answer never changes.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/crew.h"
 #include "core/cause.h"
 #include "core/comm.h"
 #include "core/config.h"
@@ -64,6 +64,13 @@ enum over {
 	OVER_CLOSED,    /* no rank will use it again */
 	OVER_UNWATCHED, /* nor does the watchdog look at it: it may be freed */
 	OVER_TAKEN,     /* a thread is taking it one step further */
+};
+
+/* Which comes first: the reaper's end, or that no thread asks about tickets. */
+enum unused {
+	UNUSED_NOT,
+	UNUSED,        /* the reaper also releases */
+	UNUSED_REAPED, /* the reaper has ended without that */
 };
 
 /* Room for the kinds of verdicts. */
@@ -112,7 +119,6 @@ struct clique {
 	struct halves *_Atomic halves;
 	struct others *others;    /* see others.h; NULL: none can be seen */
 	struct cohort_abort *end; /* the cause; a reference */
-	pthread_t reaper;
 
 	/* ---- the end: any thread, the reaper ----------------------------- */
 
@@ -131,8 +137,15 @@ struct clique {
 	 * what is in them. */
 	ncclComm_t *_Atomic orphans;
 
-	/* Posted once, by whoever closes: nobody will ask about tickets. */
-	sem_t unused;
+	/* Atomic; the reaper was run. */
+	atomic_bool is_reaped;
+
+	/* Atomic; enum unused. */
+	atomic_int unused;
+
+	/* The job that reaps, and the one that releases what the reaper has left
+	 * because the clique was still in use. */
+	struct job reaper, releaser;
 
 	/* Atomic; where the reaper is: the native function and the rank's place
 	 * in comms (-1: the call is of no rank), NULL: in none.  Relaxed: for
@@ -196,6 +209,10 @@ struct clique {
 	 * asks something, 0: none.  A gate: seq_cst, see cause.h. */
 	atomic_int probing;
 
+	/* Atomic; a deadline has become shorter: the watchdog looks at once.
+	 * Set before cause_wake(). */
+	atomic_bool is_shorter;
+
 	/* Atomic inside. */
 	struct clique_counts counts;
 
@@ -250,8 +267,7 @@ struct clique_options {
 	const struct cohort_abort *abort;
 };
 
-/* Open native communicators over @devices and start the reaper.  On error
- * nothing is left. */
+/* Open native communicators over @devices.  On error nothing is left. */
 int clique_create(const struct platform *platform, const int *devices, int n,
                   const struct clique_options *options, struct clique **out);
 
@@ -264,7 +280,7 @@ void clique_put(struct clique *q);
 void clique_get_straggler(struct clique *q);
 void clique_put_straggler(struct clique *q);
 
-/* Join the reaper of a clique that is RELEASED, and put the group's reference.
+/* Await the reaper of a clique that is RELEASED, and put the group's reference.
  * Memory that a thread was left behind in stays, also if that thread is in the
  * parent. */
 void clique_retire(struct clique *q);
@@ -362,7 +378,15 @@ int clique_world(const struct clique *q, int rank);
 /* The rank of that number; NULL: it is in another process. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);
 
-/* The reaper's thread. */
-void *reaper_main(void *clique);
+/* Run the reaper of a clique that has a cause, or is closing, unless it was run
+ * before.  Does not block; not in a signal handler. */
+void clique_reap(struct clique *q);
+
+/* End the clique in order, unless it has ended already. */
+void clique_close(struct clique *q);
+
+/* No thread will ask about tickets: have what the ranks have released once the
+ * clique is RECLAIMED.  Once. */
+void clique_set_unused(struct clique *q);
 
 #endif

@@ -46,6 +46,13 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 	return cause_set(q->end, &what);
 }
 
+void clique_close(struct clique *q)
+{
+	cause_set_closing(q->end);
+	crew_fill();
+	clique_reap(q);
+}
+
 /* ---- the end ---------------------------------------------------------- */
 
 bool clique_move(struct clique *q, int from, int to)
@@ -70,15 +77,21 @@ static enum clique_state state_once_noted(struct clique *q)
 
 static void note_rank(struct cohort_comm *c)
 {
-	unsigned slot;
+	const uint64_t slots = c->clique->slots;
+	uint64_t ticket, slot, k;
+	uint32_t word;
 
 	/* seq_cst: not before the move to NOTING, or a waiter could find done
 	 * and live what is not in the notes.  The last ticket first: when it
 	 * was given out, its slot's former operation was done. */
 	c->last_then = atomic_load(&c->last);
-	for (slot = 0; slot < c->clique->slots; slot++)
-		c->done_then[slot] =
-			__atomic_load_n(&c->done[slot], __ATOMIC_SEQ_CST);
+	for (k = 0; k < slots && k < c->last_then; k++) {
+		ticket = c->last_then - k;
+		slot = ticket & (slots - 1);
+		word = __atomic_load_n(&c->done[slot], __ATOMIC_SEQ_CST);
+		if ((int32_t)(word - (uint32_t)ticket) >= 0)
+			c->done_then[slot / 64] |= UINT64_C(1) << slot % 64;
+	}
 }
 
 void clique_note(struct clique *q)

@@ -7,6 +7,7 @@
 
 #include "core/clique.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/pages.h"
@@ -133,7 +134,6 @@ void clique_free(struct clique *q, int comms)
 	clique_tree_free(q);
 	while (comms--)
 		comm_fini(&q->comms[comms]);
-	sem_destroy(&q->unused);
 	if (q->end)
 		cause_put(q->end);
 	free(clique_take_orphans(q));
@@ -177,13 +177,15 @@ void clique_retire(struct clique *q)
 {
 	struct clique *root = clique_tree_root(q);
 
-	pthread_join(q->reaper, NULL);
+	crew_await(&q->reaper, UINT64_MAX);
+	crew_await(&q->releaser, UINT64_MAX);
 	clique_tree_leave(q);
 	clique_tree_part(q);
 	if (root != q && has_stragglers(q))
 		clique_tree_keep(root, q);
 	else
 		clique_put(q);
+	crew_put();
 }
 
 /* The list lets a leak checker tell this from a mistake. */
@@ -192,11 +194,14 @@ void clique_leak(struct clique *q)
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct clique *leaked; /* guarded by lock */
 
-	pthread_detach(q->reaper);
+	/* A job that runs is left behind; one that waits must not begin. */
+	crew_cancel(&q->reaper);
+	crew_cancel(&q->releaser);
 	clique_tree_leave(q);
 	clique_tree_part(q);
 	pthread_mutex_lock(&lock);
 	q->next_leaked = leaked;
 	leaked = q;
 	pthread_mutex_unlock(&lock);
+	crew_put();
 }

@@ -87,7 +87,7 @@ struct cohort_comm {
 		uint32_t *started;
 		uint32_t *after;
 
-		uint32_t *done_then;       /* see last_then */
+		uint64_t *done_then; /* a bit for each slot, see last_then */
 		struct agree_slot *agreed; /* atomic inside: agree_words.h */
 	};
 
@@ -315,10 +315,11 @@ struct cohort_comm {
 	 * Written once, while the clique ends.
 	 */
 	struct {
-		/* By whoever moved the clique to NOTING, as the words of
-		 * done_then are; constant from NOTED on, and read by any thread
-		 * then: what done was before any abort flag was up, and
-		 * last. */
+		/* Written by the thread that moves the clique to NOTING, as
+		 * done_then is; constant from NOTED on, and read by any thread
+		 * then.  What last was before any abort flag was up; done_then
+		 * has the bits of the slots whose newest ticket, up to this
+		 * one, was done. */
 		uint64_t last_then;
 
 		/* By the reaper, then by whoever frees the clique: the event
@@ -326,6 +327,9 @@ struct cohort_comm {
 		bool is_released;
 	};
 };
+
+/* Words of done_then. */
+#define DONE_WORDS(slots) (((slots) + 63) / 64)
 
 /* How many words a rank with @slots needs that the device writes. */
 static inline size_t comm_words(unsigned slots)

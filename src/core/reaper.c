@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reaper: one thread per clique, asleep until the clique has a cause, and
- * the only one that aborts or destroys its native communicators
+ * The reaper: one job for each clique, run once the clique has a cause, and the
+ * only one that aborts or destroys its native communicators
  *
  * NCCL raises a communicator's abort flags at the call of ncclCommAbort(), also
  * inside an open group, and frees at the group's end; it frees all ranks of a
@@ -13,7 +13,6 @@
  * declares its functions.
  */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -188,7 +187,7 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	at(q, NULL, -1);
 	freed = released == ncclSuccess && ended == ncclSuccess;
 	clique_move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
-	sem_post(&q->end->watch);
+	cause_wake();
 }
 
 /* Wait until the other cliques that are being aborted on these devices have
@@ -255,33 +254,56 @@ static void reap_by_destroy(struct clique *q)
 	window_memory_end();
 }
 
-static void await_post(sem_t *sem)
+/* Give back what the ranks have.  Apart from the close that waits for it, as it
+ * may wait for the device. */
+static void release(struct clique *q)
 {
-	while (sem_wait(sem) && errno == EINTR)
-		;
+	at(q, "cudaFree", -1);
+	clique_tree_leave(q); /* no other thread reads the words from here on */
+	clique_release(q);
+	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 }
 
-void *reaper_main(void *arg)
+static bool release_main(void *arg)
 {
 	struct clique *q = arg;
 
-	await_post(&q->end->caused);
-	/* The clique was never connected. */
-	if (!q->comms->native)
-		return NULL;
+	native_thread(q->platform, q->comms->device);
+	release(q);
+	return true;
+}
+
+static bool reaper_main(void *arg)
+{
+	struct clique *q = arg;
+	int none = UNUSED_NOT;
+
 	native_thread(q->platform, q->comms->device);
 	if (clique_cause(q))
 		reap_by_abort(q);
 	else
 		reap_by_destroy(q);
-	if (clique_look(q) != CLIQUE_RECLAIMED)
-		return NULL;
-	/* Tickets are asked about until the group is closed; and giving memory
-	 * back may wait for the device, which the close may not. */
-	await_post(&q->unused);
-	at(q, "cudaFree", -1);
-	clique_tree_leave(q); /* no other thread reads the words from here on */
-	clique_release(q);
-	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
-	return NULL;
+	/* Tickets are asked about until the clique is unused.  If it is not yet,
+	 * another job releases it. */
+	if (clique_look(q) == CLIQUE_RECLAIMED &&
+	    !atomic_compare_exchange_strong(&q->unused, &none, UNUSED_REAPED))
+		release(q);
+	return true;
+}
+
+void clique_reap(struct clique *q)
+{
+	if (atomic_exchange(&q->is_reaped, true))
+		return;
+	q->reaper.is_native = true;
+	crew_run(&q->reaper, reaper_main, q, "%.8s/reap", q->name);
+}
+
+void clique_set_unused(struct clique *q)
+{
+	if (atomic_exchange(&q->unused, UNUSED) != UNUSED_REAPED)
+		return;
+	q->releaser.is_native = true;
+	crew_fill();
+	crew_run(&q->releaser, release_main, q, "%.8s/free", q->name);
 }

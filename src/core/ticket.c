@@ -84,10 +84,12 @@ bool comm_is_idle(const struct cohort_comm *c)
 
 bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
 {
-	const struct clique *q = c->clique;
+	const uint64_t slots = c->clique->slots, slot = ticket & (slots - 1);
 
-	return has_come(q, ticket, c->done_then[ticket & (q->slots - 1)],
-	                c->last_then);
+	if (ticket > c->last_then)
+		return false;
+	return c->last_then - ticket >= slots ||
+	       c->done_then[slot / 64] >> slot % 64 & 1;
 }
 
 void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crew.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "dump/dump.h"
@@ -33,9 +34,10 @@ struct dumper {
 	/* Constant after the start. */
 	struct dump_options options;
 	struct waker *waker;
-	pthread_t thread;
+	char name[16]; /* the start of the group's */
+	struct job job;
 
-	/* Owned by the thread. */
+	/* Owned by the job. */
 	struct flight flight;
 	struct told told;
 	struct topic topics[VERDICTS]; /* of the verdicts so far */
@@ -55,7 +57,6 @@ struct dumper {
 	bool is_waiting; /* a verdict waits */
 	bool is_writing; /* one that waited is being written */
 	bool stop;
-	bool has_ended;
 	bool is_given_up; /* nobody may wait any longer */
 	bool is_left;     /* no thread waits for the dumper: it frees itself */
 	int holders;      /* threads from dumper_hold() to dumper_await() */
@@ -64,7 +65,7 @@ struct dumper {
 	struct dumper *next_left;
 };
 
-/* ---- the thread ------------------------------------------------------- */
+/* ---- the job ---------------------------------------------------------- */
 
 static void keep(struct told *to, const struct cohort_verdict *from,
                  const struct stack_traces *stacks)
@@ -174,17 +175,6 @@ static void attend(struct dumper *d, int triggers)
 		dump(d, "fifo", NULL);
 }
 
-/* True if the dumper was stopped and has nothing left to write. */
-static bool is_over(struct dumper *d)
-{
-	bool over;
-
-	pthread_mutex_lock(&d->lock);
-	over = d->stop && !d->is_waiting;
-	pthread_mutex_unlock(&d->lock);
-	return over;
-}
-
 /* ---- its end ---------------------------------------------------------- */
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -222,23 +212,39 @@ static void dumper_free(struct dumper *d)
 	free(d);
 }
 
-static void *dumper_main(void *arg)
+/* True if there is something to write, or writes to a FIFO are to be waited for. */
+static bool has_work(struct dumper *d)
+{
+	bool has;
+
+	pthread_mutex_lock(&d->lock);
+	has = d->is_waiting || waker_was_woken(d->waker) ||
+	      (*d->options.fifo && !d->stop);
+	pthread_mutex_unlock(&d->lock);
+	return has;
+}
+
+static bool write_all(void *arg)
 {
 	struct dumper *d = arg;
 	bool is_left;
 
-	while (!is_over(d))
+	while (has_work(d))
 		attend(d, waker_wait(d->waker));
 	pthread_mutex_lock(&d->lock);
-	d->has_ended = true;
 	is_left = d->is_left;
-	pthread_cond_broadcast(&d->changed);
 	pthread_mutex_unlock(&d->lock);
 	if (is_left) {
 		come_back(d);
 		dumper_free(d);
 	}
-	return NULL;
+	return !is_left;
+}
+
+static void run(struct dumper *d)
+{
+	crew_run(&d->job, write_all, d, "%s/dump", d->name);
+	waker_wake(d->waker);
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -251,6 +257,7 @@ static struct dumper *dumper_alloc(struct clique *q,
 	if (!d)
 		return NULL;
 	d->options = *options;
+	text_copy(d->name, 9, q->name);
 	d->clique = q;
 	pthread_mutex_init(&d->looking, NULL);
 	pthread_mutex_init(&d->lock, NULL);
@@ -262,7 +269,7 @@ int dumper_start(struct clique *q, const struct dump_options *options,
                  struct dumper **out)
 {
 	struct dumper *d;
-	int err, rc;
+	int rc;
 
 	*out = NULL;
 	if (!*options->directory)
@@ -271,21 +278,14 @@ int dumper_start(struct clique *q, const struct dump_options *options,
 	if (!d)
 		return error_set(COHORT_NO_MEMORY, "no memory for dumps");
 	rc = waker_get(options->signal, options->fifo, &d->waker);
-	if (rc != COHORT_OK)
-		goto err;
-	err = thread_start(&d->thread, dumper_main, d, "%.8s/dump", q->name);
-	if (err) {
-		rc = error_set(COHORT_SYSTEM,
-		               "cannot start the dumper's thread: %s",
-		               strerror(err));
-		goto err;
+	if (rc != COHORT_OK) {
+		dumper_free(d);
+		return rc;
 	}
+	if (*options->fifo)
+		run(d);
 	*out = d;
 	return COHORT_OK;
-
-err:
-	dumper_free(d);
-	return rc;
 }
 
 void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict,
@@ -297,7 +297,13 @@ void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict,
 	keep(&d->waiting, verdict, stacks);
 	d->is_waiting = true;
 	pthread_mutex_unlock(&d->lock);
-	waker_wake(d->waker);
+	run(d);
+}
+
+void dumper_poll(struct dumper *d)
+{
+	if (d && waker_was_woken(d->waker))
+		run(d);
 }
 
 void dumper_hold(struct dumper *d)
@@ -331,21 +337,15 @@ void dumper_end(struct dumper *d)
 	pthread_mutex_lock(&d->lock);
 	d->stop = true;
 	pthread_mutex_unlock(&d->lock);
-	waker_wake(d->waker);
+	run(d);
 }
 
-/* Wait for the dumper to end.  At the deadline keep it from reading the clique, and leave
- * it behind; false then. */
+/* Wait until all is written.  At the deadline keep the job from reading the clique, and
+ * leave it behind; false then. */
 static bool await_end(struct dumper *d, uint64_t deadline_ns)
 {
-	struct timespec until = clock_timespec(deadline_ns);
-	bool has_ended;
-	int err = 0;
+	bool is_done = crew_await(&d->job, deadline_ns);
 
-	pthread_mutex_lock(&d->lock);
-	while (!d->has_ended && !err)
-		err = pthread_cond_timedwait(&d->changed, &d->lock, &until);
-	pthread_mutex_unlock(&d->lock);
 	pthread_mutex_lock(&d->looking);
 	d->clique = NULL;
 	pthread_mutex_unlock(&d->looking);
@@ -354,14 +354,13 @@ static bool await_end(struct dumper *d, uint64_t deadline_ns)
 	pthread_cond_broadcast(&d->changed);
 	while (d->holders)
 		pthread_cond_wait(&d->changed, &d->lock);
-	has_ended = d->has_ended;
-	if (!has_ended) {
-		pthread_detach(d->thread);
+	is_done = is_done || crew_cancel(&d->job);
+	if (!is_done) {
 		leave(d);
-		d->is_left = true; /* from the unlock on the thread owns it */
+		d->is_left = true; /* from the unlock on the job owns it */
 	}
 	pthread_mutex_unlock(&d->lock);
-	return has_ended;
+	return is_done;
 }
 
 void dumper_stop(struct dumper *d, uint64_t deadline_ns)
@@ -369,8 +368,6 @@ void dumper_stop(struct dumper *d, uint64_t deadline_ns)
 	if (!d)
 		return;
 	dumper_end(d);
-	if (!await_end(d, deadline_ns))
-		return;
-	pthread_join(d->thread, NULL);
-	dumper_free(d);
+	if (await_end(d, deadline_ns))
+		dumper_free(d);
 }

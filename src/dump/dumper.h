@@ -3,11 +3,11 @@
 #define DUMP_DUMPER_H
 
 /*
- * The dumper: a thread that writes a dump on a verdict, on a signal, or on a write to a
- * FIFO
+ * The dumper: writes a dump on a verdict, on a signal, or on a write to a FIFO
  *
- * It exists if a directory is set.  The disk may hang this thread and no other: it
- * writes a copy, and the thread that stops it waits until a deadline and no longer.
+ * It is a job of the crew while there is something to write, and with a FIFO always: even
+ * a check of a FIFO may hang.  The disk may hang this job and nothing else: it writes a
+ * copy, and the thread that stops it waits until a deadline and no longer.
  */
 
 #include "dump/flight.h"
@@ -22,7 +22,8 @@ struct dump_options {
 
 struct dumper;
 
-/* Start the dumper.  Stores NULL if no directory is set. */
+/* Prepare the dumper, or store NULL if no directory is set.  COHORT_OK, COHORT_INVALID,
+ * COHORT_NO_MEMORY, COHORT_SYSTEM. */
 int dumper_start(struct clique *clique, const struct dump_options *options,
                  struct dumper **out);
 
@@ -30,6 +31,10 @@ int dumper_start(struct clique *clique, const struct dump_options *options,
  * is not NULL.  Does nothing if @dumper is NULL. */
 void dumper_tell(struct dumper *dumper, const struct cohort_verdict *verdict,
                  const struct stack_traces *stacks);
+
+/* Write a dump if a signal has asked for one: the handler wakes the watchdog, which calls
+ * this.  Does nothing if @dumper is NULL. */
+void dumper_poll(struct dumper *dumper);
 
 /*
  * Wait until the dumps of all verdicts so far are written, but not after

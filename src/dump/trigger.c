@@ -14,8 +14,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/cause.h"
 
-/* The time between looks at a FIFO.  A waker sleeps on its semaphore, see C. */
+/* The time between looks at a FIFO, see C. */
 #define LOOK_NS (NS_PER_S / 10)
 
 /* Reads of a FIFO for one trigger, at most. */
@@ -61,12 +62,19 @@ static void handle(int number)
 		if (atomic_load_explicit(&w->signal, memory_order_relaxed) ==
 		    number)
 			add(w, TRIGGER_SIGNAL);
+	cause_wake(); /* the watchdog starts dumpers that have no thread */
 	errno = err;
 }
 
 void waker_wake(struct waker *w)
 {
-	add(w, TRIGGER_CALL);
+	if (*w->path)
+		add(w, TRIGGER_CALL);
+}
+
+bool waker_was_woken(const struct waker *w)
+{
+	return atomic_load(&w->triggers);
 }
 
 /* Pass a write on to all wakers of the FIFO, as it is meant for all and one reads it. */
@@ -145,14 +153,13 @@ static void look_at_fifo(struct waker *w)
 
 int waker_wait(struct waker *w)
 {
-	int what;
+	int what = (int)atomic_exchange(&w->triggers, 0);
 
-	do {
-		clock_await(&w->posted,
-		            *w->path ? clock_deadline(LOOK_NS) : UINT64_MAX);
+	while (!what && *w->path) {
+		clock_await(&w->posted, clock_deadline(LOOK_NS));
 		look_at_fifo(w);
 		what = (int)atomic_exchange(&w->triggers, 0);
-	} while (!what);
+	}
 	return what;
 }
 

@@ -2,8 +2,6 @@
 
 #include "watch/notifier.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -19,21 +17,19 @@ const struct cohort_abort *notifier_telling(void)
 	return telling;
 }
 
-/* Wait for a verdict and take it; false: stop. */
-static bool next(struct notifier *n)
+/* Take the verdict that waits; false if none does. */
+static bool take(struct notifier *n)
 {
 	bool is_waiting;
 
 	pthread_mutex_lock(&n->lock);
-	while ((!n->is_waiting || n->is_held) && !n->stop)
-		pthread_cond_wait(&n->changed, &n->lock);
 	is_waiting = n->is_waiting && !n->is_held;
 	if (is_waiting) {
 		verdict_copy(&n->told, &n->waiting);
 		dumper_hold(n->dumper); /* until await_dump() */
+		n->told_number = n->number;
+		n->is_waiting = false;
 	}
-	n->told_number = n->number;
-	n->is_waiting = false;
 	pthread_mutex_unlock(&n->lock);
 	return is_waiting;
 }
@@ -95,25 +91,26 @@ static void tell(struct notifier *n)
 	atomic_store(&n->answered, n->told_number);
 }
 
-static void *notifier_main(void *arg)
+static bool tell_all(void *arg)
 {
 	struct notifier *n = arg;
 
 	telling = n->end;
-	while (next(n))
+	while (take(n))
 		tell(n);
-	pthread_mutex_lock(&n->lock);
-	n->has_ended = true;
-	pthread_cond_broadcast(&n->changed);
-	pthread_mutex_unlock(&n->lock);
-	return NULL;
+	telling = NULL;
+	return true;
+}
+
+static void run(struct notifier *n)
+{
+	crew_run(&n->job, tell_all, n, "%.8s/tell", n->name);
 }
 
 static void fini(struct notifier *n)
 {
 	verdict_fini(&n->waiting);
 	verdict_fini(&n->told);
-	pthread_cond_destroy(&n->changed);
 	pthread_mutex_destroy(&n->lock);
 	cause_put(n->end);
 }
@@ -122,11 +119,11 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *q, struct dumper *dumper)
 {
 	const uint64_t half = q->deadlines.abort_ns / 2;
-	int err;
 
 	*n = (struct notifier){
 		.options = options,
 		.end = q->end,
+		.name = q->name,
 		.dumper = dumper,
 		.is_held = options->is_held,
 		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,
@@ -135,7 +132,6 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 	    !log_wants_verdicts(&options->log))
 		return COHORT_OK;
 	pthread_mutex_init(&n->lock, NULL);
-	clock_cond_init(&n->changed);
 	cause_get(n->end);
 	/* Initialize both even if one fails, because fini() undoes both. */
 	if (!verdict_init(&n->waiting, q->size) +
@@ -143,14 +139,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 		fini(n);
 		return error_set(COHORT_NO_MEMORY, "no memory for verdicts");
 	}
-	err = thread_start(&n->thread, notifier_main, n, "%.8s/tell", q->name);
-	if (err) {
-		fini(n);
-		return error_set(COHORT_SYSTEM,
-		                 "cannot start the notifier's thread: %s",
-		                 strerror(err));
-	}
-	n->is_started = true;
+	n->is_wanted = true;
 	return COHORT_OK;
 }
 
@@ -158,51 +147,42 @@ uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict)
 {
 	uint64_t number;
 
-	if (!n->is_started)
+	if (!n->is_wanted)
 		return 0;
 	pthread_mutex_lock(&n->lock);
 	if (!n->is_waiting || n->waiting.v.stage <= verdict->v.stage) {
 		verdict_copy(&n->waiting, verdict);
 		n->is_waiting = true;
 		n->number++;
-		pthread_cond_broadcast(&n->changed);
 	}
 	number = n->number;
 	pthread_mutex_unlock(&n->lock);
+	run(n);
 	return number;
 }
 
 void notifier_release(struct notifier *n)
 {
-	if (!n->is_started)
+	if (!n->is_wanted)
 		return;
 	pthread_mutex_lock(&n->lock);
 	n->is_held = false;
-	pthread_cond_broadcast(&n->changed);
 	pthread_mutex_unlock(&n->lock);
+	run(n);
 }
 
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns)
 {
-	struct timespec until = clock_timespec(deadline_ns);
-	bool has_ended;
-	int err = 0;
+	bool is_done;
 
-	if (!n->is_started)
+	if (!n->is_wanted)
 		return true;
+	is_done = crew_await(&n->job, deadline_ns);
 	pthread_mutex_lock(&n->lock);
-	n->stop = true;
-	pthread_cond_broadcast(&n->changed);
-	while (!n->has_ended && !err)
-		err = pthread_cond_timedwait(&n->changed, &n->lock, &until);
-	has_ended = n->has_ended;
 	n->is_waiting = false; /* from now on nothing is told */
 	pthread_mutex_unlock(&n->lock);
-	if (!has_ended) {
-		pthread_detach(n->thread);
-		return false;
-	}
-	pthread_join(n->thread, NULL);
-	fini(n);
-	return true;
+	is_done = is_done || crew_cancel(&n->job);
+	if (is_done)
+		fini(n);
+	return is_done;
 }

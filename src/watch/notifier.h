@@ -3,12 +3,14 @@
 #define WATCH_NOTIFIER_H
 
 /*
- * The notifier: a thread that calls on_verdict, on_abort and on_slow, so that nothing
- * else waits for them.  At most one verdict waits to be told; a newer one replaces it
- * unless it is of an earlier stage.  A verdict that is dumped is told once its files
- * are written, or after DUMP_WAIT_NS: a disk may hang.
+ * The notifier: calls on_verdict, on_abort and on_slow as a job of the crew, so that nothing
+ * else waits for them.  At most one
+ * verdict waits; a newer one replaces it unless it is of an earlier stage.  A verdict that
+ * is dumped is passed on once its files are written, or after DUMP_WAIT_NS: a disk may
+ * hang.
  */
 
+#include "base/crew.h"
 #include "watch/verdict.h"
 #include "watch/watch.h"
 
@@ -18,8 +20,9 @@ struct notifier {
 	struct cohort_abort *end; /* what a "yes" sets */
 	struct dumper *dumper;    /* NULL: nothing is dumped */
 	uint64_t dump_wait_ns;    /* how long a verdict waits for its files */
-	pthread_t thread;
-	bool is_started; /* there are callbacks */
+	bool is_wanted;           /* there are callbacks */
+	const char *name;         /* the group's */
+	struct job job;
 
 	/* Atomic; when the callback that is running was called, 0: none is
 	 * running; and the number of the last verdict that it has returned
@@ -29,21 +32,19 @@ struct notifier {
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* any of the following fields */
-	bool is_waiting;        /* a verdict waits to be told */
-	bool is_held;           /* nothing is told yet */
-	bool stop;
-	bool has_ended;
+	bool is_waiting; /* a verdict waits to be told */
+	bool is_held;    /* nothing is told yet */
 	uint64_t number; /* of the last verdict that waited, or waits */
 	struct verdict waiting;
 
-	/* Owned by the thread. */
+	/* Owned by the job. */
 	uint64_t told_number;
 	bool cause_is_told;
 	struct verdict told;
 };
 
-/* Start the notifier.  @dumper must not be freed before notifier_stop(). */
+/* Prepare the notifier.  COHORT_OK, or COHORT_NO_MEMORY.  @dumper must not be freed before
+ * notifier_stop(). */
 int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *clique, struct dumper *dumper);
 

@@ -2,16 +2,38 @@
 
 #include "watch/prober.h"
 
-#include <string.h>
+#include <pthread.h>
+#include <stdlib.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/crew.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "core/native.h"
 
 /* The time from one look at the operations in flight to the next. */
 #define LOOK_NS (25 * UINT64_C(1000000))
+
+/* A thread whose question has had no answer for so long is replaced. */
+#define HUNG_NS NS_PER_S
+
+/* The thread. */
+struct asker {
+	struct job job;
+	const struct platform *platform; /* it has made calls of; NULL: none */
+
+	/* Guarded by lock. */
+	struct prober *at;
+	bool is_dismissed;
+	bool is_replaced; /* nobody awaits it: it frees this */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct prober *probers;
+static struct asker
+	*current; /* the thread that asks; NULL: there are no probers */
 
 static void fire(struct cohort_comm *c, ncclResult_t result)
 {
@@ -88,20 +110,20 @@ static void ask(struct prober *p, const char *function)
 }
 
 /* Make the rank's device current: a lost device answers only for itself. */
-static void go_to(struct prober *p, const struct cohort_comm *c)
+static void go_to(struct asker *a, const struct cohort_comm *c)
 {
-	const struct platform *platform = p->clique->platform;
+	const struct platform *platform = c->clique->platform;
 
-	if (p->has_begun)
+	if (a->platform == platform)
 		platform->cudaSetDevice(c->device);
 	else
 		native_thread(platform, c->device);
-	p->has_begun = true;
+	a->platform = platform;
 }
 
 /* Ask about one rank, unless the clique has ended: its communicator must not be touched
  * after that. */
-static void probe_rank(struct prober *p, struct cohort_comm *c)
+static void probe_rank(struct asker *a, struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
 
@@ -109,7 +131,7 @@ static void probe_rank(struct prober *p, struct cohort_comm *c)
 	/* seq_cst, see cause.h: first enter, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_any(q->end)) {
-		go_to(p, c);
+		go_to(a, c);
 		ask(p, "ncclCommGetAsyncError");
 		ask_nccl(p, c);
 		ask(p, "cudaEventQuery");
@@ -145,36 +167,137 @@ static bool any_is_late(const struct prober *p)
 	return any;
 }
 
+/* ---- the thread ------------------------------------------------------- */
+
 /* All of this thread's native calls, including the first, are made in
  * probe_rank(): prober_stop() has no deadline for anything done elsewhere. */
-static void *prober_main(void *arg)
+static void probe(struct asker *a, struct prober *p)
 {
-	struct prober *p = arg;
 	struct clique *q = p->clique;
 	int r;
 
-	while (!atomic_load(&p->stop) && !cause_any(q->end)) {
-		clock_await(&p->wake, clock_deadline(LOOK_NS));
-		if (!any_is_late(p))
-			continue;
-		for (r = 0; r < q->size; r++)
-			probe_rank(p, &q->comms[r]);
-	}
-	return NULL;
+	if (atomic_load(&p->stop) || cause_any(q->end) || !any_is_late(p))
+		return;
+	for (r = 0; r < q->size; r++)
+		probe_rank(a, p, &q->comms[r]);
 }
+
+/* Go to a clique that this round has not been at; NULL: there is none. */
+static struct prober *enter_next(struct asker *a, unsigned round)
+{
+	struct prober *p;
+
+	pthread_mutex_lock(&lock);
+	p = a->is_replaced ? NULL : probers;
+	while (p && (p->round == round || atomic_load(&p->is_taken)))
+		p = p->next;
+	if (p) {
+		p->round = round;
+		atomic_store(&p->is_taken, true);
+	}
+	a->at = p;
+	pthread_mutex_unlock(&lock);
+	return p;
+}
+
+static void leave(struct asker *a, struct prober *p)
+{
+	pthread_mutex_lock(&lock);
+	a->at = NULL;
+	pthread_mutex_unlock(&lock);
+	/* Release: the prober, and its clique, may be freed from here on. */
+	atomic_store_explicit(&p->is_taken, false, memory_order_release);
+}
+
+static bool is_dismissed(struct asker *a, bool *is_replaced)
+{
+	bool is;
+
+	pthread_mutex_lock(&lock);
+	*is_replaced = a->is_replaced;
+	is = a->is_dismissed || a->is_replaced;
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
+static bool ask_all(void *arg)
+{
+	static atomic_uint rounds;
+	struct asker *a = arg;
+	struct prober *p;
+	bool is_replaced;
+	unsigned round;
+
+	while (!is_dismissed(a, &is_replaced)) {
+		crew_refill(clock_deadline(LOOK_NS));
+		round = atomic_fetch_add(&rounds, 1) + 1;
+		while ((p = enter_next(a, round))) {
+			probe(a, p);
+			leave(a, p);
+		}
+	}
+	if (is_replaced)
+		free(a);
+	return !is_replaced;
+}
+
+static void begin_locked(struct asker *a)
+{
+	current = a;
+	a->job.is_native = true;
+	crew_run(&a->job, ask_all, a, "cohort/probe");
+}
+
+/* Let another thread take the place of one that is in a question about @p. */
+static void replace_locked(struct prober *p)
+{
+	struct asker *hung = current;
+
+	if (!current || current->at != p || !p->replacement)
+		return;
+	hung->is_replaced = true;
+	begin_locked(p->replacement);
+	p->replacement = NULL;
+}
+
+uint64_t prober_check(struct prober *p)
+{
+	uint64_t since = atomic_load(&p->since_ns);
+
+	if (!since)
+		return UINT64_MAX;
+	if (clock_now() - since < HUNG_NS)
+		return since + HUNG_NS;
+	pthread_mutex_lock(&lock);
+	replace_locked(p);
+	pthread_mutex_unlock(&lock);
+	return UINT64_MAX;
+}
+
+/* ---- life ------------------------------------------------------------- */
 
 int prober_start(struct prober *p, struct clique *q)
 {
-	int err;
+	struct asker *a = calloc(1, sizeof(*a));
 
-	*p = (struct prober){ .clique = q, .late_ns = LOOK_NS };
-	sem_init(&p->wake, 0, 0);
-	err = thread_start(&p->thread, prober_main, p, "%.8s/probe", q->name);
-	if (!err)
-		return COHORT_OK;
-	sem_destroy(&p->wake);
-	return error_set(COHORT_SYSTEM, "cannot start the prober's thread: %s",
-	                 strerror(err));
+	*p = (struct prober){ .clique = q,
+		              .late_ns = LOOK_NS,
+		              .replacement = calloc(1, sizeof(*a)) };
+	if (!a || !p->replacement) {
+		free(p->replacement);
+		free(a);
+		return error_set(COHORT_NO_MEMORY, "no memory for a prober");
+	}
+	pthread_mutex_lock(&lock);
+	p->next = probers;
+	probers = p;
+	if (!current) {
+		begin_locked(a);
+		a = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	free(a);
+	return COHORT_OK;
 }
 
 /* True if a native query may still be under way. */
@@ -185,22 +308,78 @@ static bool may_hang(struct clique *q)
 	return state < CLIQUE_QUIESCED || state == CLIQUE_WEDGED;
 }
 
-bool prober_stop(struct prober *p, uint64_t deadline_ns)
+/* Wait until no thread is at the clique; false if one hangs there. */
+static bool await_leave(const struct prober *p, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
 
-	atomic_store(&p->stop, true);
-	sem_post(&p->wake);
 	/* The prober may enter again, see the cause and leave.  It can be in a
 	 * native call only before QUIESCED, or in a wedged clique. */
-	while (atomic_load(&p->clique->probing)) {
-		if (clock_now() >= deadline_ns && may_hang(p->clique)) {
-			pthread_detach(p->thread);
+	while (atomic_load_explicit(&p->is_taken, memory_order_acquire)) {
+		if (clock_now() >= deadline_ns && may_hang(p->clique))
 			return false;
-		}
 		backoff_wait(&b, deadline_ns);
 	}
-	pthread_join(p->thread, NULL);
-	sem_destroy(&p->wake);
 	return true;
+}
+
+static void unlink_locked(const struct prober *p)
+{
+	struct prober **at = &probers;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+}
+
+/* Give up the thread, which hangs at @p. */
+static void leave_behind_locked(struct prober *p)
+{
+	if (!current || current->at != p)
+		return;
+	if (probers) {
+		replace_locked(p);
+		return;
+	}
+	current->is_replaced = true;
+	current = NULL;
+}
+
+/* The thread, if there are no probers any more.  One that is at another clique is for the
+ * caller that stops that one. */
+static struct asker *dismiss_locked(void)
+{
+	struct asker *last =
+		probers || !current || current->at ? NULL : current;
+
+	if (last) {
+		last->is_dismissed = true;
+		current = NULL;
+	}
+	return last;
+}
+
+bool prober_stop(struct prober *p, uint64_t deadline_ns)
+{
+	struct asker *last;
+	bool has_left;
+
+	atomic_store(&p->stop, true);
+	pthread_mutex_lock(&lock);
+	unlink_locked(p);
+	pthread_mutex_unlock(&lock);
+	has_left = await_leave(p, deadline_ns);
+	pthread_mutex_lock(&lock);
+	if (!has_left)
+		leave_behind_locked(p);
+	last = dismiss_locked();
+	pthread_mutex_unlock(&lock);
+	free(p->replacement);
+	p->replacement = NULL;
+	if (last) {
+		crew_poke();
+		crew_await(&last->job, UINT64_MAX);
+		free(last);
+	}
+	return has_left;
 }

@@ -3,28 +3,39 @@
 #define WATCH_PROBER_H
 
 /*
- * The prober: a thread that asks NCCL and CUDA whether they have failed.  The question
- * itself may hang, so it has a thread of its own
+ * The prober: the one thread of the process that asks NCCL and CUDA whether they have
+ * failed.  The question itself may hang, so no other thread asks
  *
- * While all ranks make progress it asks nothing.  It asks once a rank's oldest operation
- * has been the same for some time.
+ * While all ranks of a clique make progress it asks nothing about that clique.  It asks
+ * once a rank's oldest operation has been the same for some time.  A question that hangs
+ * costs the thread: another one asks about the other cliques then.
+ *
+ * The thread also starts the workers of the crew, see base/crew.h.
  */
 
 #include "core/clique.h"
 
+struct asker;
+
+/* What the prober knows of one clique. */
 struct prober {
 	/* Constant after the start. */
 	struct clique *clique;
-	pthread_t thread;
 
 	/* Atomic; that time.  May be written before the first call of any rank. */
 	_Atomic uint64_t late_ns;
 
-	sem_t wake;
+	/* Atomic; a thread is at this clique.  Set under the lock in prober.c, cleared
+	 * as its last access (release). */
+	atomic_bool is_taken;
 	atomic_bool stop;
 
+	/* Guarded by that lock. */
+	struct prober *next;
+	unsigned round;            /* the last one that was begun */
+	struct asker *replacement; /* for a thread that hangs; NULL: used */
+
 	/* Owned by the thread. */
-	bool has_begun;     /* it has made a native call */
 	uint64_t remote_ns; /* when ncclRemoteError came; 0: it has not */
 
 	/* Atomic; when the open question was asked, 0: none is open; and the native
@@ -34,7 +45,12 @@ struct prober {
 	const char *_Atomic asking;
 };
 
+/* Ask about @clique from now on.  COHORT_OK or COHORT_NO_MEMORY. */
 int prober_start(struct prober *p, struct clique *clique);
+
+/* Replace the thread if its question about this clique has had no answer for a second.
+ * Returns when to check again.  Does not block. */
+uint64_t prober_check(struct prober *p);
 
 /* Stop, once the clique has a cause or is closing; false if a question is still not
  * answered at @deadline_ns. */

@@ -5,15 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/text.h"
-#include "base/thread.h"
+#include "core/cause.h"
 
-/* The time to take all stacks, and the time to name them. */
+/* The time to take all stacks. */
 #define TAKE_NS (50 * UINT64_C(1000000))
-#define NAME_NS (45 * UINT64_C(1000000))
 
 /* Frames of the program in the brief form. */
 #define BRIEF 8
@@ -206,57 +203,28 @@ static void name_all(struct symbolizer *s, enum symbolizer_stage stage)
 		if (!s->stacks[i].why)
 			symbolizer_name(&s->places, &s->stacks[i],
 			                &s->names[stage][i], stage);
-	atomic_store(&s->reached[stage], atomic_load(&s->question));
+	atomic_store(&s->found, (int)stage + 1);
+	cause_wake();
 }
 
-static void *symbolizer_main(void *arg)
+static bool name_stages(void *arg)
 {
 	struct symbolizer *s = arg;
 
-	for (;;) {
-		while (sem_wait(&s->asked))
-			;
-		if (atomic_load(&s->stop))
-			break;
-		symbolizer_map(&s->places, s->stacks, s->n);
-		name_all(s, SYMBOLIZER_FILES);
-		places_name(&s->places);
-		name_all(s, SYMBOLIZER_FUNCTIONS);
-		if (symbol_more)
-			name_all(s, SYMBOLIZER_LINES);
-		else
-			atomic_store(&s->reached[SYMBOLIZER_LINES],
-			             atomic_load(&s->question));
-	}
-	atomic_store(&s->has_ended, true);
-	return NULL;
+	symbolizer_map(&s->places, s->stacks, s->n);
+	name_all(s, SYMBOLIZER_FILES);
+	places_name(&s->places);
+	name_all(s, SYMBOLIZER_FUNCTIONS);
+	if (symbol_more)
+		name_all(s, SYMBOLIZER_LINES);
+	return true;
 }
 
 /* ---- asking ----------------------------------------------------------- */
 
-static void unavailable(struct stack_report *r, const char *why)
+bool symbolizer_is_free(struct symbolizer *s)
 {
-	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
-	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
-}
-
-/* True if the last question has reached @stage. */
-static bool has_reached(const struct symbolizer *s, enum symbolizer_stage stage)
-{
-	return atomic_load(&s->reached[stage]) == atomic_load(&s->question);
-}
-
-/* Wait for names until @deadline.  Returns the last stage that has names, or -1. */
-static int await(struct symbolizer *s, uint64_t deadline)
-{
-	struct backoff b = BACKOFF;
-	int stage = symbol_more ? SYMBOLIZER_LINES : SYMBOLIZER_FUNCTIONS;
-
-	while (!has_reached(s, SYMBOLIZER_LINES) && clock_now() < deadline)
-		backoff_wait(&b, deadline);
-	while (stage >= 0 && !has_reached(s, (enum symbolizer_stage)stage))
-		stage--;
-	return stage;
+	return crew_is_done(&s->naming);
 }
 
 static bool is_asked(const struct symbolizer *s, int tid)
@@ -292,17 +260,33 @@ static int add_others(struct symbolizer *s)
 	return left_out;
 }
 
-/* Take the stacks of the ranks' threads and of others. */
-static void take(struct symbolizer *s, const struct stack_report *reports,
-                 int n)
+void symbolizer_take(struct symbolizer *s, const struct stack_report *reports,
+                     int n)
 {
 	int i;
 
-	s->n = n;
+	s->n = s->asked = n;
+	atomic_store(&s->found, 0);
 	for (i = 0; i < n; i++)
 		s->stacks[i].tid = reports[i].tid;
 	s->traces.left_out = s->all ? add_others(s) : 0;
 	stack_take(s->signo, s->stacks, s->n, clock_deadline(TAKE_NS));
+}
+
+void symbolizer_name_all(struct symbolizer *s)
+{
+	crew_run(&s->naming, name_stages, s, "cohort/names");
+}
+
+bool symbolizer_has_all(struct symbolizer *s)
+{
+	return atomic_load(&s->found) == (symbol_more ? SYMBOLIZER_LINES : SYMBOLIZER_FUNCTIONS) + 1;
+}
+
+void symbolizer_refuse(struct stack_report *r, const char *why)
+{
+	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
+	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
 /* Write the names of stack @i as far as they are found, or why there are none. */
@@ -313,9 +297,9 @@ static void put_names(const struct symbolizer *s, int i, int stage,
 
 	to->holds_python = s->stacks[i].why ? -1 : s->stacks[i].holds_python;
 	if (s->stacks[i].why) {
-		unavailable(to, s->stacks[i].why);
+		symbolizer_refuse(to, s->stacks[i].why);
 	} else if (stage < 0) {
-		unavailable(to, "no names in time");
+		symbolizer_refuse(to, "no names in time");
 	} else {
 		from = &s->names[stage][i];
 		memcpy(to->text, from->text, sizeof(to->text));
@@ -371,65 +355,33 @@ static void put_traces(struct symbolizer *s, const struct stack_report *reports,
 	       (size_t)t->n_modules * sizeof(*t->modules));
 }
 
-void symbolizer_report(struct symbolizer *s, struct stack_report *reports,
-                       int n)
+void symbolizer_collect(struct symbolizer *s, struct stack_report *reports)
 {
-	int i, stage;
+	const int stage = atomic_load(&s->found) - 1;
+	int i;
 
 	s->traces.n = 0;
-	if (!has_reached(s, SYMBOLIZER_LINES)) {
-		for (i = 0; i < n; i++)
-			unavailable(&reports[i],
-			            "names are still being looked up");
-		return;
-	}
-	take(s, reports, n);
-	atomic_fetch_add(&s->question, 1);
-	sem_post(&s->asked);
-	stage = await(s, clock_deadline(NAME_NS));
-	for (i = 0; i < n; i++)
+	crew_cancel(&s->naming);
+	for (i = 0; i < s->asked; i++)
 		put_names(s, i, stage, &reports[i]);
-	put_traces(s, reports, n, stage);
+	put_traces(s, reports, s->asked, stage);
 }
 
 /* ---- life ------------------------------------------------------------- */
 
-int symbolizer_start(struct symbolizer *s, int signo, const char *group)
+void symbolizer_start(struct symbolizer *s, int signo)
 {
-	int err;
-
+	/* The rest is zero, and takes no memory before it is used. */
 	s->all = signo & COHORT_STACK_ALL;
 	s->signo = signo & ~COHORT_STACK_ALL;
-	if (!s->signo)
-		return COHORT_OK;
-	stack_prepare();
-	sem_init(&s->asked, 0, 0);
-	err = thread_start(&s->thread, symbolizer_main, s, "%.8s/names", group);
-	if (!err)
-		return COHORT_OK;
-	s->signo = 0;
-	sem_destroy(&s->asked);
-	return error_set(COHORT_SYSTEM,
-	                 "cannot start the thread for stacks: %s",
-	                 strerror(err));
+	if (s->signo)
+		stack_prepare();
 }
 
 bool symbolizer_stop(struct symbolizer *s, uint64_t deadline_ns)
 {
-	struct backoff b = BACKOFF;
-
 	if (!s->signo)
 		return true;
 	stack_retire(s->signo);
-	atomic_store(&s->stop, true);
-	sem_post(&s->asked);
-	while (!atomic_load(&s->has_ended) && clock_now() < deadline_ns)
-		backoff_wait(&b, deadline_ns);
-	if (!atomic_load(&s->has_ended)) {
-		pthread_detach(s->thread);
-		return false;
-	}
-	pthread_join(s->thread, NULL);
-	sem_destroy(&s->asked);
-	return true;
+	return crew_await(&s->naming, deadline_ns) || crew_cancel(&s->naming);
 }

@@ -5,16 +5,15 @@
 /*
  * Stacks of threads as text, and as places in files
  *
- * A thread of its own looks up the names of functions, because that may need what a
- * hung thread has: memory, a lock, or a disk.  It looks up more and more: files, then
- * functions, then lines.  The watchdog takes what is known when its time is over.
+ * A job looks up the names of functions, because that may need what a hung thread has:
+ * memory, a lock, or a disk.  It looks up more and more: files, then functions, then
+ * lines.  The verdict has the names that are found in time.
  */
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/crew.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "watch/places.h"
@@ -78,22 +77,18 @@ enum symbolizer_stage {
 
 struct symbolizer {
 	/* Constant after the start. */
-	int signo; /* 0: there is no thread, and no stacks are taken */
+	int signo; /* 0 if no stacks are taken */
 	bool all;  /* also ask other threads */
-	pthread_t thread;
 
-	sem_t asked;
-	atomic_bool stop;
+	struct job naming;
 
-	/* Atomic; numbers of questions: the last one asked, and the last one that has
-	 * reached each stage.  The release and acquire of the latter publish the names
-	 * of the stage, and the files in .places. */
-	atomic_uint question;
-	atomic_uint reached[SYMBOLIZER_STAGES];
-	atomic_bool has_ended;
+	/* Atomic; how many stages of .names are complete.  Release and acquire: what is in
+	 * them, and the files in .places. */
+	atomic_int found;
 
-	/* Owned by the thread that asks while the last question has reached the last
-	 * stage, and otherwise by the symbolizer's thread. */
+	/* Owned by the caller while symbolizer_is_free(), else by the job; how many of the
+	 * stacks are of the caller's reports. */
+	int asked;
 	int n;
 	struct stack stacks[STACKS];
 	struct stack_report names[SYMBOLIZER_STAGES][STACKS];
@@ -107,14 +102,32 @@ struct symbolizer {
  * It may take memory and locks.  Set before any group is opened, else NULL. */
 extern bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* Start the thread if @signo is not 0; it may have COHORT_STACK_ALL.  @s is zeroed.
- * COHORT_OK, or COHORT_SYSTEM. */
-int symbolizer_start(struct symbolizer *s, int signo, const char *group);
+/* Prepare to take stacks by @signo, which may have COHORT_STACK_ALL; 0 if none are to be
+ * taken.  @s is zeroed. */
+void symbolizer_start(struct symbolizer *s, int signo);
 
-/* Fill in @n reports, at most STACK_RANKS, in which only the rank and the thread are
- * set; and .traces.  Blocks for a tenth of a second at most.  One thread at a time. */
-void symbolizer_report(struct symbolizer *s, struct stack_report *reports,
-                       int n);
+/* False while the names of the last question are still being looked up. */
+bool symbolizer_is_free(struct symbolizer *s);
+
+/* How long to wait for names. */
+#define NAME_NS (45 * UINT64_C(1000000))
+
+/*
+ * Take the stacks of @n threads, at most STACK_RANKS: blocks for 50 ms at most, and must be
+ * free.  Then have the crew find names for them, and wake the watchdog.  Then fill in the
+ * reports, in which only the rank and the thread are set, with what has been found.  One
+ * thread at a time.
+ */
+void symbolizer_take(struct symbolizer *s, const struct stack_report *reports,
+                     int n);
+void symbolizer_name_all(struct symbolizer *s);
+void symbolizer_collect(struct symbolizer *s, struct stack_report *reports);
+
+/* True if all names have been looked up. */
+bool symbolizer_has_all(struct symbolizer *s);
+
+/* Say in the report why there is no stack. */
+void symbolizer_refuse(struct stack_report *report, const char *why);
 
 /* Find the places of the @n stacks' frames. */
 void symbolizer_map(struct places *places, const struct stack *stacks, int n);
@@ -128,7 +141,7 @@ void symbolizer_name(const struct places *places, const struct stack *stack,
  * cut, and end in "...", until all fit. */
 void symbolizer_add(struct text *t, const char *frames, size_t room);
 
-/* Stop the thread; false if a lookup of names hangs until @deadline_ns. */
+/* Stop; false if a lookup of names hangs until @deadline_ns. */
 bool symbolizer_stop(struct symbolizer *s, uint64_t deadline_ns);
 
 #endif

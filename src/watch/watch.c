@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Starting and stopping the threads that watch over a clique
+ * The watchdog's thread, one for the process, and the start and stop of a watch
+ *
+ * The thread exists while any clique is watched, and looks at each watch when that is due.
+ * Whatever may take time or hang is a job of the crew, so that a hang in one group does
+ * not delay another group's verdict.
  */
 
 #include "watch/watch.h"
@@ -11,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/clique_tree.h"
 #include "core/owner.h"
 #include "watch/gave_up.h"
@@ -52,7 +57,7 @@ static struct watch *watch_alloc(struct clique *q,
 		watch_free(g);
 		return NULL;
 	}
-	g->ran_ns = clock_now(); /* or nearly: the thread starts at once */
+	g->ran_ns = g->next_ns = clock_now(); /* or nearly: sampled at once */
 	g->now.warn_percent = options->warn_percent;
 	g->now.slow_ns = options->slow_ns;
 	atomic_init(&g->log_state, options->is_held ? 0 : WATCH_IS_RELEASED);
@@ -78,6 +83,139 @@ static void prepare_end(struct clique *q, struct peers *peers)
 	                      memory_order_release);
 }
 
+/* ---- the thread ------------------------------------------------------- */
+
+/* Guards the list of watches, and is held while the watchdog samples them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock. */
+static struct watch *watches;
+static bool must_stop;
+
+/* Signaled when a watch is over. */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* Held while the thread is started or joined; taken before the other lock. */
+static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by life_lock. */
+static pthread_t watchdog;
+static bool runs;
+
+/* An end changes the watch's state at any time, and is looked at each time. */
+static bool is_due(struct watch *g)
+{
+	return atomic_exchange(&g->clique->is_shorter, false) ||
+	       clock_now() >= g->next_ns || g->phase == WATCH_ENDING ||
+	       g->evidence || cause_any(g->clique->end);
+}
+
+/* Look at the watch if it is due.  Returns when it is due next. */
+static uint64_t look_at(struct watch *g)
+{
+	const uint64_t next = prober_check(&g->prober);
+
+	dumper_poll(g->dumper);
+	if (g->phase == WATCH_OVER)
+		return next;
+	if (is_due(g))
+		watchdog_look(g);
+	if (g->phase == WATCH_OVER)
+		pthread_cond_broadcast(&changed);
+	return next < g->next_ns ? next : g->next_ns;
+}
+
+/* Look at all watches.  Returns when the next one is due. */
+static uint64_t look_at_all(void)
+{
+	uint64_t next = UINT64_MAX, due;
+	struct watch *g;
+
+	for (g = watches; g; g = g->next)
+		if (cause_any(g->clique->end))
+			clique_reap(g->clique);
+	for (g = watches; g; g = g->next) {
+		due = look_at(g);
+		if (due < next)
+			next = due;
+	}
+	return next;
+}
+
+static void *watchdog_main(void *unused)
+{
+	uint64_t next = 0;
+	bool stops = false;
+
+	(void)unused;
+	while (!stops) {
+		cause_sleep(next);
+		pthread_mutex_lock(&lock);
+		stops = must_stop;
+		next = look_at_all();
+		pthread_mutex_unlock(&lock);
+	}
+	return NULL;
+}
+
+/* Add the watch to those that are sampled.  Returns 0 or an errno value. */
+static int add(struct watch *g)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&life_lock);
+	if (!runs) {
+		must_stop = false; /* no other thread reads it now */
+		err = thread_start(&watchdog, watchdog_main, NULL,
+		                   "cohort/watch");
+		runs = !err;
+	}
+	if (!err) {
+		pthread_mutex_lock(&lock);
+		g->next = watches;
+		watches = g;
+		pthread_mutex_unlock(&lock);
+		cause_wake();
+	}
+	pthread_mutex_unlock(&life_lock);
+	return err;
+}
+
+/* End the thread unless there are watches again. */
+static void stop_unused(void)
+{
+	pthread_mutex_lock(&life_lock);
+	pthread_mutex_lock(&lock);
+	must_stop = runs && !watches;
+	pthread_mutex_unlock(&lock);
+	if (must_stop) {
+		cause_wake();
+		pthread_join(watchdog, NULL);
+		runs = false;
+	}
+	pthread_mutex_unlock(&life_lock);
+}
+
+/* Wait until the watch is over, as the clique has ended, and take it out of the list. */
+static void remove_over(struct watch *g)
+{
+	struct watch **at = &watches;
+	bool is_last;
+
+	pthread_mutex_lock(&lock);
+	while (g->phase != WATCH_OVER)
+		pthread_cond_wait(&changed, &lock);
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	is_last = !watches;
+	pthread_mutex_unlock(&lock);
+	if (is_last)
+		stop_unused();
+}
+
+/* ---- life ------------------------------------------------------------- */
+
 int watch_start(struct clique *q, const struct watch_options *options,
                 struct watch **out)
 {
@@ -93,9 +231,7 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	rc = notifier_start(&g->notifier, &g->options, q, g->dumper);
 	if (rc != COHORT_OK)
 		goto err_after_dumper;
-	rc = symbolizer_start(&g->symbolizer, options->stack_signal, q->name);
-	if (rc != COHORT_OK)
-		goto err_after_notifier;
+	symbolizer_start(&g->symbolizer, options->stack_signal);
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_symbolizer;
@@ -106,8 +242,7 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	             : COHORT_OK;
 	if (rc != COHORT_OK)
 		goto err_after_prober;
-	err = thread_start(&g->watchdog, watchdog_main, g, "%.8s/watch",
-	                   q->name);
+	err = add(g);
 	if (err) {
 		rc = error_set(COHORT_SYSTEM,
 		               "cannot start the watchdog's thread: %s",
@@ -124,7 +259,6 @@ err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
 err_after_symbolizer:
 	symbolizer_stop(&g->symbolizer, UINT64_MAX);
-err_after_notifier:
 	notifier_stop(&g->notifier, UINT64_MAX);
 err_after_dumper:
 	dumper_stop(g->dumper, UINT64_MAX);
@@ -137,11 +271,10 @@ err_after_alloc:
  * for a mistake. */
 static void watch_leave(struct watch *g)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct watch *left; /* guarded by lock */
 
 	pthread_mutex_lock(&lock);
-	g->next_left = left;
+	g->next = left;
 	left = g;
 	pthread_mutex_unlock(&lock);
 }
@@ -156,14 +289,14 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 {
 	const char *left = NULL;
 
-	/* The watchdog ends by itself, because the clique has ended. */
-	pthread_join(g->watchdog, NULL);
+	remove_over(g);
 	if (g->options.peers)
 		peers_detach(g->options.peers, g->clique);
 	/* A hang below may take all the time, in which the dumper ends. */
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))
 		left = "what the prober asks";
+	crew_await(&g->gathering, UINT64_MAX); /* which hangs on nothing */
 	if (!symbolizer_stop(&g->symbolizer, deadline_ns))
 		left = "the search for names of functions";
 	if (!notifier_stop(&g->notifier, deadline_ns))
@@ -188,5 +321,6 @@ int watch_check_callback(const struct clique *q)
 
 void watch_wake(struct clique *q)
 {
-	sem_post(&q->end->watch);
+	atomic_store(&q->is_shorter, true);
+	cause_wake();
 }

@@ -3,14 +3,14 @@
 #define WATCH_WATCH_H
 
 /*
- * The threads that watch over a clique: five, each alone with what can hang it
+ * Watching over a clique.  One watchdog reads the memory of all cliques and decides;
+ * nothing can hang it.  What can hang is done elsewhere:
  *
- *	watchdog    reads memory and decides; nothing can hang it
- *	prober      asks NCCL and CUDA whether they have failed
- *	notifier    calls on_verdict, on_abort and on_slow, if one of them is set, and
- *	            logs verdicts, if options.log asks for them
- *	symbolizer  finds names for the stacks of ranks' threads, if there is a signal
- *	dumper      writes files, if there is a directory for them
+ *	prober      a thread that asks NCCL and CUDA whether they have failed
+ *	notifier    a job that calls on_verdict, on_abort and on_slow, and logs verdicts
+ *	            if options.log asks for them
+ *	symbolizer  a job that finds names for the stacks of ranks' threads
+ *	dumper      a job that writes files
  */
 
 #include "base/log.h"

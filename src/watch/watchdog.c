@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog: a thread per clique that sleeps until a deadline may have passed, takes
- * a sample of memory, and tells what it sees
+ * The watchdog's work for one clique: take a sample of memory, decide which deadline has
+ * passed, and report it
  *
- * It makes no native call, takes no lock that a hung call could hold, and calls nothing
- * that could hang.  A collective that is submitted does not wake it.  Instead it wakes
+ * The watchdog makes no native call, takes no lock that a hung call could hold, and calls
+ * nothing that could hang.  What a verdict needs beyond memory is gathered by jobs of the
+ * crew, while the watchdog looks at other cliques.
+ *
+ * A collective that is submitted does not wake the watchdog.  Instead the watchdog wakes
  * at least once within the shortest deadline, so it sees each collective before that
  * one's deadline, and then sleeps until exactly the deadline.
  */
@@ -56,6 +59,9 @@
 /* The time that a verdict with stacks, and answers of other processes, may take. */
 #define TELLING_NS NS_PER_S
 
+/* How long to wait for a worker that begins to gather these. */
+#define BEGIN_NS (5 * UINT64_C(1000000))
+
 /* ---- samples ---------------------------------------------------------- */
 
 /* Add to the snapshot what is not in the clique. */
@@ -105,15 +111,16 @@ static void want_stack(struct watch *g, const struct rank_snapshot *r, int n)
 	g->stacks[n].tid = r->tid;
 }
 
-/* Take the stacks of the threads of the first few ranks in @set. */
-static void take_stacks(struct watch *g, struct snapshot *s,
-                        const uint64_t *set)
+/* Choose the threads of the first few ranks in @set. */
+static void choose_threads(struct watch *g, const uint64_t *set)
 {
+	const struct snapshot *s = &g->now;
 	int i, n = 0;
 
 	forget_stacks(g);
-	for (i = 0; g->options.stack_signal && i < s->size && n < STACK_RANKS;
-	     i++) {
+	if (!g->options.stack_signal)
+		return;
+	for (i = 0; i < s->size && n < STACK_RANKS; i++) {
 		if (!rank_set_has(set, s->ranks[i].rank) ||
 		    s->ranks[i].alive != 1)
 			continue;
@@ -124,10 +131,7 @@ static void take_stacks(struct watch *g, struct snapshot *s,
 	     i++)
 		if (s->waits.culprits[i].at.alive == 1)
 			want_stack(g, &s->waits.culprits[i].at, n++);
-	if (n)
-		symbolizer_report(&g->symbolizer, g->stacks, n);
 	g->stack_count = n;
-	add_stacks(g, s);
 }
 
 /* The signal may have ended a sleep and by that a worker, whose rank is then bound to no
@@ -383,41 +387,141 @@ static struct peer_question question_of(const struct snapshot *s,
 	};
 }
 
-/* If ranks here wait in another clique for ranks of other processes, ask for which.
- * False: they do not, and that has taken no time. */
-static bool ask_elsewhere(struct watch *g)
+/* True if ranks here wait in another clique for ranks of other processes, which must be
+ * asked for which. */
+static bool waits_elsewhere(const struct watch *g)
 {
 	const struct culprit *x = g->now.waits.culprits;
-	struct found_rank *f = &g->now.found;
-	struct peer_question question = { .number = x->number };
-	struct text silent = { g->silent, sizeof(g->silent) };
-	struct clique *q;
-	int i, n;
 
-	if (!g->now.waits.culprit_count || x->at.rank >= 0 || x->rank >= 0)
-		return false;
-	*f = (struct found_rank){ .identity = x->identity,
-		                  .number = x->number,
-		                  .world = -1,
-		                  .rank = -1 };
-	q = waits_clique(x->identity);
-	if (!q)
-		return false;
+	return g->now.waits.culprit_count && x->at.rank < 0 && x->rank < 0;
+}
+
+/* Ask the other processes about the clique that ranks here wait in.  Job. */
+static void ask_elsewhere(struct watch *g)
+{
+	struct text silent = { g->silent, sizeof(g->silent) };
+	struct clique *q = waits_clique(g->elsewhere.identity);
+
 	g->silent[0] = '\0';
-	n = peers_ask(g->options.peers, q, &question, g->remote,
-	              g->now.world - g->now.size,
-	              clock_deadline(peers_patience_ns(g->options.peers)),
-	              &silent);
+	g->remote_count = 0;
+	if (!q)
+		return;
+	g->remote_count =
+		peers_ask(g->options.peers, q, &g->peer_question, g->remote,
+	                  g->clique->world - g->clique->size,
+	                  clock_deadline(peers_patience_ns(g->options.peers)),
+	                  &silent);
 	clique_put(q);
-	for (i = 0; i < n && g->remote[i].joined; i++)
-		;
-	if (i == n)
+}
+
+/* Ask the other processes what their ranks do.  Job. */
+static void ask_others(struct watch *g)
+{
+	struct text silent = { g->silent, sizeof(g->silent) };
+	const struct clique *q = g->clique;
+
+	g->silent[0] = '\0';
+	g->remote_count =
+		peers_ask(g->options.peers, q, &g->peer_question, g->remote,
+	                  q->world - q->size,
+	                  clock_deadline(peers_patience_ns(g->options.peers)),
+	                  &silent);
+}
+
+static bool gather(void *arg)
+{
+	struct watch *g = arg;
+
+	if (g->takes_stacks)
+		symbolizer_take(&g->symbolizer, g->stacks, g->stack_count);
+	if (g->asks_elsewhere)
+		ask_elsewhere(g);
+	else if (g->asks_others)
+		ask_others(g);
+	/* Release: the above. */
+	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
+	cause_wake();
+	return true;
+}
+
+static void refuse_stacks(struct watch *g, const char *why)
+{
+	int i;
+
+	g->takes_stacks = false;
+	for (i = 0; i < g->stack_count; i++)
+		symbolizer_refuse(&g->stacks[i], why);
+}
+
+/* Have the crew take the stacks of ranks in @set, and ask the other processes if no rank
+ * here is at fault for what is due (NULL: do not ask).  False if there is nothing to
+ * gather. */
+static bool begin_evidence(struct watch *g, const uint64_t *set,
+                           const struct expiry *due)
+{
+	choose_threads(g, set);
+	g->takes_stacks = g->stack_count;
+	g->asks_elsewhere = due && g->remote && waits_elsewhere(g);
+	g->asks_others = due && g->remote &&
+	                 (g->asks_elsewhere ||
+	                  stall_is_remote(&g->now, due->is_transfer));
+	if (g->stack_count && !symbolizer_is_free(&g->symbolizer))
+		refuse_stacks(g, "names are still being looked up");
+	if (g->asks_others)
+		g->peer_question = question_of(&g->now, due);
+	if (g->asks_elsewhere) {
+		g->elsewhere = (struct found_rank){
+			.identity = g->now.waits.culprits[0].identity,
+			.number = g->now.waits.culprits[0].number,
+			.world = -1,
+			.rank = -1,
+		};
+		g->peer_question = (struct peer_question){
+			.number = g->elsewhere.number,
+		};
+	}
+	if (!g->takes_stacks && !g->asks_others)
+		return false;
+	g->evidence = EVIDENCE_GATHERING;
+	g->evidence_due_ns = clock_deadline(BEGIN_NS);
+	atomic_store_explicit(&g->is_gathered, false, memory_order_relaxed);
+	crew_run(&g->gathering, gather, g, "%.8s/stacks", g->clique->name);
+	return true;
+}
+
+/* True once the crew has gathered, or no worker has begun to. */
+static bool has_gathered(struct watch *g)
+{
+	if (atomic_load_explicit(&g->is_gathered, memory_order_acquire))
 		return true;
-	f->rank = g->remote[i].rank;
-	f->kind = g->remote[i].kind;
-	f->world = g->remote[i].waits_for >= 0 ? g->remote[i].waits_for
-	                                       : g->remote[i].world;
-	text_set(f->text, sizeof(f->text), "%s", g->remote[i].text);
+	if (clock_now() < g->evidence_due_ns)
+		return false;
+	g->evidence_due_ns = UINT64_MAX; /* the job ends soon, and wakes us */
+	if (!crew_cancel(&g->gathering))
+		return false;
+	if (g->stack_count)
+		refuse_stacks(g, "no thread of the library is free");
+	g->asks_others = false;
+	return true;
+}
+
+/* True once all evidence is here, or the time for it is over. */
+static bool evidence_is_complete(struct watch *g)
+{
+	if (g->evidence == EVIDENCE_GATHERING) {
+		if (!has_gathered(g))
+			return false;
+		g->evidence = EVIDENCE_NAMING;
+		g->evidence_due_ns = clock_deadline(NAME_NS);
+		if (g->takes_stacks)
+			symbolizer_name_all(&g->symbolizer);
+	}
+	if (g->takes_stacks && !symbolizer_has_all(&g->symbolizer) &&
+	    clock_now() < g->evidence_due_ns)
+		return false;
+	if (g->takes_stacks)
+		symbolizer_collect(&g->symbolizer, g->stacks);
+	g->evidence = EVIDENCE_NONE;
 	return true;
 }
 
@@ -430,71 +534,77 @@ static void resolve_waits(struct remote_rank *x, int n)
 				waits_resolve(x->waits_in, x->waits_number);
 }
 
-/* Ask the other processes what their ranks do, if no rank here is at fault.  False: that
- * has taken no time. */
-static bool ask_others(struct watch *g, const struct expiry *due)
+/* Note which rank of another process has not called what ranks here wait in. */
+static void add_found(struct watch *g)
+{
+	const struct remote_rank *x = g->remote, *end = x + g->remote_count;
+	struct found_rank *f = &g->elsewhere;
+
+	while (x < end && x->joined)
+		x++;
+	if (x < end) {
+		f->rank = x->rank;
+		f->kind = x->kind;
+		f->world = x->waits_for >= 0 ? x->waits_for : x->world;
+		text_set(f->text, sizeof(f->text), "%s", x->text);
+	}
+	g->now.found = *f;
+}
+
+/* Add the other processes' answers to the snapshot. */
+static void add_answers(struct watch *g)
 {
 	struct snapshot *s = &g->now;
-	struct text silent = { g->silent, sizeof(g->silent) };
-	struct peer_question question;
-	uint64_t deadline;
 
-	if (g->remote && ask_elsewhere(g))
-		return true;
-	if (!g->remote || !stall_is_remote(s, due->is_transfer))
-		return false;
-	question = question_of(s, due);
-	g->silent[0] = '\0';
-	deadline = clock_deadline(peers_patience_ns(g->options.peers));
-	s->remote_count =
-		peers_ask(g->options.peers, g->clique, &question, g->remote,
-	                  s->world - s->size, deadline, &silent);
+	if (!g->asks_others)
+		return;
+	if (g->asks_elsewhere) {
+		add_found(g);
+		return;
+	}
+	s->remote_count = g->remote_count;
 	s->remote = g->remote;
-	if (!due->is_transfer)
+	if (g->asked_about.rank < 0)
 		resolve_waits(g->remote, s->remote_count);
 	s->kept.exists = false;
-	if (due->is_transfer && s->remote_count)
+	if (g->asked_about.rank >= 0 && s->remote_count)
 		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),
 		                  s->remote);
 	s->silent = g->silent[0] ? g->silent : NULL;
-	return true;
 }
 
-/* Take the stacks for the verdict on what is due.  That takes its time: false if the
- * ranks have gone on meanwhile and there is nothing to tell. */
-static bool add_evidence(struct watch *g, struct expiry *due)
+/* Act on the verdict, for which there is evidence now.  That took its time: the ranks may
+ * have gone on meanwhile, and there is nothing to report. */
+static void judge_again(struct watch *g)
 {
-	struct subject subject = subject_of(&g->now, due);
-	uint64_t suspects[COHORT_RANK_WORDS];
+	struct expiry due;
 
-	stall_suspects(&g->now, &g->verdict.v, suspects);
-	take_stacks(g, &g->now, suspects);
-	if (!ask_others(g, due) && !g->stack_count)
-		return true;
+	add_answers(g);
 	sample_again(g, &g->now);
 	run_again(g, g->ran_ns + TELLING_NS);
-	*due = expiry_next(&g->now);
-	if (due->what != EXPIRY_VERDICT ||
-	    due->is_transfer != (subject.rank >= 0) ||
-	    !is_stuck(&subject, &g->now)) {
+	due = expiry_next(&g->now);
+	if (due.what != EXPIRY_VERDICT ||
+	    due.is_transfer != (g->asked_about.rank >= 0) ||
+	    !is_stuck(&g->asked_about, &g->now)) {
 		forget_stacks(g);
-		return false;
+		return;
 	}
-	g->subject = subject_of(&g->now, due);
+	g->subject = subject_of(&g->now, &due);
 	add_stacks(g, &g->now);
 	restore_bound(&g->now);
-	verdict_stalled(&g->now, due, &g->verdict);
-	return true;
+	verdict_stalled(&g->now, &due, &g->verdict);
+	act(g, &due);
 }
 
-/* Tell what is due about the front or a transfer.  Returns when to look again. */
+/* Report what is due about the front or a transfer.  Returns when to look again. */
 static uint64_t judge(struct watch *g)
 {
 	struct expiry due = expiry_next(&g->now);
+	uint64_t suspects[COHORT_RANK_WORDS];
 
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
-	/* The ranks may go on meanwhile, so the snapshot that is told of also
+	/* The ranks may go on meanwhile, so the snapshot that is reported also
 	 * decides. */
 	sample_with_threads(g, &g->now);
 	run_again(g, g->ran_ns);
@@ -504,14 +614,19 @@ static uint64_t judge(struct watch *g)
 	g->now.remote_count = 0; /* of an earlier verdict */
 	g->now.silent = NULL;
 	verdict_stalled(&g->now, &due, &g->verdict);
-	if (due.what == EXPIRY_VERDICT) {
-		if (!add_evidence(g, &due))
-			return 0; /* something else may be due */
-		act(g, &due);
-	} else {
+	if (due.what != EXPIRY_VERDICT) {
 		remember(&g->now, &due);
 		tell(g);
+		return expiry_next(&g->now).next_ns;
 	}
+	g->asked_about = subject_of(&g->now, &due);
+	stall_suspects(&g->now, &g->verdict.v, suspects);
+	if (begin_evidence(g, suspects, &due))
+		return g->evidence_due_ns;
+	if (g->stack_count)
+		judge_again(g); /* with the reason why there are no stacks */
+	else
+		act(g, &due);
 	return expiry_next(&g->now).next_ns;
 }
 
@@ -554,24 +669,7 @@ static uint64_t judge_question(struct watch *g)
 	return 0;
 }
 
-/* ---- the thread ------------------------------------------------------- */
-
-/* Take a sample and act on it.  Returns when to take the next one. */
-static uint64_t sample_and_judge(struct watch *g)
-{
-	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
-
-	sample(g);
-	run_again(g, g->ran_ns);
-	judge_question(g); /* before judge() asks the next one */
-	next = earlier(next, judge(g));
-	next = earlier(next, judge_prober(g));
-	next = earlier(next, judge_question(g));
-	/* A stop from now on makes the watchdog wake after the time it returns. */
-	run_again(g, g->ran_ns);
-	soon = g->ran_ns + MIN_PERIOD_NS;
-	return next > soon ? next : soon;
-}
+/* ---- the end ---------------------------------------------------------- */
 
 /* True if the stacks that were taken last are evidence for the end: they are of the
  * verdict that caused it, or of a subject that still does not go on. */
@@ -593,7 +691,7 @@ void log_end(struct watch *g, unsigned event)
 	         q->name, q->generation, clique_whole_cause(q)->text);
 }
 
-/* Tell that the clique has ended. */
+/* Report that the clique has ended. */
 static void tell_end(struct watch *g)
 {
 	const struct cohort_cause *cause = clique_whole_cause(g->clique);
@@ -603,7 +701,7 @@ static void tell_end(struct watch *g)
 	if (g->options.peers)
 		peers_tell(g->options.peers, g->clique, cause);
 	log_end(g, WATCH_HAS_ENDED);
-	if (!g->notifier.is_started && !g->dumper) {
+	if (!g->notifier.is_wanted && !g->dumper) {
 		count(g, COHORT_STAGE_ENDED, cause->kind);
 		return;
 	}
@@ -621,43 +719,96 @@ static bool has_come_to_end(struct clique *q)
 	       clique_look(q) != CLIQUE_WEDGED;
 }
 
-/* Tell if the end does not complete in time. */
-static void watch_end(struct watch *g)
+/* When an end that does not complete is reported. */
+static uint64_t end_due(const struct clique *q)
 {
-	struct clique *q = g->clique;
 	uint64_t ns = q->deadlines.abort_ns, began = cause_any(q->end)->time_ns;
-	uint64_t due = ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
 
-	/* The reaper wakes the watchdog once all is freed, or cannot be. */
-	while (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < due)
-		clock_await(&q->end->watch, due);
-	if (has_come_to_end(q))
+	return ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
+}
+
+/* Report that the end did not complete in time, with the stacks of those who keep it. */
+static void tell_wedged(struct watch *g)
+{
+	if (has_come_to_end(g->clique))
 		return;
-	sample_with_threads(g, &g->now);
-	verdict_wedged(&g->now, &g->verdict);
-	take_stacks(g, &g->now, g->verdict.v.missing);
-	if (has_come_to_end(q))
-		return;
+	add_stacks(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
 	tell(g);
 }
 
-void *watchdog_main(void *arg)
+/* The reaper wakes the watchdog once all is freed, or cannot be. */
+static void watch_end(struct watch *g)
 {
-	struct watch *g = arg;
 	struct clique *q = g->clique;
-	uint64_t next;
 
-	active_ns(g, g->ran_ns); /* from here on it is counted */
-	next = sample_and_judge(g);
-	while (!cause_any(q->end)) {
-		clock_await(&q->end->watch, next);
-		run_again(g, next);
-		next = sample_and_judge(g);
+	g->next_ns = end_due(q);
+	if (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < g->next_ns)
+		return;
+	if (!has_come_to_end(q)) {
+		sample_with_threads(g, &g->now);
+		verdict_wedged(&g->now, &g->verdict);
+		if (begin_evidence(g, g->verdict.v.missing, NULL)) {
+			g->next_ns = g->evidence_due_ns;
+			return;
+		}
+		tell_wedged(g);
 	}
-	tell_end(g);
-	watch_end(g);
-	return NULL;
+	g->phase = WATCH_OVER;
+}
+
+/* ---- looking ---------------------------------------------------------- */
+
+/* Take a sample and act on it. */
+static void sample_and_judge(struct watch *g)
+{
+	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
+
+	sample(g);
+	run_again(g, g->ran_ns);
+	judge_question(g); /* before judge() asks the next one */
+	next = earlier(next, judge(g));
+	if (!g->evidence) {
+		next = earlier(next, judge_prober(g));
+		next = earlier(next, judge_question(g));
+		/* A stop from now on makes the watchdog wake after this time. */
+		run_again(g, g->ran_ns);
+	}
+	soon = g->ran_ns + MIN_PERIOD_NS;
+	g->next_ns = next > soon ? next : soon;
+}
+
+/* Go on with a verdict whose evidence is complete. */
+static void take_up(struct watch *g)
+{
+	if (g->phase == WATCH_ENDING) {
+		tell_wedged(g);
+		g->phase = WATCH_OVER;
+		return;
+	}
+	judge_again(g);
+	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* something else may be due */
+}
+
+void watchdog_look(struct watch *g)
+{
+	const bool has_waited = g->evidence;
+
+	if (has_waited && !evidence_is_complete(g)) {
+		g->next_ns = g->evidence_due_ns;
+	} else if (has_waited) {
+		take_up(g);
+	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end)) {
+		if (!g->activity_ns)
+			active_ns(g, g->ran_ns); /* counted from now on */
+		run_again(g, g->next_ns);
+		sample_and_judge(g);
+	} else {
+		if (g->phase == WATCH_LIVE)
+			tell_end(g);
+		g->phase = WATCH_ENDING;
+		watch_end(g);
+	}
 }
 
 void watch_explain(struct watch *g, char *text, size_t size)

@@ -3,11 +3,13 @@
 #define WATCH_WATCHDOG_H
 
 /*
- * The state of the watchdog and of the threads beside it
+ * The state of a watch: what the watchdog and the threads beside it know of a clique
  */
 
+#include "base/crew.h"
 #include "watch/adaptive.h"
 #include "watch/notifier.h"
+#include "watch/peers.h"
 #include "watch/prober.h"
 #include "watch/symbolizer.h"
 #include "watch/verdict.h"
@@ -20,19 +22,29 @@ struct subject {
 	uint64_t since_ns; /* as in the verdict */
 };
 
+/* How far a watch has come. */
+enum watch_phase {
+	WATCH_LIVE,
+	WATCH_ENDING, /* the cause was reported, the end is awaited */
+	WATCH_OVER,   /* nothing is left to do */
+};
+
 struct watch {
 	/* Constant after the start. */
 	struct clique *clique;
 	struct watch_options options;
-	pthread_t watchdog;
 
 	struct prober prober;
 	struct notifier notifier;
 	struct dumper *dumper; /* NULL: none */
 	struct symbolizer symbolizer;
 
+	/* Written by the watchdog, under the lock in watch.c. */
+	enum watch_phase phase;
+
 	/* Owned by the watchdog. */
-	uint64_t ran_ns;          /* when the process was last known to run */
+	uint64_t next_ns; /* when to look again */
+	uint64_t ran_ns;  /* when the process was last known to run */
 	struct activity activity; /* as it was when it was last read, */
 	uint64_t activity_ns;     /* at this time */
 	struct snapshot now;
@@ -50,10 +62,27 @@ struct watch {
 	int stack_count;
 	struct subject subject;
 
-	/* Owned by the watchdog: room for the answers of other processes; NULL: there
-	 * are none. */
-	struct remote_rank *remote;
-	char silent[160]; /* those that have not given any */
+	/* Owned by the watchdog: what a verdict waits for, until when, and what that
+	 * verdict is about. */
+	enum {
+		EVIDENCE_NONE,
+		EVIDENCE_GATHERING, /* stacks, other processes' answers */
+		EVIDENCE_NAMING,    /* names of functions */
+	} evidence;
+	uint64_t evidence_due_ns;
+	struct subject asked_about;
+
+	/* Owned by the job until it sets is_gathered (release, acquire), then by the
+	 * watchdog. */
+	atomic_bool is_gathered;
+	struct job gathering;
+	bool takes_stacks, asks_others;
+	bool asks_elsewhere;         /* about another clique, */
+	struct found_rank elsewhere; /* this one */
+	struct peer_question peer_question;
+	struct remote_rank *remote; /* room for answers; NULL: there are none */
+	int remote_count;
+	char silent[160]; /* the processes that have not answered */
 
 	/* Atomic; the two events after which the log gets the end, see log_end(). */
 	atomic_uint log_state;
@@ -62,8 +91,9 @@ struct watch {
 	struct snapshot closing;
 	struct verdict explanation;
 
-	/* Guarded by the lock of the list in watch_leave(). */
-	struct watch *next_left;
+	/* Guarded by the lock in watch.c: the list of all watches, or of those that
+	 * were left behind. */
+	struct watch *next;
 };
 
 /*
@@ -75,7 +105,8 @@ struct watch {
 #define WATCH_IS_RELEASED 2u
 void log_end(struct watch *g, unsigned event);
 
-/* The watchdog's thread, of a struct watch.  It ends once the clique has ended. */
-void *watchdog_main(void *watch);
+/* Look at the clique, report what there is to report, and set .phase and .next_ns.
+ * Watchdog only.  Blocks on nothing. */
+void watchdog_look(struct watch *watch);
 
 #endif

@@ -334,6 +334,8 @@ static int rank_1_closes_child(struct cohort_comm *c, void *user)
 
 	(void)user;
 	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	/* All have their communicators. */
+	ranks_must(sum(c, COHORT_FOREVER), "sum");
 	if (cohort_comm_rank(c) != 1)
 		return sum(child, COHORT_FOREVER);
 	ranks_must(cohort_comm_close(child), "close");

@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
@@ -514,4 +516,67 @@ Test(respawn, keeps_little_of_the_groups_memory)
 	             whole);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+}
+
+/* ---- threads ---------------------------------------------------------- */
+
+static int count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int n = 0;
+
+	cr_assert_not_null(tasks);
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n;
+}
+
+/* Wait until there are @n threads: one that was joined may still be in the list. */
+static void has_threads(int n)
+{
+	uint64_t deadline = clock_deadline(RANKS_SOON);
+
+	while (count_threads() != n && clock_now() < deadline)
+		sched_yield();
+	cr_assert_eq(count_threads(), n);
+}
+
+static int split_and_fail(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	if (cohort_comm_split(c, 0, 0, &child) != COHORT_OK)
+		return 1;
+	return cohort_comm_rank(c) == 1 ? 2 : cohort_synchronize(c, 0);
+}
+
+/* The number does not depend on that of groups, splits and generations. */
+Test(respawn, and_splits_and_groups_add_no_threads)
+{
+	struct cohort_group *others[3];
+	struct cohort_cause cause;
+	int with_one, i, none;
+
+	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
+	ranks_must(cohort_group_close(group), "close");
+	none = count_threads(); /* the host platform's own ones stay */
+	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
+	has_threads(none + 4); /* watchdog, prober, two workers */
+	with_one = count_threads();
+	for (i = 0; i < 3; i++)
+		ranks_must(cohort_group_open(NULL, 2, &o, &others[i]), "open");
+	for (i = 0; i < 20; i++) {
+		cr_assert_eq(cohort_group_run(group, split_and_fail, NULL,
+		                              &cause),
+		             COHORT_WORKER, "%s", cause.text);
+		cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK,
+		             "%s", cohort_last_error());
+	}
+	has_threads(with_one);
+	for (i = 0; i < 3; i++)
+		ranks_must(cohort_group_close(others[i]), "close");
+	close_group();
+	has_threads(none);
 }

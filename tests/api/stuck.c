@@ -297,7 +297,64 @@ Test(stuck, communicator_with_an_asynchronous_error_ends_its_group)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* The prober hangs in one group; its replacement asks about the other one. */
+Test(stuck, prober_that_hangs_in_one_group_finds_another_groups_error)
+{
+	struct cohort_group_options lone;
+	struct cohort_comm *others[2];
+	struct cohort_group *other;
+	uint64_t first, t;
+	int32_t value = 1;
+
+	group = ranks_ahead(2, &o, comms);
+	stuck_at("ncclCommGetAsyncError", 1);
+	first = ranks_sum(comms[0], &values[0]);
+	stuck_await();
+	cohort_group_options_init(&lone);
+	other = ranks_ahead(2, &lone, others);
+	t = ranks_sum(others[0], &value);
+	stuck_async_error(1, ncclRemoteError);
+	cr_assert_eq(cohort_wait(others[0], t, RANKS_SOON), COHORT_NCCL);
+	/* Its end waits for what is in flight on the same devices. */
+	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
+	cr_assert_eq(cohort_wait(comms[0], first, RANKS_SOON), COHORT_WEDGED);
+	cr_assert_eq(cohort_group_close(other), COHORT_OK, "%s",
+	             cohort_last_error());
+	close_says("the prober is inside ncclCommGetAsyncError of rank 1");
+	stuck_let_go();
+}
+
 /* ---- on_verdict ------------------------------------------------------- */
+
+/* Each callback that hangs takes a worker. */
+Test(stuck, on_verdict_that_hangs_in_one_group_does_not_delay_others)
+{
+	struct cohort_group_options late;
+	struct cohort_comm *others[2];
+	struct cohort_group *other;
+	struct cohort_cause cause;
+	int32_t value = 1;
+	uint64_t t;
+	int i;
+
+	told.block_stage = COHORT_STAGE_ENDED;
+	group = ranks_ahead(2, &o, comms);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	verdicts_await_block(&told);
+	cohort_group_options_init(&late);
+	late.deadlines.join_ns = SHORT;
+	for (i = 0; i < 3; i++) {
+		other = ranks_ahead(2, &late, others);
+		t = ranks_sum(others[0], &value);
+		cr_assert_eq(cohort_wait(others[0], t, RANKS_SOON),
+		             COHORT_STALLED);
+		cohort_group_cause(other, &cause);
+		cr_assert_eq(cause.missing[0], 2);
+		cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	}
+	close_says("on_verdict has not returned: its thread is left behind");
+	cr_assert_str_eq(verdicts_let_go(&told), "dp");
+}
 
 Test(stuck, on_verdict_at_the_end_is_left_behind)
 {

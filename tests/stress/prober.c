@@ -85,7 +85,10 @@ static void poker_main(void *arg, int i)
 
 	(void)i;
 	while (!atomic_load(&round->is_over)) {
-		sem_post(&round->prober.wake);
+		crew_poke();
+		/* As the watchdog does. */
+		if (cause_any(round->clique->end))
+			clique_reap(round->clique);
 		sched_yield();
 	}
 }
@@ -127,14 +130,14 @@ static void end(struct round *round)
 	struct clique *q = round->clique;
 	uint64_t deadline = clock_deadline(RANKS_SOON);
 
-	cause_set_closing(q->end);
+	clique_close(q);
 	if (clique_await(q, CLIQUE_RECLAIMED, deadline) != CLIQUE_RECLAIMED)
 		stress_fail("the clique is not reclaimed");
 	atomic_store(&round->is_over, true);
 	crew_end(&poker);
 	if (!prober_stop(&round->prober, deadline))
 		stress_fail("the prober does not stop");
-	sem_post(&q->unused);
+	clique_set_unused(q);
 	if (clique_await(q, CLIQUE_RELEASED, deadline) != CLIQUE_RELEASED)
 		stress_fail("the clique is not released");
 	clique_retire(q);

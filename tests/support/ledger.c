@@ -132,6 +132,7 @@ static ncclResult_t ledger_group_end(void)
 	for (i = 0; mine && i < MOST; i++)
 		if (LOAD(entries[i].world) == mine)
 			forget(&entries[i]);
+	mine = 0; /* the thread may become the reaper of another group */
 	return real->ncclGroupEnd();
 }
 

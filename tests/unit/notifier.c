@@ -44,11 +44,13 @@ Test(notifier, does_not_ask_what_the_end_has_answered)
 	cr_assert(q->end && verdict_init(&question, 1));
 	question.v.stage = COHORT_STAGE_EXPIRED;
 	question.v.kind = COHORT_VERDICT_OUTSIDE;
+	cr_assert_eq(crew_get(), COHORT_OK);
 	cr_assert_eq(notifier_start(&n, &options, q, NULL), COHORT_OK);
 	cr_assert_eq(notifier_tell(&n, &question), 1);
 	cr_assert(notifier_stop(&n, clock_deadline(30 * S)));
 	cr_assert_eq(calls, 1);
 	cr_assert_eq(cause_look(q->end)->kind, COHORT_VERDICT_OUTSIDE);
+	crew_put();
 	verdict_fini(&question);
 	cause_put(q->end);
 	free(q);

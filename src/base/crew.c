@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "base/crew.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+/* Idle workers in peace: while one ends a clique, another calls on_verdict.  One more, at
+ * first, becomes the prober, see crew_refill(). */
+#define IDLE 2
+#define AT_FIRST (IDLE + 1)
+
+struct worker {
+	pthread_t thread;
+
+	/* Guarded by lock. */
+	bool has_begun;
+	bool is_busy;
+	bool is_tainted; /* by a job with native calls */
+	bool is_left;    /* nobody joins it: it frees this */
+	struct worker *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Signaled for an idle worker when there is a job, or the crew ends. */
+static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
+
+/* Signaled when a job is done, and when a worker begins or ends; made by the first
+ * crew_get(). */
+static pthread_cond_t done;
+
+/* Posted for the thread that refills. */
+static sem_t missing;
+
+/* Guarded by lock. */
+static struct job *first, **end = &first; /* the jobs that wait */
+static int waiting;                       /* how many */
+static int idle;                          /* workers without a job */
+static bool ends;
+static struct worker *workers;  /* that may get a job */
+static struct worker *finished; /* to be joined */
+
+/* Held while the crew is got or put; taken before the other lock. */
+static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
+static int users; /* guarded by life_lock */
+
+/* ---- workers ---------------------------------------------------------- */
+
+static struct job *take_locked(struct worker *w)
+{
+	struct job *job = first;
+
+	first = job->next;
+	if (!first)
+		end = &first;
+	waiting--;
+	idle--;
+	w->is_busy = true;
+	job->state = JOB_RUNS;
+	return job;
+}
+
+static void set_name(const char *name)
+{
+	pthread_setname_np(pthread_self(), name);
+}
+
+static void queue_locked(struct job *job)
+{
+	job->state = JOB_WAITS;
+	job->again = false;
+	job->next = NULL;
+	*end = job;
+	end = &job->next;
+	if (++waiting > idle)
+		sem_post(&missing);
+	pthread_cond_signal(&wanted);
+}
+
+/* Run the job, without the lock. */
+static void run_locked(struct worker *w, struct job *job)
+{
+	bool exists;
+
+	w->is_tainted |= job->is_native;
+	pthread_mutex_unlock(&lock);
+	set_name(job->name);
+	exists = job->fn(job->arg);
+	set_name("cohort/spare");
+	pthread_mutex_lock(&lock);
+	w->is_busy = false;
+	idle++;
+	if (exists && job->again) {
+		queue_locked(job);
+	} else if (exists) {
+		job->state = JOB_DONE;
+		pthread_cond_broadcast(&done);
+	}
+}
+
+/* True if the worker is to stay after a job. */
+static bool is_needed_locked(const struct worker *w)
+{
+	return !w->is_left && (first || idle <= (w->is_tainted ? 1 : IDLE));
+}
+
+static void unlink_locked(struct worker *w)
+{
+	struct worker **at = &workers;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+}
+
+/* By the thread that has started and named it: a job changes the name. */
+static void begin_locked(struct worker *w)
+{
+	w->next = workers;
+	workers = w;
+	idle++;
+	w->has_begun = true;
+	pthread_cond_broadcast(&done);
+}
+
+static void end_locked(struct worker *w)
+{
+	idle--;
+	if (w->is_left)
+		return;
+	unlink_locked(w);
+	w->next = finished;
+	finished = w;
+	pthread_cond_broadcast(&done);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	bool is_needed = true, is_left;
+
+	pthread_mutex_lock(&lock);
+	while (!w->has_begun)
+		pthread_cond_wait(&done, &lock);
+	while (is_needed) {
+		if (first) {
+			run_locked(w, take_locked(w));
+			is_needed = is_needed_locked(w);
+		} else if (ends) {
+			is_needed = false;
+		} else {
+			pthread_cond_wait(&wanted, &lock);
+		}
+	}
+	is_left = w->is_left;
+	end_locked(w);
+	pthread_mutex_unlock(&lock);
+	if (is_left)
+		free(w);
+	return NULL;
+}
+
+/* Returns 0 or an errno value. */
+static int start_one(void)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
+		return ENOMEM;
+	err = thread_start(&w->thread, worker_main, w, "cohort/spare");
+	if (err) {
+		free(w);
+		return err;
+	}
+	pthread_mutex_lock(&lock);
+	begin_locked(w);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static void prepare(void)
+{
+	clock_cond_init(&done);
+	sem_init(&missing, 0, 0);
+}
+
+static void join_finished(void)
+{
+	struct worker *w, *next;
+
+	pthread_mutex_lock(&lock);
+	w = finished;
+	finished = NULL;
+	pthread_mutex_unlock(&lock);
+	for (; w; w = next) {
+		next = w->next;
+		pthread_join(w->thread, NULL);
+		free(w);
+	}
+}
+
+/* End the idle workers, and leave those behind that do not come back. */
+static void stop(void)
+{
+	struct worker *w, *next, *ending = NULL;
+
+	pthread_mutex_lock(&lock);
+	ends = true;
+	pthread_cond_broadcast(&wanted);
+	for (w = workers; w; w = next) {
+		next = w->next;
+		if (!w->is_busy)
+			continue;
+		unlink_locked(w);
+		w->is_left = true;
+		w->next = ending;
+		ending = w;
+	}
+	for (w = ending; w; w = next) {
+		next = w->next;
+		pthread_detach(w->thread);
+	}
+	while (workers)
+		pthread_cond_wait(&done, &lock);
+	pthread_mutex_unlock(&lock);
+	join_finished();
+}
+
+static int start(void)
+{
+	int i, err = 0;
+
+	ends = false; /* there are no workers */
+	for (i = 0; i < AT_FIRST && !err; i++)
+		err = start_one();
+	if (!err)
+		return COHORT_OK;
+	stop();
+	return error_set(COHORT_SYSTEM,
+	                 "cannot start the library's threads: %s",
+	                 strerror(err));
+}
+
+int crew_get(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int rc;
+
+	pthread_once(&once, prepare);
+	pthread_mutex_lock(&life_lock);
+	rc = users ? COHORT_OK : start();
+	users += rc == COHORT_OK;
+	pthread_mutex_unlock(&life_lock);
+	return rc;
+}
+
+void crew_put(void)
+{
+	pthread_mutex_lock(&life_lock);
+	if (!--users)
+		stop();
+	pthread_mutex_unlock(&life_lock);
+}
+
+/* ---- jobs ------------------------------------------------------------- */
+
+void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
+              const char *format, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&lock);
+	job->again = job->state == JOB_RUNS;
+	if (job->state == JOB_DONE) {
+		job->fn = fn;
+		job->arg = arg;
+		va_start(args, format);
+		vsnprintf(job->name, sizeof(job->name), format, args);
+		va_end(args);
+		thread_mend_name(job->name);
+		queue_locked(job);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool crew_is_done(struct job *job)
+{
+	bool is_done;
+
+	pthread_mutex_lock(&lock);
+	is_done = job->state == JOB_DONE;
+	pthread_mutex_unlock(&lock);
+	return is_done;
+}
+
+bool crew_cancel(struct job *job)
+{
+	struct job **at = &first;
+	bool waits;
+
+	pthread_mutex_lock(&lock);
+	waits = job->state == JOB_WAITS;
+	while (waits && *at != job)
+		at = &(*at)->next;
+	if (waits) {
+		*at = job->next;
+		if (end == &job->next)
+			end = at;
+		waiting--;
+		job->state = JOB_DONE;
+	}
+	waits = job->state == JOB_DONE;
+	pthread_mutex_unlock(&lock);
+	return waits;
+}
+
+bool crew_await(struct job *job, uint64_t deadline_ns)
+{
+	struct timespec until = clock_timespec(deadline_ns);
+	bool is_done;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	while (job->state != JOB_DONE && !err)
+		err = pthread_cond_timedwait(&done, &lock, &until);
+	is_done = job->state == JOB_DONE;
+	pthread_mutex_unlock(&lock);
+	return is_done;
+}
+
+void crew_poke(void)
+{
+	sem_post(&missing);
+}
+
+void crew_fill(void)
+{
+	/* A worker must not be joined while another thread is still starting it. */
+	static pthread_mutex_t fill_lock = PTHREAD_MUTEX_INITIALIZER;
+	int lacking, err = 0;
+
+	if (pthread_mutex_trylock(&fill_lock))
+		return; /* another thread fills */
+	join_finished();
+	pthread_mutex_lock(&lock);
+	lacking = IDLE + waiting - idle;
+	pthread_mutex_unlock(&lock);
+	while (lacking-- > 0 && !err)
+		err = start_one();
+	pthread_mutex_unlock(&fill_lock);
+}
+
+void crew_refill(uint64_t deadline_ns)
+{
+	clock_await(&missing, deadline_ns);
+	while (!sem_trywait(&missing))
+		continue;
+	crew_fill();
+}
