@@ -306,12 +306,12 @@ Test(stuck, prober_that_hangs_in_one_group_finds_another_groups_error)
 	uint64_t first, t;
 	int32_t value = 1;
 
+	cohort_group_options_init(&lone);
+	other = ranks_ahead(2, &lone, others);
 	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclCommGetAsyncError", 1);
 	first = ranks_sum(comms[0], &values[0]);
 	stuck_await();
-	cohort_group_options_init(&lone);
-	other = ranks_ahead(2, &lone, others);
 	t = ranks_sum(others[0], &value);
 	stuck_async_error(1, ncclRemoteError);
 	cr_assert_eq(cohort_wait(others[0], t, RANKS_SOON), COHORT_NCCL);
