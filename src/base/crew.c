@@ -27,6 +27,7 @@ struct worker {
 	bool is_busy;
 	bool is_tainted; /* by a job with native calls */
 	bool is_left;    /* nobody joins it: it frees this */
+	bool is_extra;   /* others had become idle before it began: it ends */
 	struct worker *next;
 };
 
@@ -124,11 +125,12 @@ static void unlink_locked(struct worker *w)
 }
 
 /* By the thread that has started and named it: a job changes the name. */
-static void begin_locked(struct worker *w)
+static void begin_locked(struct worker *w, int most)
 {
 	w->next = workers;
 	workers = w;
 	idle++;
+	w->is_extra = idle > most;
 	w->has_begun = true;
 	pthread_cond_broadcast(&done);
 }
@@ -156,7 +158,7 @@ static void *worker_main(void *arg)
 		if (first) {
 			run_locked(w, take_locked(w));
 			is_needed = is_needed_locked(w);
-		} else if (ends) {
+		} else if (ends || w->is_extra) {
 			is_needed = false;
 		} else {
 			pthread_cond_wait(&wanted, &lock);
@@ -170,8 +172,9 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Returns 0 or an errno value. */
-static int start_one(void)
+/* Start a worker, which stays if no more than @most are idle then.  Returns 0 or an errno
+ * value. */
+static int start_one(int most)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 	int err;
@@ -184,7 +187,7 @@ static int start_one(void)
 		return err;
 	}
 	pthread_mutex_lock(&lock);
-	begin_locked(w);
+	begin_locked(w, most);
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -245,7 +248,7 @@ static int start(void)
 
 	ends = false; /* there are no workers */
 	for (i = 0; i < AT_FIRST && !err; i++)
-		err = start_one();
+		err = start_one(AT_FIRST);
 	if (!err)
 		return COHORT_OK;
 	stop();
@@ -359,7 +362,7 @@ void crew_fill(void)
 	lacking = IDLE + waiting - idle;
 	pthread_mutex_unlock(&lock);
 	while (lacking-- > 0 && !err)
-		err = start_one();
+		err = start_one(IDLE);
 	pthread_mutex_unlock(&fill_lock);
 }
 

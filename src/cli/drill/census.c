@@ -21,13 +21,16 @@
 #define KEPT_STREAM "stream:"
 #define KEPT_POLLER "poller"
 
+/* The library's idle workers, whose number varies for moments. */
+#define KEPT_SPARE "cohort/spare"
+
 /* How long what a cell leaves may take to end by itself. */
 #define GONE_NS (20 * NS_PER_S)
 
 static bool is_kept(const char *name)
 {
 	return !strncmp(name, KEPT_STREAM, sizeof(KEPT_STREAM) - 1) ||
-	       !strcmp(name, KEPT_POLLER);
+	       !strcmp(name, KEPT_POLLER) || !strcmp(name, KEPT_SPARE);
 }
 
 static void count_threads(struct drill_census *census)
