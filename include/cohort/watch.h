@@ -122,7 +122,7 @@ enum cohort_policy {
 	X(COHORT_VERDICT_CLOSE_STUCK, 19, "close stuck")                       \
 	X(COHORT_VERDICT_REMOTE, 20, "remote stall")                           \
 	X(COHORT_VERDICT_PROCESS_EXITED, 21, "process exited")                 \
-	X(COHORT_VERDICT_LEFT, 22, "rank has left")                               \
+	X(COHORT_VERDICT_LEFT, 22, "rank has left")                            \
 	X(COHORT_VERDICT_PROCESS_STOPPED, 23, "process stopped")
 
 enum cohort_verdict_kind {

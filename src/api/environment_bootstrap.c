@@ -65,16 +65,16 @@ struct environment_bootstrap {
 	size_t bytes, file_bytes;
 	char path[128]; /* as shm_open() takes it */
 	int file;
-	bool is_damaged;  /* it was truncated or overwritten */
-	bool is_lost;     /* its name was removed before all had come */
-	struct slot own;  /* as it was written last */
-	uint64_t round;   /* of the last request */
-	void *recv;       /* of that */
-	int gone;         /* the process whose end has failed it, -1: none */
+	bool is_damaged;     /* it was truncated or overwritten */
+	bool is_lost;        /* its name was removed before all had come */
+	struct slot own;     /* as it was written last */
+	uint64_t round;      /* of the last request */
+	void *recv;          /* of that */
+	int gone;            /* the process whose end has failed it, -1: none */
 	uint64_t timeout_ns; /* of the opening */
-	bool has_entered; /* it has locked the door once */
-	bool is_in;       /* it has its slot */
-	bool is_complete; /* a round was done: all have the file open */
+	bool has_entered;    /* it has locked the door once */
+	bool is_in;          /* it has its slot */
+	bool is_complete;    /* a round was done: all have the file open */
 
 	struct view *view; /* the start of the file, as it was read last */
 };

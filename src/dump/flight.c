@@ -279,8 +279,9 @@ static void take_facts(struct flight *f, struct clique *q)
 	f->pid = getpid();
 	f->now_ns = clock_now();
 	f->wall_ns = wall_now();
-	f->cause = cause ? *cause : (struct cohort_cause){ .rank = -1,
-		                                            .world_rank = -1 };
+	f->cause =
+		cause ? *cause
+		      : (struct cohort_cause){ .rank = -1, .world_rank = -1 };
 }
 
 void flight_take_facts(struct flight *f, struct clique *q, const char *trigger,

@@ -246,8 +246,8 @@ static void add_elsewhere(struct text *t, const struct snapshot *s)
 		text_add(t, "another process");
 	if (x->rank >= 0 && x->rank != x->world)
 		text_add(t, " (%d there)", x->rank);
-	text_add(t, x->has_called ? " has not started %s"
-	                          : " has not called %s",
+	text_add(t,
+	         x->has_called ? " has not started %s" : " has not called %s",
 	         x->call);
 }
 
@@ -276,10 +276,10 @@ static const char *omission(const struct snapshot *s, const struct expiry *due,
 	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
 	const struct transfer_snapshot *x = &s->transfer;
 	const bool is_one = rank_set_count(set) == 1;
-	const bool in_call =
-		due->is_transfer
-			? (v->rank == x->rank ? x->own.in_call : x->other.in_call)
-			: r && r->in_call;
+	const bool in_call = due->is_transfer
+	                             ? (v->rank == x->rank ? x->own.in_call
+	                                                   : x->other.in_call)
+	                             : r && r->in_call;
 
 	if (v->kind == COHORT_VERDICT_REMOTE)
 		return "of other processes may not have called";
@@ -373,7 +373,8 @@ static void add_links(struct text *t, const struct snapshot *s,
 	for (i = 0; i < s->waits.link_count; i++, x++) {
 		text_add(t, "%s", before);
 		add_numbers(t, x->worlds);
-		text_add(t, rank_set_count(x->worlds) == 1 ? " waits" : " wait");
+		text_add(t,
+		         rank_set_count(x->worlds) == 1 ? " waits" : " wait");
 		text_add(t, " in %s for ", x->call);
 		if (x->for_world >= 0)
 			text_add(t, "rank %d", x->for_world);
@@ -511,8 +512,9 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 		add_place(t, r);
 	if (!r->tid || (rank_has_left(r) && !r->inside))
 		return;
-	text_add(t, rank_has_thread(r) ? ": thread %d"
-	                               : "; last seen in thread %d",
+	text_add(t,
+	         rank_has_thread(r) ? ": thread %d"
+	                            : "; last seen in thread %d",
 	         r->tid);
 	if (*r->thread)
 		text_add(t, " \"%s\"", r->thread);

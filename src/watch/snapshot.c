@@ -334,7 +334,8 @@ static void compare_tags(struct snapshot *s, const struct clique *q,
 
 	text_add(&t, "tags of collective %llu:", (unsigned long long)number);
 	for (i = 0; i < q->size; i++) {
-		if (rank_set_has(told, i) || !read_tag(&q->comms[i], number, tag))
+		if (rank_set_has(told, i) ||
+		    !read_tag(&q->comms[i], number, tag))
 			continue;
 		memset(side, 0, sizeof(side));
 		for (k = i, n = 0; k < q->size; k++) {
@@ -356,7 +357,8 @@ static void compare_tags(struct snapshot *s, const struct clique *q,
 
 void snapshot_tags(struct snapshot *s, const struct clique *q)
 {
-	uint64_t number = s->front > TAGS_COMPARED ? s->front - TAGS_COMPARED : 1;
+	uint64_t number =
+		s->front > TAGS_COMPARED ? s->front - TAGS_COMPARED : 1;
 
 	s->tags[0] = '\0';
 	for (; number < s->front && !*s->tags; number++)

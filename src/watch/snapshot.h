@@ -44,10 +44,11 @@ struct rank_snapshot {
 	bool waiting; /* a thread waits for a ticket */
 	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
-	bool returned; /* its worker has returned 0 */
-	struct record last;   /* the last call of any kind; ticket 0: none */
-	char tag[TAG_SIZE];   /* the last call's tag, "": none */
-	char tag_now[TAG_SIZE]; /* the tag of the next call, "" if there is none */
+	bool returned;      /* its worker has returned 0 */
+	struct record last; /* the last call of any kind; ticket 0: none */
+	char tag[TAG_SIZE]; /* the last call's tag, "": none */
+	char tag_now
+		[TAG_SIZE]; /* the tag of the next call, "" if there is none */
 	char label[TAG_SIZE]; /* the last call's label, "": none */
 	uint64_t captured;    /* calls that went into CUDA graphs */
 
@@ -256,9 +257,10 @@ struct snapshot {
 	                        something else: an older collective in flight, or
 	                        a transfer of its batch that the peer had not
 	                        called */
-	bool all_joined;   /* all ranks of this process have called the front */
-	bool has_left;     /* some rank makes no further call, and some rank may */
-	char tags[TAGS_SIZE]; /* tags that differ in a collective before the front,
+	bool all_joined; /* all ranks of this process have called the front */
+	bool has_left; /* some rank makes no further call, and some rank may */
+	char tags
+		[TAGS_SIZE]; /* tags that differ in a collective before the front,
 	                         "" if there are none; set by snapshot_tags() */
 	int others_joined; /* ranks of other processes that have, as far as can be
 	                      seen */

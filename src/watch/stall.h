@@ -65,5 +65,4 @@ const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
 void stall_find_cycle(const struct snapshot *s, bool is_transfer,
                       struct cycle *cycle, struct cohort_verdict *v);
 
-
 #endif

@@ -280,7 +280,8 @@ void symbolizer_name_all(struct symbolizer *s)
 
 bool symbolizer_has_all(struct symbolizer *s)
 {
-	return atomic_load(&s->found) == (symbol_more ? SYMBOLIZER_LINES : SYMBOLIZER_FUNCTIONS) + 1;
+	return atomic_load(&s->found) ==
+	       (symbol_more ? SYMBOLIZER_LINES : SYMBOLIZER_FUNCTIONS) + 1;
 }
 
 void symbolizer_refuse(struct stack_report *r, const char *why)

@@ -17,7 +17,7 @@ struct node {
 	const struct clique *q;
 	int rank;                    /* in q */
 	const struct cohort_comm *c; /* NULL if it is in another process */
-	uint64_t number; /* of q's collective that it is missing in, or 0 */
+	uint64_t number;  /* of q's collective that it is missing in, or 0 */
 	const char *name; /* of that operation */
 	bool has_called;
 
@@ -32,11 +32,12 @@ struct node {
 struct walk {
 	const struct clique *all; /* the first of the list */
 	struct waits *out;
-	const struct snapshot *s; /* its front's missing ranks are the starts; or NULL */
+	const struct snapshot
+		*s; /* its front's missing ranks are the starts; or NULL */
 	const struct cohort_comm *start; /* the only one, */
 	uint64_t number;                 /* in this collective */
 	const struct clique *here;
-	bool with_queued; /* follow operations that no thread waits for, too */
+	bool with_queued;  /* follow operations that no thread waits for, too */
 	uint64_t since_ns; /* when the first rank called the front */
 	int links;         /* nodes that wait for another */
 	int n;

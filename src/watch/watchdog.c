@@ -187,8 +187,9 @@ static uint64_t shortest_own(const struct watch *g, int rank)
 	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
 
 	for (above = c->above; above; above = above->above)
-		ns = earlier(ns, earlier(atomic_load(&above->pushed_shortest_ns),
-		                         atomic_load(&above->popped_shortest_ns)));
+		ns = earlier(ns,
+		             earlier(atomic_load(&above->pushed_shortest_ns),
+		                     atomic_load(&above->popped_shortest_ns)));
 
 	if (g->now.next[rank] <= atomic_load(&c->popped_last) ||
 	    g->now.transfers[rank].next <= atomic_load(&c->popped_transfers))
@@ -314,9 +315,9 @@ static uint64_t tell(struct watch *g)
 /* How often the deadline has passed. */
 static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 {
-	uint64_t n = due->deadline_ns ? (s->now_ns - due->since_ns) /
-	                                        due->deadline_ns
-	                              : 1;
+	uint64_t n = due->deadline_ns
+	                     ? (s->now_ns - due->since_ns) / due->deadline_ns
+	                     : 1;
 
 	return n < UINT_MAX ? (unsigned)n : UINT_MAX;
 }

@@ -43,8 +43,8 @@ struct watch {
 	enum watch_phase phase;
 
 	/* Owned by the watchdog. */
-	uint64_t next_ns; /* when to look again */
-	uint64_t ran_ns;  /* when the process was last known to run */
+	uint64_t next_ns;         /* when to look again */
+	uint64_t ran_ns;          /* when the process was last known to run */
 	struct activity activity; /* as it was when it was last read, */
 	uint64_t activity_ns;     /* at this time */
 	struct snapshot now;

@@ -111,9 +111,7 @@ static int rank_3_hangs_and_rank_1_fails(struct cohort_comm *c, void *user)
 	int rank = cohort_comm_rank(c);
 
 	(void)user;
-	return rank == 3   ? hang(c)
-	       : rank == 1 ? 5
-	                   : sum(c, COHORT_FOREVER);
+	return rank == 3 ? hang(c) : rank == 1 ? 5 : sum(c, COHORT_FOREVER);
 }
 
 Test(blame, worker_that_returns_a_code_of_its_own_is_blamed)
@@ -237,7 +235,8 @@ Test(blame, rank_that_waits_in_a_sibling_is_no_culprit)
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cause.world_rank, 2);
 	cr_assert_eq(cause.missing[0], 0);
-	says("; rank 1 waits in all_reduce_host 1 of group \"world.1\" for rank "
+	says("; rank 1 waits in all_reduce_host 1 of group \"world.1\" for "
+	     "rank "
 	     "2");
 	close_group();
 }
@@ -409,6 +408,7 @@ Test(blame, tags_that_differed_before_are_shown)
 {
 	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_0_has_other_tags, NULL, COHORT_STALLED);
-	says("; tags of collective 1: \"save\" (rank 0), \"finish\" (ranks 1-3)");
+	says("; tags of collective 1: \"save\" (rank 0), \"finish\" (ranks "
+	     "1-3)");
 	close_group();
 }

@@ -484,7 +484,8 @@ Test(connect, the_first_message_has_exec_ns_if_open_has_connected_the_pair)
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_ALL);
 
-	cr_assert_not_null(strstr(cause.text, "send 1 to rank 1 of "), "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, "send 1 to rank 1 of "), "%s",
+	                   cause.text);
 }
 
 Test(connect, the_first_message_has_init_ns_if_it_connects_the_pair)
@@ -492,7 +493,8 @@ Test(connect, the_first_message_has_init_ns_if_it_connects_the_pair)
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_COLLECTIVES);
 
-	cr_assert_not_null(strstr(cause.text, "send 2 to rank 1 of "), "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text, "send 2 to rank 1 of "), "%s",
+	                   cause.text);
 }
 
 /* ---- ranks that are not connected in time ------------------------------ */

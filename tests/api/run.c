@@ -204,8 +204,9 @@ static void expect_cause(enum fault fault, const char *text)
 
 Test(run, the_text_of_the_error_that_a_worker_returned_is_in_the_cause)
 {
-	expect_cause(REFUSED, "the worker of rank 1 returned COHORT_INVALID: broadcast: "
-	                      "root is 9, not 0 to 1");
+	expect_cause(REFUSED,
+	             "the worker of rank 1 returned COHORT_INVALID: broadcast: "
+	             "root is 9, not 0 to 1");
 }
 
 Test(run, an_error_that_a_worker_handled_is_not_in_the_cause)

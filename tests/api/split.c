@@ -385,8 +385,9 @@ Test(split, names_a_rank_that_does_not_come)
 	             COHORT_STALLED, "%s", cohort_last_error());
 	cr_assert_eq(cause.rank, 3);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
-	cr_assert_not_null(strstr(cause.text, "rank 3 has not called comm_split 2 "), "%s",
-	                   cause.text);
+	cr_assert_not_null(strstr(cause.text,
+	                          "rank 3 has not called comm_split 2 "),
+	                   "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -131,8 +131,7 @@ static void missing_rank_is_missing_after_the_stop(void)
 	expect_stalled(t);
 	must(cause_now().since_ns >= began + STOP - DEADLINE,
 	     "the time of the stop does not count");
-	must(strstr(cause_now().details,
-	            " in which this process did not run"),
+	must(strstr(cause_now().details, " in which this process did not run"),
 	     "and the text says so");
 }
 

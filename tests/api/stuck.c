@@ -419,9 +419,9 @@ Test(stuck, on_verdict_that_does_not_answer_means_yes)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, 1);
-	cr_assert_not_null(strstr(
-		cause.text, "it has never called anything; rank 0 waits; "
-			    "on_verdict has not answered in time"));
+	cr_assert_not_null(strstr(cause.text,
+	                          "it has never called anything; rank 0 waits; "
+	                          "on_verdict has not answered in time"));
 	close_says("on_verdict has not returned: its thread is left behind");
 	cr_assert_str_eq(verdicts_let_go(&told), "dp");
 }

@@ -582,8 +582,7 @@ Test(together, a_thread_that_only_split_the_group_gets_a_hint)
 	group = ranks_split(2, &o, comms);
 	expect(cohort_all_reduce(comms[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
 	                         cohort_comm_stream(comms[0]), NULL),
-	       COHORT_STALLED,
-	       "; one thread calls for ranks 0 and 1: ");
+	       COHORT_STALLED, "; one thread calls for ranks 0 and 1: ");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

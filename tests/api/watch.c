@@ -89,9 +89,8 @@ Test(watch, a_rank_that_never_calls_is_named_to_the_ranks_that_wait)
 	cr_assert_eq(cause.missing[0], 2);
 	cr_assert_eq(cause.deadline_ns, SHORT);
 	cr_assert_geq(cause.time_ns, cause.since_ns + cause.deadline_ns);
-	cr_assert_not_null(
-		strstr(cause.text,
-	               "rank 1 has not called all_reduce 2 of \"dp\" ("));
+	cr_assert_not_null(strstr(
+		cause.text, "rank 1 has not called all_reduce 2 of \"dp\" ("));
 	cr_assert_not_null(strstr(cause.text, ", limit 20 ms): "));
 	cr_assert_not_null(strstr(cause.text, "; rank 0 waits"));
 	cr_assert_not_null(strstr(cause.details, "last seen in thread "), "%s",
@@ -198,9 +197,10 @@ Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
 	cr_assert_eq(cause.rank, 1);
-	snprintf(name, sizeof(name),
-	         "busy in the program; last seen in thread %d, which has exited",
-	         tid);
+	snprintf(
+		name, sizeof(name),
+		"busy in the program; last seen in thread %d, which has exited",
+		tid);
 	cr_assert_not_null(strstr(cause.details, name), "%s", cause.details);
 	v = verdicts_next(&told);
 	cr_assert_eq(v->ranks[1].bound, 0);
@@ -379,7 +379,8 @@ Test(watch, an_operation_that_all_started_and_none_finishes_blames_no_rank)
 	cr_assert_geq(cause.time_ns, cause.since_ns + SHORT);
 	cr_assert_eq(cause.joined[0], 3);
 	cr_assert_eq(cause.missing[0], 3);
-	cr_assert_not_null(strstr(cause.text, " has not finished on ranks 0-1"));
+	cr_assert_not_null(
+		strstr(cause.text, " has not finished on ranks 0-1"));
 	close_group();
 }
 

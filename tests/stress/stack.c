@@ -178,8 +178,7 @@ int main(void)
 
 	for (i = 1; i < ATTEMPTS && rc == COHORT_STALLED && is_late(); i++)
 		rc = stall(&cause);
-	if (rc == COHORT_STALLED &&
-	    strstr(told, "stuck_with_the_lock+0x") &&
+	if (rc == COHORT_STALLED && strstr(told, "stuck_with_the_lock+0x") &&
 	    strstr(told, " < malloc+0x") &&
 	    strstr(told, " < waiting_for_memory+0x"))
 		return 0;

@@ -406,9 +406,10 @@ Test(verdict, names_a_rank_that_never_called_anything)
 	joins(0, 10 * S);
 	ranks[1] =
 		(struct rank_snapshot){ .rank = 1, .device = 1, .alive = -1 };
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it has never called anything; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it has never called anything; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
 	cr_assert_eq(out.v.stage, COHORT_STAGE_EXPIRED);
 	cr_assert_eq(out.v.rank, 1);
@@ -421,9 +422,10 @@ Test(verdict, names_a_rank_that_only_bound_itself)
 	given(2);
 	joins(0, 10 * S);
 	ranks[1].last.ticket = 0;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is busy in the program; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is busy in the program; rank 0 waits");
 }
 
 Test(verdict, names_a_rank_whose_thread_was_not_examined)
@@ -431,9 +433,10 @@ Test(verdict, names_a_rank_whose_thread_was_not_examined)
 	given(2);
 	joins(0, 10 * S);
 	ranks[1].alive = -1;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is busy in the program; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is busy in the program; rank 0 waits");
 }
 
 Test(verdict, names_a_rank_that_has_left)
@@ -441,9 +444,10 @@ Test(verdict, names_a_rank_that_has_left)
 	given(2);
 	joins(0, 10 * S);
 	ranks[1].closed = true;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has left: its communicator was closed (10.0 s, limit "
-		         "10.0 s); rank 0 waits for it in all_reduce 7 of \"dp\"");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has left: its communicator was closed (10.0 s, limit "
+		"10.0 s); rank 0 waits for it in all_reduce 7 of \"dp\"");
 }
 
 /* ---- elsewhere -------------------------------------------------------- */
@@ -452,9 +456,10 @@ Test(verdict, names_a_rank_outside_the_library)
 {
 	given(2);
 	joins(0, 10 * S);
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is busy in the program; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is busy in the program; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(out.v.rank, 1);
 }
@@ -465,10 +470,12 @@ Test(verdict, names_a_rank_that_waits_for_its_own_program)
 	joins(0, 10 * S);
 	snprintf(ranks[1].awaits, sizeof(ranks[1].awaits),
 	         "parameter 'fc.bias' to be marked ready");
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is busy in the program; rank 0 waits; it needs parameter 'fc.bias' to "
-	                 "be marked ready");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is busy in the program; rank 0 waits; it needs "
+	        "parameter 'fc.bias' to "
+		"be marked ready");
 }
 
 Test(verdict, names_a_rank_in_native_calls)
@@ -477,9 +484,10 @@ Test(verdict, names_a_rank_in_native_calls)
 	joins(0, 10 * S);
 	ranks[1].inside = true;
 	ranks[1].native = true;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is inside its native communicator; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is inside its native communicator; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
@@ -488,9 +496,10 @@ Test(verdict, names_a_rank_that_waits_in_a_call_with_host_memory)
 	given(2);
 	joins(0, 10 * S);
 	ranks[1].inside = ranks[1].staged = true;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it waits in a call with host memory; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it waits in a call with host memory; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 	cr_assert_eq(out.v.ranks[1].inside, 1);
 }
@@ -500,9 +509,10 @@ Test(verdict, names_a_rank_inside_another_call)
 	given(2);
 	joins(0, 10 * S);
 	ranks[1].inside = true;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is inside all_reduce; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is inside all_reduce; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 }
 
@@ -512,9 +522,10 @@ Test(verdict, names_a_rank_whose_thread_has_exited)
 	joins(0, 10 * S);
 	ranks[1].alive = 0;
 	ranks[1].thread[0] = '\0';
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): its thread has exited; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): its thread has exited; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
 }
 
@@ -524,9 +535,10 @@ Test(verdict, names_a_rank_that_any_thread_may_call_for)
 	joins(0, 10 * S);
 	ranks[1].bound = false;
 	snprintf(ranks[1].state, sizeof(ranks[1].state), "asleep in futex");
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): asleep in futex; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): asleep in futex; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(out.v.ranks[0].bound, 1);
 	cr_assert_eq(out.v.ranks[1].bound, 0);
@@ -539,9 +551,10 @@ Test(verdict, does_not_take_the_last_callers_exit_for_that_of_an_unbound_rank)
 	ranks[1].bound = false;
 	ranks[1].alive = 0;
 	ranks[1].thread[0] = '\0';
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): it is busy in the program; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): it is busy in the program; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
@@ -552,9 +565,10 @@ Test(verdict, takes_a_thread_that_exited_inside_a_call_for_the_ranks)
 	ranks[1].bound = false;
 	ranks[1].inside = true;
 	ranks[1].alive = 0;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): its thread has exited; rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): its thread has exited; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
 }
 
@@ -565,10 +579,11 @@ Test(verdict, names_the_one_rank_that_has_not_started)
 	given(2);
 	all_join(10 * S);
 	ranks[0].started = true;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not started all_reduce 7 of \"dp\" (10.0 s, limit "
-		         "10.0 s): its stream is busy with what was queued before; rank "
-		         "0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not started all_reduce 7 of \"dp\" (10.0 s, limit "
+		"10.0 s): its stream is busy with what was queued before; rank "
+		"0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(out.v.rank, 1);
 	cr_assert_eq(out.v.joined[0], 3);
@@ -582,10 +597,11 @@ Test(verdict, names_the_one_rank_inside_its_native_call)
 	ranks[0].started = true;
 	ranks[1].started = true;
 	ranks[1].in_call = true;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not returned from the native call of all_reduce 7 "
-		         "of \"dp\" (10.0 s, limit 10.0 s): it is inside ncclAllReduce; "
-		         "rank 0 waits");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not returned from the native call of all_reduce 7 "
+		"of \"dp\" (10.0 s, limit 10.0 s): it is inside ncclAllReduce; "
+		"rank 0 waits");
 	cr_assert_eq(out.v.rank, 1);
 }
 
@@ -595,9 +611,10 @@ Test(verdict, blames_no_rank_if_all_have_started_and_none_is_done)
 	all_join(10 * S);
 	ranks[0].started = true;
 	ranks[1].started = true;
-	cr_assert_str_eq(stalled(),
-	                 "all_reduce 7 of \"dp\" has started and has not finished on "
-		         "ranks 0-1 (10.0 s, limit 10.0 s)");
+	cr_assert_str_eq(
+		stalled(),
+		"all_reduce 7 of \"dp\" has started and has not finished on "
+		"ranks 0-1 (10.0 s, limit 10.0 s)");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
 	cr_assert_eq(out.v.rank, -1);
 }
@@ -609,9 +626,10 @@ Test(verdict, names_the_one_rank_that_is_not_done)
 	ranks[0].started = ranks[0].done = true;
 	ranks[1].started = true;
 	ranks[2].started = ranks[2].done = true;
-	cr_assert_str_eq(stalled(),
-	                 "all_reduce 7 of \"dp\" has started and has not finished on "
-		         "rank 1 (10.0 s, limit 10.0 s); ranks 0, 2 wait");
+	cr_assert_str_eq(
+		stalled(),
+		"all_reduce 7 of \"dp\" has started and has not finished on "
+		"rank 1 (10.0 s, limit 10.0 s); ranks 0, 2 wait");
 	cr_assert_eq(out.v.rank, 1);
 }
 
@@ -630,9 +648,10 @@ Test(verdict, claims_no_starts_where_they_are_not_marked)
 	given(2);
 	all_join(10 * S);
 	s.starts_are_marked = false;
-	cr_assert_str_eq(stalled(),
-	                 "all_reduce 7 of \"dp\" has started and has not finished on "
-		         "ranks 0-1 (10.0 s, limit 10.0 s)");
+	cr_assert_str_eq(
+		stalled(),
+		"all_reduce 7 of \"dp\" has started and has not finished on "
+		"ranks 0-1 (10.0 s, limit 10.0 s)");
 	ranks[1].in_call = true;
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
@@ -680,13 +699,12 @@ Test(verdict, blames_nobody_if_less_than_half_have_called)
 static void wait_in_child(void)
 {
 	s.waits.link_count = 1;
-	s.waits.links[0] = (struct wait_link){ .worlds = { 0xa },
-		                               .for_world = 2 };
+	s.waits.links[0] =
+		(struct wait_link){ .worlds = { 0xa }, .for_world = 2 };
 	strcpy(s.waits.links[0].call, "all_reduce 3 of group \"dp.1\"");
 	s.waits.culprit_count = 1;
-	s.waits.culprits[0] = (struct culprit){ .world = 2,
-		                                .rank = 1,
-		                                .at = ranks[2] };
+	s.waits.culprits[0] =
+		(struct culprit){ .world = 2, .rank = 1, .at = ranks[2] };
 	strcpy(s.waits.culprits[0].call, "all_reduce 3 of \"dp.1\"");
 	s.waits.here[0] = 4;
 }
@@ -805,9 +823,10 @@ Test(verdict, finds_the_last_of_1024_ranks)
 	given(1024);
 	for (i = 0; i < 1023; i++)
 		joins(i, 10 * S);
-	cr_assert_str_eq(stalled(),
-	                 "rank 1023 has not called all_reduce 7 of \"dp\" (10.0 s, "
-		         "limit 10.0 s): it is busy in the program; ranks 0-1022 wait");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1023 has not called all_reduce 7 of \"dp\" (10.0 s, "
+		"limit 10.0 s): it is busy in the program; ranks 0-1022 wait");
 	cr_assert_eq(out.v.rank, 1023);
 	cr_assert_eq(out.v.missing[15], UINT64_C(1) << 63);
 	cr_assert_eq(out.v.size, 1024);
@@ -885,11 +904,13 @@ Test(verdict, says_that_a_call_is_no_longer_on_record)
 {
 	given(2);
 	joins(0, 10 * S)->call.ticket = 0;
-	cr_assert_str_eq(stalled(),
-	                 "rank 1 has not called collective 7 of \"dp\" (10.0 s, "
-	                 "limit 10.0 s): it is busy in the program; rank 0 "
-	                 "waits");
-	cr_assert_not_null(strstr(out.text, ", in a call that is not on record"));
+	cr_assert_str_eq(
+		stalled(),
+		"rank 1 has not called collective 7 of \"dp\" (10.0 s, "
+		"limit 10.0 s): it is busy in the program; rank 0 "
+		"waits");
+	cr_assert_not_null(
+		strstr(out.text, ", in a call that is not on record"));
 }
 
 /* ---- what else is said ------------------------------------------------ */
@@ -907,10 +928,11 @@ Test(verdict, of_a_warning_says_how_long_it_has_waited)
 	ranks[1] =
 		(struct rank_snapshot){ .rank = 1, .device = 1, .alive = -1 };
 	verdict_stalled(&s, &due, &out);
-	cr_assert_str_eq(out.line,
-	                 "rank 1 has not called all_reduce 7 of \"dp\" (250 ms, "
-	                 "limit 500 ms): it has never called anything; rank 0 "
-	                 "waits");
+	cr_assert_str_eq(
+		out.line,
+		"rank 1 has not called all_reduce 7 of \"dp\" (250 ms, "
+		"limit 500 ms): it has never called anything; rank 0 "
+		"waits");
 	cr_assert_str_eq(out.text,
 	                 "LATE   rank 1 has not called all_reduce 7 of \"dp\" "
 	                 "(generation 1)\n"
@@ -1387,8 +1409,7 @@ Test(verdict, of_a_transfer_with_another_process_says_so)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.missing[0], 8);
-	cr_assert_not_null(
-		strstr(out.line, "recv 3 from rank 0 of \"dp\" ("));
+	cr_assert_not_null(strstr(out.line, "recv 3 from rank 0 of \"dp\" ("));
 	cr_assert_not_null(strstr(out.text, "rank 3 is of another process"));
 }
 
@@ -1594,9 +1615,10 @@ Test(verdict, of_a_rank_of_another_process_says_what_that_does)
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.joined[0], 0x17);
 	cr_assert_eq(out.v.missing[0], 0x8);
-	cr_assert_not_null(strstr(out.text,
-	                          "\nnote   rank 3 (pid 7, device 0) is outside"),
-	                   "%s", out.text);
+	cr_assert_not_null(
+		strstr(out.text,
+	               "\nnote   rank 3 (pid 7, device 0) is outside"),
+		"%s", out.text);
 }
 
 Test(verdict, of_a_rank_of_another_process_that_has_not_started_blames_it)

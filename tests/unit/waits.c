@@ -192,13 +192,14 @@ static void check(struct clique *q, int culprit, long seed)
 	waits_take(&s, q);
 	if (s.front && !s.all_joined) {
 		verdict_stalled(&s, &due, &out);
-		cr_assert_eq(out.v.world_rank, culprit, "seed %ld: %d, not %d: %s", seed,
-		             out.v.world_rank, culprit, out.text);
+		cr_assert_eq(out.v.world_rank, culprit,
+		             "seed %ld: %d, not %d: %s", seed, out.v.world_rank,
+		             culprit, out.text);
 		cr_assert_eq(out.v.rank, c ? c->rank : -1);
 		if (c)
 			rank_set_add(missing, c->rank);
-		cr_assert_eq(memcmp(out.v.missing, missing, sizeof(missing)),
-		             0, "%s", out.text);
+		cr_assert_eq(memcmp(out.v.missing, missing, sizeof(missing)), 0,
+		             "%s", out.text);
 	}
 	verdict_fini(&out);
 	snapshot_fini(&s);
