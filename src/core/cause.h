@@ -22,7 +22,7 @@
 
 #include "base/text.h"
 
-#define CAUSE_SLOTS 8
+#define CAUSE_SLOTS 3
 
 /* Bytes of a caller's text that go into a cause. */
 #define CAUSE_MAX_REASON 200

@@ -343,6 +343,11 @@ for launch in together ahead; do
 	grep -q "^# cohort .*, ranks launch $launch, " "$dir/out" ||
 		fail "$what $launch: the table does not say so"
 done
+# The last two lines are nccl-tests'.
+tail -n 2 "$dir/out" | tr -s ' ' >"$dir/last"
+grep -qx '# Out of bounds values : 0 OK' "$dir/last" &&
+	grep -qE '^# Avg bus bandwidth : [0-9.e-]+$' "$dir/last" ||
+	fail "$what: not the last lines of nccl-tests"
 COHORT_LAUNCH=together
 export COHORT_LAUNCH
 # shellcheck disable=SC2086

@@ -140,6 +140,25 @@ static void print_case(const struct bench_plan *plan,
 		printf(" %5s\n", "-");
 }
 
+/* The two lines with which nccl-tests ends. */
+static void print_sums(const struct bench_plan *plan)
+{
+	unsigned long long wrong = 0;
+	double busbw = 0.0;
+
+	for (size_t i = 0; i < plan->count; i++) {
+		wrong += bench_wrong(&plan->cases[i]);
+		busbw += plan->cases[i].figures.busbw;
+	}
+	if (plan->options->check)
+		printf("# Out of bounds values : %llu %s\n", wrong,
+		       wrong ? "FAILED" : "OK");
+	else
+		printf("# Out of bounds values : not checked\n");
+	printf("# Avg bus bandwidth    : %g\n",
+	       plan->count ? busbw / (double)plan->count : 0.0);
+}
+
 void bench_print(const struct bench_plan *plan)
 {
 	const struct collective *title = NULL;
@@ -153,6 +172,7 @@ void bench_print(const struct bench_plan *plan)
 		title = c->collective;
 		print_case(plan, c);
 	}
+	print_sums(plan);
 }
 
 /* ---- JSON ------------------------------------------------------------- */
