@@ -89,9 +89,11 @@ enum cohort_policy {
  *  REMOTE          No rank of this process is missing: those in @missing are of
  *                  other processes, of which nothing more is known.  @rank is -1;
  *                  for a send or receive it is the peer.
+ *  LEFT            @rank makes no further call: its worker has returned 0, or
+ *                  its communicator was closed.
  *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
  *                  are its ranks, and @rank is the first of them.
- *  PROCESS_STOPPED A process of this machine is stopped, by a signal or a debugger;
+ *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a debugger;
  *                  @missing has its ranks, and @rank is the first of them; for a
  *                  send or receive it is the peer.
  *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
