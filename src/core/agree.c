@@ -6,6 +6,7 @@
 #include "core/clique.h"
 #include "core/mismatch.h"
 #include "core/others.h"
+#include "core/pair.h"
 
 /* Wait until @other has compared the call whose shared word this one's
  * replaces, and lower *@compared to the number that it has reached. */
@@ -55,12 +56,14 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 {
 	const uint64_t number = agree_next(c);
 	int rc = await_ranks(c, number);
+	struct limits limits;
 	bool differs;
 	int called;
 
 	if (rc != COHORT_OK)
 		return rc;
-	agree_publish(c, op, number, digest, ticket, now_ns);
+	limits = comm_limits(c, pair_collective_connects(c, op, number));
+	agree_publish(c, op, number, digest, ticket, now_ns, &limits);
 	if (c->clique->others)
 		others_tell_time(c->clique, number, now_ns);
 	called = agree_count_in(c, number, digest, &differs);

@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "core/clique.h"
 #include "core/list_cache.h"
-#include "core/pair.h"
 
 /* The other bits of a rank's own word hold the call's number, cut off: two
  * numbers that meet in a slot are never so far apart that these bits repeat, as
@@ -200,11 +199,10 @@ void agree_fetch(const struct cohort_comm *c)
 /* ---- calling ---------------------------------------------------------- */
 
 void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
-                   uint32_t digest, uint64_t ticket, uint64_t now_ns)
+                   uint32_t digest, uint64_t ticket, uint64_t now_ns,
+                   const struct limits *limits)
 {
 	struct agree_slot *slot = agree_slot(c, number);
-	struct limits limits =
-		comm_limits(c, pair_collective_connects(c, op, number));
 
 	/* From here on the slot is no longer the former call's, which all ranks
 	 * have compared, and not yet this one's: nobody looks for number + 1
@@ -214,9 +212,9 @@ void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 	/* Release: whoever sees one of these also sees the word above; and
 	 * whoever sees the ticket finds its record. */
 	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_release);
-	atomic_store_explicit(&slot->join_ns, limits.join_ns,
+	atomic_store_explicit(&slot->join_ns, limits->join_ns,
 	                      memory_order_release);
-	atomic_store_explicit(&slot->exec_ns, limits.exec_ns,
+	atomic_store_explicit(&slot->exec_ns, limits->exec_ns,
 	                      memory_order_release);
 	atomic_store_explicit(&slot->shape, call_shape_keep(&c->shapes, op),
 	                      memory_order_release);

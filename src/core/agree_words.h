@@ -23,6 +23,7 @@
 
 struct clique;
 struct cohort_comm;
+struct limits;
 
 /* What a rank has called, by number modulo the clique's slots. */
 struct agree_slot {
@@ -93,7 +94,7 @@ void agree_fetch(const struct cohort_comm *comm);
  * Inside the gate. */
 void agree_publish(struct cohort_comm *comm, const struct op *op,
                    uint64_t number, uint32_t digest, uint64_t ticket,
-                   uint64_t now_ns);
+                   uint64_t now_ns, const struct limits *limits);
 
 /* Count @comm in the shared word of @number, as a caller of what @digest says.
  * Returns how many ranks are counted with it. */

@@ -78,15 +78,24 @@ static uint64_t front_began(const struct snapshot *s)
 	return latest(latest(began, s->resumed_ns), s->moved_ns);
 }
 
-/* True if the front waits for a rank that makes no further call, which is said once. */
+/* True if a thread of the rank waits for what the rank has called. */
+static bool is_waiting(const struct rank_snapshot *r)
+{
+	return r->waiting || r->meets || r->staged;
+}
+
+/* True if a rank waits for the front, and with it for a rank that makes no further call,
+ * which is said once. */
 static bool waits_in_vain(const struct snapshot *s)
 {
+	bool has_left = false, waits = false;
 	int i;
 
-	for (i = 0; i < s->size && !s->expired; i++)
-		if (!s->ranks[i].joined && rank_has_left(&s->ranks[i]))
-			return true;
-	return false;
+	for (i = 0; i < s->size && !s->expired; i++) {
+		has_left |= !s->ranks[i].joined && rank_has_left(&s->ranks[i]);
+		waits |= s->ranks[i].joined && is_waiting(&s->ranks[i]);
+	}
+	return has_left && waits;
 }
 
 /* A clock without a limit that has expired. */
@@ -133,7 +142,8 @@ static struct expiry transfer_clock(const struct snapshot *s)
 	struct expiry in_vain = expired_clock(s, x->since_ns);
 
 	in_vain.is_transfer = true;
-	if (!x->met && peer && rank_has_left(peer) && !x->expired)
+	if (!x->met && peer && rank_has_left(peer) && !x->expired &&
+	    is_waiting(snapshot_rank(s, x->rank)))
 		return in_vain;
 	return (struct expiry){
 		.is_transfer = true,

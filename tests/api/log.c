@@ -226,21 +226,21 @@ Test(log, the_environment_wins_over_the_option)
 
 Test(log, a_file_gets_what_stderr_does_not)
 {
-	char folder[] = "/tmp/cohort-log-XXXXXX", text[4096];
+	char folder[] = "/tmp/cohort-log-XXXXXX", path[64], text[4096];
 	struct stat facts;
 	FILE *file;
 	size_t n;
 
 	cr_assert_not_null(mkdtemp(folder));
-	cr_assert_eq(chdir(folder), 0);
+	snprintf(path, sizeof(path), "%s/log", folder);
 	setenv("COHORT_PLATFROM", "gpu", 1);
-	abort_one("./log", "the first");
-	abort_one("./log", "the second");
+	abort_one(path, "the first");
+	abort_one(path, "the second");
 	cr_assert_str_eq(output(), "");
 
-	cr_assert_eq(stat("log", &facts), 0);
+	cr_assert_eq(stat(path, &facts), 0);
 	cr_assert_eq(facts.st_mode & 0777, 0600);
-	file = fopen("log", "r");
+	file = fopen(path, "r");
 	cr_assert_not_null(file);
 	n = fread(text, 1, sizeof(text) - 1, file);
 	text[n] = '\0';
@@ -249,7 +249,7 @@ Test(log, a_file_gets_what_stderr_does_not)
 	cr_assert_eq(strncmp(text, MISSPELT, strlen(MISSPELT)), 0, "%s", text);
 	cr_assert_not_null(strstr(text, "the first"));
 	cr_assert_not_null(strstr(text, "the second"));
-	unlink("log");
+	unlink(path);
 	rmdir(folder);
 }
 

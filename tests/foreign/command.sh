@@ -345,9 +345,10 @@ for launch in together ahead; do
 done
 # The last two lines are nccl-tests'.
 tail -n 2 "$dir/out" | tr -s ' ' >"$dir/last"
-grep -qx '# Out of bounds values : 0 OK' "$dir/last" &&
-	grep -qE '^# Avg bus bandwidth : [0-9.e-]+$' "$dir/last" ||
-	fail "$what: not the last lines of nccl-tests"
+grep -qx '# Out of bounds values : 0 OK' "$dir/last" ||
+	fail "$what: no sum of wrong elements"
+grep -qE '^# Avg bus bandwidth : [0-9.e-]+$' "$dir/last" ||
+	fail "$what: no average of the bandwidths"
 COHORT_LAUNCH=together
 export COHORT_LAUNCH
 # shellcheck disable=SC2086

@@ -474,7 +474,7 @@ Test(verdict, names_a_rank_that_waits_for_its_own_program)
 		stalled(),
 		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
 		"10.0 s): it is busy in the program; rank 0 waits; it needs "
-	        "parameter 'fc.bias' to "
+		"parameter 'fc.bias' to "
 		"be marked ready");
 }
 

@@ -116,6 +116,7 @@ static void make_tree(void)
 /* The thread of @c waits in the first collective of its clique. */
 static void wait_in(struct cohort_comm *c)
 {
+	const struct limits forever = { COHORT_FOREVER, COHORT_FOREVER };
 	const struct cohort_tensor tensor = { .count = 1, .type = COHORT_I32 };
 	const struct op op = {
 		.kind = OP_ALL_REDUCE,
@@ -123,7 +124,7 @@ static void wait_in(struct cohort_comm *c)
 		.n = 1,
 	};
 
-	agree_publish(c, &op, 1, 7, 1, 1);
+	agree_publish(c, &op, 1, 7, 1, 1, &forever);
 	atomic_store(&c->last, 1);
 	atomic_store(&c->collectives, 1);
 	atomic_store(&c->waits, 1);
