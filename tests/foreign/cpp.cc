@@ -414,6 +414,7 @@ void check_left_behind()
 		check(failed && failed->rank() == 1, "a rank is late");
 		check(group.abandoned() == std::vector<int>({ 1 }),
 		      "it is left behind");
+		check(group.lost() == group.abandoned(), "it is lost");
 		check(!watch.expired(), "it has its function");
 	}
 	go.set_value();
@@ -688,7 +689,7 @@ void check_join()
 	joined = {};
 	const auto failed =
 		error_of([&] { late.all_reduce(data, COHORT_SUM); });
-	check(failed && failed->rank() == 0, "a rank that left is to blame");
+	check(failed && failed->rank() == 1, "a rank that never called is to blame");
 }
 
 } // namespace

@@ -16,7 +16,7 @@ from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optiona
                     Tuple, Union)
 
 from . import _abi, _library
-from ._abi import Launch, Op, Platform, Status
+from ._abi import MAX_RANKS, Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
 from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_of, known,
@@ -506,10 +506,17 @@ class Group(Handle):
     @property
     def abandoned(self) -> List[int]:
         """The ranks that the last run has left behind."""
-        n = lib.cohort_group_abandoned(self._live, None, 0)
-        ranks = (ctypes.c_int * max(n, 1))()
-        lib.cohort_group_abandoned(self._live, ranks, n)
-        return list(ranks[:n])
+        return self._ranks(lib.cohort_group_abandoned)
+
+    @property
+    def lost(self) -> List[int]:
+        """The ranks that a supervisor gives to respawn() after the group has ended; empty
+        if none is to blame (cohort_group_lost())."""
+        return self._ranks(lib.cohort_group_lost)
+
+    def _ranks(self, ask: Callable[..., int]) -> List[int]:
+        ranks = (ctypes.c_int * MAX_RANKS)()
+        return list(ranks[:ask(self._live, ranks, MAX_RANKS)])
 
     @property
     def process(self) -> int:

@@ -594,6 +594,14 @@ class Rank(Handle):
     # ---- facts ----------------------------------------------------------------------------
 
     @inside
+    def group_rank(self, rank: int) -> int:
+        """The number that a rank of this communicator has in the group that it was split
+        from; -1 if it is not known (cohort_comm_group_rank()).
+
+        Any thread; does not block."""
+        return int(lib.cohort_comm_group_rank(self._live, integer(rank, "rank")))
+
+    @inside
     def snapshot(self) -> List[RankReport]:
         """What the ranks of this process are doing now (cohort_comm_snapshot()).
 
