@@ -24,7 +24,7 @@ from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_
 from ._library import (Number, Scope, check, count_inside, failure, inside, integer, lib,
                        nanoseconds, record)
 from ._options import Options, raw_options
-from ._rank import Array, as_bytes, as_path, describe
+from ._rank import Array, as_bytes, as_path, describe, status_of
 
 # Answers after which a close has closed nothing.
 _REFUSED = (Status.STATE, Status.INVALID)
@@ -111,15 +111,6 @@ class _Run:
         """Each rank's exception, except those that only report the end of the group."""
         own = ((rank, own_of(error, cause)) for rank, error in sorted(self.errors.items()))
         return {rank: error for rank, error in own if error}
-
-
-def status_of(error: BaseException) -> int:
-    """The code that a rank fails with if this exception leaves its worker."""
-    status = None
-    with contextlib.suppress(BaseException):  # of a class of the program's
-        status = error.status if isinstance(error, CohortError) else None
-    return status if isinstance(status, int) and status and abs(status) < 2**31 \
-        else int(Status.WORKER)
 
 
 def own_of(error: Optional[BaseException], cause: Cause) -> Optional[BaseException]:

@@ -65,6 +65,15 @@ def describe(error: Optional[BaseException]) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def status_of(error: Optional[BaseException]) -> int:
+    """The code that a rank fails with if this exception leaves its worker or block."""
+    status = None
+    with contextlib.suppress(BaseException):  # of a class of the program's
+        status = error.status if isinstance(error, CohortError) else None
+    return status if isinstance(status, int) and status and abs(status) < 2**31 \
+        else int(Status.WORKER)
+
+
 @dataclass
 class Deadlines:
     """How long things may take, in seconds (struct cohort_deadlines).
@@ -561,7 +570,7 @@ class Rank(Handle):
         if kind is None:
             self.close()
         elif self._raw:
-            lib.cohort_comm_fail(self._raw, Status.WORKER, as_bytes(describe(error)))
+            lib.cohort_comm_fail(self._raw, status_of(error), as_bytes(describe(error)))
             with contextlib.suppress(CohortError):
                 self._close()
 

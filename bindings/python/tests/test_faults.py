@@ -78,22 +78,21 @@ class Ranks(Case):
         self.assertEqual((ended[0].line, ended[0].text, ended[0].world_rank),
                          (cause.text, cause.details, 2))
 
-    def test_a_hung_rank_of_a_part_has_its_number_in_the_group(self):
-        release = threading.Event()
-
-        def worker(comm):
+    def test_a_hung_rank_of_a_part_is_blamed_in_the_group(self):
+        """Also if the rank that waits for it in the part has a timeout of its own."""
+        def worker(comm, timeout):
             with comm.split(comm.rank % 2) as child:
-                if comm.rank == 2:
-                    release.wait(support.sure())
-                elif comm.rank == 0:
-                    try:
-                        child.barrier().wait()
-                    finally:
-                        release.set()
-        with opened(3, deadlines=SHORT) as group:
-            with self.assertRaises(cohort.Stalled) as caught:
-                group.run(worker)
-            self.assertEqual((caught.exception.cause.world_rank, group.lost), (2, [2]))
+                while comm.rank == 2 and not comm.cause:
+                    time.sleep(0.001)
+                if comm.rank == 0:
+                    child.barrier().wait(timeout)
+        for timeout in None, 0.1:
+            with opened(3, deadlines=SHORT) as group:
+                with self.assertRaises(cohort.Stalled) as caught:
+                    group.run(worker, timeout)
+                cause = caught.exception.cause
+                self.assertEqual((cause.world_rank, cause.missing, group.lost),
+                                 (2, {2}, [2]))
 
     def test_a_group_that_has_not_ended_has_lost_no_rank(self):
         with opened(2) as group:
