@@ -578,10 +578,13 @@ void check_abort()
 {
 	cohort::group group(2, on_host());
 	std::promise<cohort::abort_handle> handle;
+	std::promise<void> fired;
 	auto coming = handle.get_future();
 
-	std::thread supervisor(
-		[&] { check(coming.get().fire("enough"), "a handle fires"); });
+	std::thread supervisor([&] {
+		check(coming.get().fire("enough"), "a handle fires");
+		fired.set_value();
+	});
 	const auto failed = error_of([&] {
 		group.run([&](cohort::communicator &comm) {
 			auto data = comm.alloc<float>(1);
@@ -589,6 +592,9 @@ void check_abort()
 			if (comm.rank() == 0) {
 				handle.set_value(comm.abort_handle());
 				comm.all_reduce(data, COHORT_SUM).wait();
+			} else {
+				// A rank that leaves would be to blame.
+				fired.get_future().wait();
 			}
 		});
 	});
