@@ -489,6 +489,9 @@ void check_moves()
 			handle.all_reduce(a, COHORT_SUM).wait();
 			a.free();
 			auto child = handle.split(0, -handle.rank());
+
+			check(child.group_rank(child.rank()) == handle.rank(),
+			      "a child knows the group's numbers");
 			check(child.size() == 2 &&
 			              child.rank() == 1 - handle.rank(),
 			      "a communicator splits");
@@ -695,7 +698,8 @@ void check_join()
 	joined = {};
 	const auto failed =
 		error_of([&] { late.all_reduce(data, COHORT_SUM); });
-	check(failed && failed->rank() == 1, "a rank that never called is to blame");
+	check(failed && failed->rank() == 1,
+	      "a rank that never called is to blame");
 }
 
 } // namespace
