@@ -116,7 +116,7 @@ int main(void)
 	struct cohort_cause cause;
 	static struct run run;
 	pthread_t supervisor;
-	int rc;
+	int lost[RANKS], n, rc;
 
 	sem_init(&run.go_on, 0, 0);
 	sem_init(&run.look, 0, 0);
@@ -137,8 +137,8 @@ int main(void)
 	       COHORT_OK) {
 		printf("lost: rank %d of generation %d\n", cause.rank,
 		       cohort_group_generation(group));
-		if (cause.rank < 0 ||
-		    cohort_group_respawn(group, &cause.rank, 1) != COHORT_OK)
+		n = cohort_group_lost(group, lost, RANKS);
+		if (n == 0 || cohort_group_respawn(group, lost, n) != COHORT_OK)
 			break;
 	}
 	atomic_store(&run.is_over, 1);

@@ -156,9 +156,9 @@ def main():
                 break
             except cohort.Stalled as error:
                 print(f"rank {error.rank}: {error.verdict.name.lower()}: {error}")
-                if error.rank < 0:
+                if not group.lost:
                     raise
-                group.respawn({error.rank, *group.abandoned})
+                group.respawn(group.lost)
         size = group.size
         origins = [replica for replica in replicas if replica.step == steps]
         released.set()

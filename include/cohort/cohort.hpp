@@ -915,6 +915,12 @@ public:
 		return cohort_comm_origin(comm_);
 	}
 
+	/* cohort_comm_group_rank() */
+	int group_rank(int rank) const noexcept
+	{
+		return cohort_comm_group_rank(comm_, rank);
+	}
+
 	/* cohort_comm_stream() */
 	void *stream() const noexcept
 	{
@@ -1533,11 +1539,13 @@ public:
 	/* cohort_group_abandoned() */
 	std::vector<int> abandoned() const
 	{
-		const int n = cohort_group_abandoned(group_, nullptr, 0);
-		std::vector<int> ranks(n > 0 ? static_cast<std::size_t>(n) : 0);
+		return ranks(cohort_group_abandoned);
+	}
 
-		cohort_group_abandoned(group_, ranks.data(), n);
-		return ranks;
+	/* cohort_group_lost(): the ranks to respawn() without */
+	std::vector<int> lost() const
+	{
+		return ranks(cohort_group_lost);
 	}
 
 	cohort_group *get() const noexcept
@@ -1546,6 +1554,16 @@ public:
 	}
 
 private:
+	std::vector<int> ranks(int (*ask)(const cohort_group *, int *,
+	                                  int)) const
+	{
+		std::vector<int> ranks(COHORT_MAX_RANKS);
+		const int n = ask(group_, ranks.data(), COHORT_MAX_RANKS);
+
+		ranks.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+		return ranks;
+	}
+
 	cohort_group *group_ = nullptr;
 	detail::unwinding unwinding_;
 };

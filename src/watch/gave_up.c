@@ -26,7 +26,8 @@ struct family {
 	const struct cohort_comm *c;
 	int status;
 
-	/* The latest cause of that status, and its clique; NULL if there is none. */
+	/* The latest cause of that status, or of a rank that gave up with it, and
+	 * its clique; NULL if there is none. */
 	const struct cohort_cause *cause;
 	const struct clique *ended;
 
@@ -36,11 +37,19 @@ struct family {
 	uint64_t since_ns;
 };
 
+/* Return true if @cause blames another rank than one that gave up with @status. */
+static bool has_witness(const struct cohort_cause *cause, int status)
+{
+	return status && cause->worker == status &&
+	       cause->status != COHORT_WORKER;
+}
+
 static void visit_cause(struct family *f, const struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
 
-	if (!cause || cause->status != f->status ||
+	if (!cause ||
+	    (cause->status != f->status && !has_witness(cause, f->status)) ||
 	    (f->cause && f->cause->time_ns >= cause->time_ns))
 		return;
 	f->cause = cause;
@@ -182,15 +191,16 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
              struct peers *peers, struct cohort_cause *out)
 {
 	struct family f = { .c = c, .status = status };
+	const bool is_answer = gave_up_is_answer(c, status);
 	const struct clique *from;
 
-	if (!gave_up_is_answer(c, status))
-		return false;
 	clique_tree_look_at_all(visit_all, &f);
-	if (f.cause) {
+	/* After a rank gave up in a child, its thread may have closed the child, with
+	 * another error. */
+	if (f.cause && (is_answer || has_witness(f.cause, status))) {
 		from = f.ended;
 		*out = *f.cause;
-	} else if (f.pending && is_answer_to_wait(status) &&
+	} else if (is_answer && f.pending && is_answer_to_wait(status) &&
 	           judge(&f, peers, out)) {
 		from = f.pending->clique;
 	} else {

@@ -523,6 +523,8 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 		         r->state);
 	else if (!rank_has_thread(r) && r->alive == 0)
 		text_add(t, ", which has exited");
+	if (r->stack && r->stack->holds_python == 1)
+		text_add(t, "; it holds Python's interpreter lock");
 }
 
 static void add_where(struct text *t, const struct rank_snapshot *r)

@@ -414,6 +414,7 @@ void check_left_behind()
 		check(failed && failed->rank() == 1, "a rank is late");
 		check(group.abandoned() == std::vector<int>({ 1 }),
 		      "it is left behind");
+		check(group.lost() == group.abandoned(), "it is lost");
 		check(!watch.expired(), "it has its function");
 	}
 	go.set_value();
@@ -488,6 +489,9 @@ void check_moves()
 			handle.all_reduce(a, COHORT_SUM).wait();
 			a.free();
 			auto child = handle.split(0, -handle.rank());
+
+			check(child.group_rank(child.rank()) == handle.rank(),
+			      "a child knows the group's numbers");
 			check(child.size() == 2 &&
 			              child.rank() == 1 - handle.rank(),
 			      "a communicator splits");
@@ -577,10 +581,13 @@ void check_abort()
 {
 	cohort::group group(2, on_host());
 	std::promise<cohort::abort_handle> handle;
+	std::promise<void> fired;
 	auto coming = handle.get_future();
 
-	std::thread supervisor(
-		[&] { check(coming.get().fire("enough"), "a handle fires"); });
+	std::thread supervisor([&] {
+		check(coming.get().fire("enough"), "a handle fires");
+		fired.set_value();
+	});
 	const auto failed = error_of([&] {
 		group.run([&](cohort::communicator &comm) {
 			auto data = comm.alloc<float>(1);
@@ -588,6 +595,9 @@ void check_abort()
 			if (comm.rank() == 0) {
 				handle.set_value(comm.abort_handle());
 				comm.all_reduce(data, COHORT_SUM).wait();
+			} else {
+				// A rank that leaves would be to blame.
+				fired.get_future().wait();
 			}
 		});
 	});
@@ -688,7 +698,8 @@ void check_join()
 	joined = {};
 	const auto failed =
 		error_of([&] { late.all_reduce(data, COHORT_SUM); });
-	check(failed && failed->rank() == 0, "a rank that left is to blame");
+	check(failed && failed->rank() == 1,
+	      "a rank that never called is to blame");
 }
 
 } // namespace

@@ -50,7 +50,9 @@ class Cause:
     deadline_ns: int
     joined: FrozenSet[int]  #: ranks that had called
     missing: FrozenSet[int]  #: ranks that were waited for
-    text: str  #: all of this, for people
+    text: str  #: all of this in one line, for diagnostics
+    world_rank: int  #: rank by its number in the group that was split; -1 if not known
+    details: str  #: text with all that is known, in several lines
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class Verdict:
     joined: FrozenSet[int]
     missing: FrozenSet[int]
     ranks: Tuple[RankReport, ...]
-    text: str  #: all of this, for people
+    text: str  #: all of this in several lines, for diagnostics
+    line: str  #: the same in one line of at most 200 bytes, for logs
+    world_rank: int  #: rank by its number in the group that was split; -1 if not known
 
 
 def text_of(raw: Optional[bytes]) -> str:
@@ -110,7 +114,8 @@ def cause_of(raw: _abi.cohort_cause) -> Optional[Cause]:
     return Cause(known(Status, raw.status), known(VerdictKind, raw.kind), raw.rank,
                  raw.nccl, raw.cuda, raw.worker, raw.ticket, raw.collective,
                  raw.time_ns, raw.since_ns, raw.deadline_ns, ranks_of(raw.joined),
-                 ranks_of(raw.missing), text_of(raw.text))
+                 ranks_of(raw.missing), text_of(raw.text), raw.world_rank,
+                 text_of(raw.details))
 
 
 #: Python's identifiers of the threads that the library started, by their system thread ids.
@@ -153,7 +158,8 @@ def verdict_of(raw: _abi.cohort_verdict) -> Verdict:
     return Verdict(known(VerdictKind, raw.kind), known(Stage, raw.stage), raw.rank,
                    raw.generation, text_of(raw.group), raw.collective, raw.time_ns,
                    raw.since_ns, raw.deadline_ns, ranks_of(raw.joined),
-                   ranks_of(raw.missing), reports, text_of(raw.text))
+                   ranks_of(raw.missing), reports, text_of(raw.text), text_of(raw.line),
+                   raw.world_rank)
 
 
 class Handle:
@@ -191,6 +197,11 @@ class CohortError(Exception):
     def rank(self) -> int:
         """The rank to blame; -1: none."""
         return self.cause.rank if self.cause else -1
+
+    @property
+    def details(self) -> str:
+        """The details of the cause, in several lines; the text if there is no cause."""
+        return self.cause.details if self.cause else self.text
 
     @property
     def verdict(self) -> VerdictKind:

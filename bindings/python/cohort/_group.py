@@ -16,7 +16,7 @@ from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optiona
                     Tuple, Union)
 
 from . import _abi, _library
-from ._abi import Launch, Op, Platform, Status
+from ._abi import MAX_RANKS, Launch, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of
 from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_of, known,
@@ -24,7 +24,7 @@ from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_
 from ._library import (Number, Scope, check, count_inside, failure, inside, integer, lib,
                        nanoseconds, record)
 from ._options import Options, raw_options
-from ._rank import Array, as_bytes, as_path, describe
+from ._rank import Array, as_bytes, as_path, describe, status_of
 
 # Answers after which a close has closed nothing.
 _REFUSED = (Status.STATE, Status.INVALID)
@@ -111,15 +111,6 @@ class _Run:
         """Each rank's exception, except those that only report the end of the group."""
         own = ((rank, own_of(error, cause)) for rank, error in sorted(self.errors.items()))
         return {rank: error for rank, error in own if error}
-
-
-def status_of(error: BaseException) -> int:
-    """The code that a rank fails with if this exception leaves its worker."""
-    status = None
-    with contextlib.suppress(BaseException):  # of a class of the program's
-        status = error.status if isinstance(error, CohortError) else None
-    return status if isinstance(status, int) and status and abs(status) < 2**31 \
-        else int(Status.WORKER)
 
 
 def own_of(error: Optional[BaseException], cause: Cause) -> Optional[BaseException]:
@@ -506,10 +497,17 @@ class Group(Handle):
     @property
     def abandoned(self) -> List[int]:
         """The ranks that the last run has left behind."""
-        n = lib.cohort_group_abandoned(self._live, None, 0)
-        ranks = (ctypes.c_int * max(n, 1))()
-        lib.cohort_group_abandoned(self._live, ranks, n)
-        return list(ranks[:n])
+        return self._ranks(lib.cohort_group_abandoned)
+
+    @property
+    def lost(self) -> List[int]:
+        """The ranks that a supervisor gives to respawn() after the group has ended; empty
+        if none is to blame (cohort_group_lost())."""
+        return self._ranks(lib.cohort_group_lost)
+
+    def _ranks(self, ask: Callable[..., int]) -> List[int]:
+        ranks = (ctypes.c_int * MAX_RANKS)()
+        return list(ranks[:ask(self._live, ranks, MAX_RANKS)])
 
     @property
     def process(self) -> int:

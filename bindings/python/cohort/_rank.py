@@ -65,6 +65,15 @@ def describe(error: Optional[BaseException]) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def status_of(error: Optional[BaseException]) -> int:
+    """The code that a rank fails with if this exception leaves its worker or block."""
+    status = None
+    with contextlib.suppress(BaseException):  # of a class of the program's
+        status = error.status if isinstance(error, CohortError) else None
+    return status if isinstance(status, int) and status and abs(status) < 2**31 \
+        else int(Status.WORKER)
+
+
 @dataclass
 class Deadlines:
     """How long things may take, in seconds (struct cohort_deadlines).
@@ -561,7 +570,7 @@ class Rank(Handle):
         if kind is None:
             self.close()
         elif self._raw:
-            lib.cohort_comm_fail(self._raw, Status.WORKER, as_bytes(describe(error)))
+            lib.cohort_comm_fail(self._raw, status_of(error), as_bytes(describe(error)))
             with contextlib.suppress(CohortError):
                 self._close()
 
@@ -592,6 +601,14 @@ class Rank(Handle):
                      (lib.cohort_comm_native_leave, self._live), lambda: native.value or 0)
 
     # ---- facts ----------------------------------------------------------------------------
+
+    @inside
+    def group_rank(self, rank: int) -> int:
+        """The number that a rank of this communicator has in the group that it was split
+        from; -1 if it is not known (cohort_comm_group_rank()).
+
+        Any thread; does not block."""
+        return int(lib.cohort_comm_group_rank(self._live, integer(rank, "rank")))
 
     @inside
     def snapshot(self) -> List[RankReport]:

@@ -402,7 +402,8 @@ class PyTorch(Case):
                 group.run(worker)
             self.assertEqual(caught.exception.rank, 1)
             self.assertEqual(told, [(0, cohort.Stalled, 1)])
-            self.assertRegex(str(caught.exception), "waits for parameter 'bias' .* ready")
+            self.assertRegex(str(caught.exception),
+                             "it needs parameter 'bias' .* to be marked ready")
             group.respawn([1])
             self.assertEqual(group.run(lambda comm: comm.size), [1])
             released.set()

@@ -56,11 +56,15 @@ class Ranks(Case):
         with opened(3, deadlines=SHORT, name="hung", on_verdict=seen.append) as group:
             with self.assertRaises(cohort.Stalled) as caught:
                 group.run(worker)
-            cause = group.cause
+            cause, lost = group.cause, group.lost
         error = caught.exception
         self.assertEqual((error.rank, error.status), (2, cohort.Status.STALLED))
+        self.assertEqual((lost, cause.world_rank), ([2], 2))
         self.assertEqual(error.verdict, cohort.VerdictKind.OUTSIDE)
-        self.assertIn("busy in the program", error.text)
+        self.assertRegex(str(error), r'^rank 2 has not called all_reduce 2 of "hung" '
+                                     r"\(\d+ ms, limit 300 ms\): .*; ranks 0-1 wait$")
+        self.assertIn("busy in the program", error.details)
+        self.assertEqual((error.text, error.details), (cause.text, cause.details))
         self.assertEqual([one.rank for one in raised], [2, 2])
         self.assertEqual((error.cause, error.cause.missing, error.cause.joined),
                          (cause, {2}, {0, 1}))
@@ -71,6 +75,31 @@ class Ranks(Case):
         self.assertEqual([(one.rank, len(one.ranks), one.group) for one in ended],
                          [(2, 3, "hung")])
         self.assertEqual([report.rank for report in ended[0].ranks], [0, 1, 2])
+        self.assertEqual((ended[0].line, ended[0].text, ended[0].world_rank),
+                         (cause.text, cause.details, 2))
+
+    def test_a_hung_rank_of_a_part_is_blamed_in_the_group(self):
+        """Also if the rank that waits for it in the part has a timeout of its own."""
+        def worker(comm, timeout):
+            with comm.split(comm.rank % 2) as child:
+                while comm.rank == 2 and not comm.cause:
+                    time.sleep(0.001)
+                if comm.rank == 0:
+                    child.barrier().wait(timeout)
+        for timeout in None, 0.1:
+            with opened(3, deadlines=SHORT) as group:
+                with self.assertRaises(cohort.Stalled) as caught:
+                    group.run(worker, timeout)
+                cause = caught.exception.cause
+                self.assertEqual((cause.world_rank, cause.missing, group.lost),
+                                 (2, {2}, [2]))
+
+    def test_a_group_that_has_not_ended_has_lost_no_rank(self):
+        with opened(2) as group:
+            self.assertEqual(group.lost, [])
+            with self.assertRaises(cohort.StateError) as caught:
+                group.respawn(group.lost)
+            self.assertEqual(caught.exception.details, caught.exception.text)
 
     def test_a_verdict_has_the_python_functions_of_a_hung_thread(self):
         release = threading.Event()
@@ -116,9 +145,9 @@ class Ranks(Case):
             with opened(2, deadlines=SHORT, stack_signal=signal.SIGRTMIN + 1) as group:
                 with self.assertRaises(cohort.Stalled) as caught:
                     group.run(worker)
-            if "stack unavailable" not in caught.exception.text:
+            if "stack unavailable" not in caught.exception.details:
                 break
-        self.assertIn("; it holds Python's interpreter lock", caught.exception.text)
+        self.assertIn("; it holds Python's interpreter lock", caught.exception.details)
 
     def test_a_scripted_fault(self):
         testing.script(Fault("stuck", rank=1, operation=1))

@@ -289,6 +289,15 @@ impl Comm {
         usize::try_from(self.fact(sys::cohort_comm_origin)).unwrap_or(0)
     }
 
+    /// The number that rank `rank` of this communicator has in the group that it was split
+    /// from; `None` if that is not known, or the group was closed.
+    pub fn group_rank(&self, rank: usize) -> Option<usize> {
+        let rank = c_int::try_from(rank).ok()?;
+        let inside = self.enter("").ok()?;
+        // SAFETY: a communicator that is valid while the gate is passed.
+        usize::try_from(unsafe { sys::cohort_comm_group_rank(inside.comm(), rank) }).ok()
+    }
+
     /// Its own stream, a `cudaStream_t`, valid until the group is closed; NULL after that.
     pub fn stream(&self) -> *mut c_void {
         // SAFETY: as in `fact()`.

@@ -270,11 +270,22 @@ impl Group {
 
     /// The ranks that the last run of this generation has left behind.
     pub fn abandoned(&self) -> Vec<usize> {
-        let mut ranks = vec![0; self.size()];
-        let room = c_int::try_from(ranks.len()).unwrap_or(0);
-        // SAFETY: room for as many numbers as there are ranks.
-        let n =
-            unsafe { sys::cohort_group_abandoned(self.shared.group(), ranks.as_mut_ptr(), room) };
+        self.ranks(sys::cohort_group_abandoned)
+    }
+
+    /// The ranks that a supervisor gives to [`Group::respawn`] after the group has ended.
+    /// There are none if no rank is to blame.
+    pub fn lost(&self) -> Vec<usize> {
+        self.ranks(sys::cohort_group_lost)
+    }
+
+    fn ranks(
+        &self,
+        ask: unsafe extern "C" fn(*const sys::cohort_group, *mut c_int, c_int) -> c_int,
+    ) -> Vec<usize> {
+        let mut ranks = vec![0; sys::COHORT_MAX_RANKS as usize];
+        // SAFETY: an open group, and room for as many numbers as a group can have ranks.
+        let n = unsafe { ask(self.shared.group(), ranks.as_mut_ptr(), sys::COHORT_MAX_RANKS) };
         ranks.truncate(usize::try_from(n).unwrap_or(0));
         ranks.into_iter().filter_map(|rank| usize::try_from(rank).ok()).collect()
     }

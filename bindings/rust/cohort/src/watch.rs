@@ -47,6 +47,7 @@ kinds! {
     ORDER = COHORT_VERDICT_ORDER: "Communicators are used in a different order on different ranks.";
     REMOTE = COHORT_VERDICT_REMOTE: "Only ranks of other processes are missing.";
     PROCESS_EXITED = COHORT_VERDICT_PROCESS_EXITED: "A process of the group has ended.";
+    LEFT = COHORT_VERDICT_LEFT: "The rank's worker has returned, or its communicator was closed.";
     PROCESS_STOPPED = COHORT_VERDICT_PROCESS_STOPPED: "A process of the group is stopped.";
     PROBER_STUCK = COHORT_VERDICT_PROBER_STUCK: "NCCL or CUDA does not answer whether it has failed.";
 }
@@ -129,8 +130,12 @@ pub struct Cause {
     pub joined: RankSet,
     /// The ranks that a collective was waiting for when its time was up.
     pub missing: RankSet,
-    /// All of this, for people.
+    /// All of this in one line, for diagnostics.
     pub text: String,
+    /// `rank` by its number in the group that was split; `None` if that is not known.
+    pub world_rank: Option<usize>,
+    /// `text` with all that is known, in several lines.
+    pub details: String,
 }
 
 impl Cause {
@@ -151,6 +156,8 @@ impl Cause {
             joined: RankSet(cause.joined),
             missing: RankSet(cause.missing),
             text: text(&cause.text),
+            world_rank: rank(cause.world_rank),
+            details: text(&cause.details),
         })
     }
 
@@ -305,8 +312,12 @@ pub struct Verdict {
     pub missing: RankSet,
     /// What each rank of this process is doing.
     pub ranks: Vec<RankReport>,
-    /// All of this, for people.
+    /// All of this in several lines, for diagnostics.
     pub text: String,
+    /// The same in one line of at most 200 bytes, for logs.
+    pub line: String,
+    /// `rank` by its number in the group that was split; `None` if that is not known.
+    pub world_rank: Option<usize>,
 }
 
 impl Verdict {
@@ -350,6 +361,8 @@ impl Verdict {
             missing: RankSet(verdict.missing),
             ranks: ranks.collect(),
             text: string(verdict.text).into_owned(),
+            line: string(verdict.line).into_owned(),
+            world_rank: rank(verdict.world_rank),
         }
     }
 }

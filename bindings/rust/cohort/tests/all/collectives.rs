@@ -328,6 +328,9 @@ fn splits_have_their_own_ranks() {
         let wanted = if comm.rank() == 1 { (0, 1) } else { (1 - comm.rank() / 2, 2) };
         assert_eq!((child.rank(), child.size()), wanted);
         assert_eq!(child.origin(), comm.rank());
+        assert_eq!(child.group_rank(child.rank()), Some(comm.rank()));
+        assert_eq!(child.group_rank(child.size()), None);
+        assert_eq!(child.group_rank(usize::MAX), None);
         // The parent's buffer, in the child's call.
         let buffer = comm.buffer_of(&[comm.rank() as i32])?;
         let buffer = child.all_reduce(buffer, Op::Sum)?.wait()?;

@@ -103,7 +103,10 @@ fn a_hung_rank_is_named_on_the_others() {
         assert_eq!(cause.missing.iter().collect::<Vec<_>>(), [1]);
         assert!(cause.joined.contains(0) && cause.joined.contains(2));
         assert_eq!(cause.deadline, Some(Duration::from_secs(1)));
+        assert_eq!((cause.world_rank, &*cause.text), (Some(1), error.text()));
+        assert!(cause.details.lines().count() > 1, "{}", cause.details);
     }
+    assert_eq!(group.lost(), [1]);
     let error = hung.barrier().unwrap_err();
     assert_eq!(error.status(), Status::STALLED);
     group.respawn(&[1]).unwrap();
@@ -304,6 +307,7 @@ fn a_worker_left_behind_does_not_keep_the_group_open() {
         .unwrap_err();
     assert_eq!(error.rank(), Some(0));
     assert_eq!(group.abandoned(), [1]);
+    assert_eq!(group.lost(), []);
     let observer = group.observer();
     drop(group);
     assert!(!observer.abort("too late"));

@@ -163,6 +163,7 @@ fn end_by(end: &End, rank: c_int, status: c_int) -> c_int {
     let mut verdict: cohort_verdict = unsafe { zeroed() };
     (verdict.kind, verdict.stage) = (COHORT_VERDICT_WORKER, COHORT_STAGE_ENDED);
     (verdict.group, verdict.text) = (text.as_ptr(), text.as_ptr());
+    verdict.line = text.as_ptr();
     (verdict.size, verdict.ranks) = (2, reports.as_ptr().cast());
     verdict.rank_size = size_of::<Longer>() as u64;
     let mut cause = unsafe { zeroed() };
