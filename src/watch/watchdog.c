@@ -59,8 +59,9 @@
 /* The time that a verdict with stacks, and answers of other processes, may take. */
 #define TELLING_NS NS_PER_S
 
-/* How long to wait for a worker that begins to gather these. */
-#define BEGIN_NS (5 * UINT64_C(1000000))
+/* How long to wait for a worker that begins to gather these: on a busy machine, an idle
+ * one takes its time. */
+#define BEGIN_NS (100 * UINT64_C(1000000))
 
 /* ---- samples ---------------------------------------------------------- */
 
