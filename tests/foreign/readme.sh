@@ -113,7 +113,7 @@ declare -A seen
 # plain TEXT - as one line, without its numbers, and without what only some systems say
 # about a thread
 plain() {
-	sed '/^ *where /,/^ *since /{/^ *since /!d}
+	sed '/^ *where  [^ ]/,/^ *since /{/^ *since /!d}
 		s/\(thread [0-9]* "[^"]*"\) is .*/\1/' |
 		tr -s '[:space:]' ' ' |
 		sed 's/): asleep in [a-z_]*;/);/; s/[0-9][0-9.]*/N/g; s/^ //; s/ $//'
