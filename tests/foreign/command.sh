@@ -488,11 +488,12 @@ done
 # On a busy machine a thread may answer late.
 what='the stack in a verdict'
 for _ in 1 2 3 4 5; do
-	run 0 demo --json --epochs 2 --stall 1@3
+	run 0 demo --epochs 2 --stall 1@3
 	! grep -q 'stack unavailable: ' "$dir/out" || continue
 	break
 done
-grep -qE '; its stack: train_worker(\+0x[0-9a-f]+| \(train\.c:[0-9]+\)) < ' "$dir/out" ||
+# In a debug build functions that train_worker() calls have frames before it.
+grep -qE '^ *(where +)?train_worker(\+0x[0-9a-f]+| \(train\.c:[0-9]+\))$' "$dir/out" ||
 	fail "$what: no name of the function"
 
 what='cohort demo --json without --verify'
@@ -596,7 +597,7 @@ has_keys loss
 helps demo --epochs 1 --verify
 narrow 'cohort demo'
 for word in '^verdict   busy in the program' 'rank 2 begins to wait' \
-	'the watchdog reports' 'missing: 2;' 'generation 2: 3 ranks go on'; do
+	'the watchdog reports' 'HANG   rank 2 has not called' 'generation 2: 3 ranks go on'; do
 	grep -q "$word" "$dir/out" || fail "cohort demo: no '$word'"
 done
 grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"
