@@ -112,17 +112,17 @@ told()
 	quiet 'known variables'
 	exit $failures
 ) || failures=$((failures + 1))
-export COHORT_PLATFROM=host COHORT_DEVICES=2
+export COHORT_PLATFROM=host COHORT_HOSTDEVICES=2
 run 0 --version
 told 'cohort: COHORT_PLATFROM is set in the environment but means nothing; did you mean COHORT_PLATFORM?'
-told 'cohort: COHORT_DEVICES is set in the environment but means nothing; did you mean COHORT_HOST_DEVICES?'
+told 'cohort: COHORT_HOSTDEVICES is set in the environment but means nothing; did you mean COHORT_HOST_DEVICES?'
 run 0 info --json
 told COHORT_PLATFROM
 grep -q '"notes":"[^"]*did you mean COHORT_PLATFORM?' "$dir/out" ||
 	fail 'info: no note on COHORT_PLATFROM'
 env COHORT_LOG=none "$cohort" --version >"$dir/out" 2>"$dir/err"
 quiet 'COHORT_LOG=none'
-unset COHORT_PLATFROM COHORT_DEVICES
+unset COHORT_PLATFROM COHORT_HOSTDEVICES
 env "COHORT_$(printf %05000d 0)=1" "$cohort" info --json >"$dir/out" 2>"$dir/err" ||
 	fail 'info: a long variable'
 grep -q '"notes":"[^"]*0\.\.\."' "$dir/out" || fail 'info: a note is cut without "..."'
