@@ -143,16 +143,17 @@
  *
  * What the library does to the process
  *
- * It starts threads of its own: for each generation of a group and for each
- * split three that watch, one that tells if there is a callback, one that dumps
- * if there is a directory, one that asks for stacks if there is a signal for
- * that.  They block every signal but those of a fault of their own (SIGSEGV and
- * the like), which the program's handlers get.  While a group is open these
- * threads keep the process alive, as all threads do: if main() ends by
- * pthread_exit(), the process ends once the group is closed and the program's
- * own threads have ended.  If no thread of the program is left to close it, it
- * never ends, and only SIGKILL ends it.  A return from main(), or exit(), ends
- * the process as always.
+ * It starts threads of its own: four while there is a group, however many
+ * groups and splits there are (a watchdog, a prober and two idle workers); a
+ * worker for each end, callback, dump and look at stacks while it runs, and for
+ * each options.dump_fifo; and one for each group of several processes.  They
+ * block every signal but those of a fault of their own (SIGSEGV and the like),
+ * which the program's handlers get.  While a group is open these threads keep
+ * the process alive, as all threads do: if main() ends by pthread_exit(), the
+ * process ends once the group is closed and the program's own threads have
+ * ended.  If no thread of the program is left to close it, it never ends, and
+ * only SIGKILL ends it.  A return from main(), or exit(), ends the process as
+ * always.
  *
  * It keeps no file descriptor open but one for each options.dump_fifo (NCCL and
  * CUDA have their own).  Before it reads or closes that descriptor, it looks

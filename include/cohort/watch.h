@@ -3,13 +3,18 @@
 #define COHORT_WATCH_H
 
 /*
- * What hangs or has ended, and why: verdicts, causes, and what each rank is
- * doing
+ * Verdicts on hangs and ends, causes, and reports on what each rank is doing
  *
- * A *verdict* is what the watchdog finds out about something that does not go
- * on, or has ended.  A *cause* is what ended a generation of a group: every
- * call and ticket answers with its status.  A *report* says what one rank is
- * doing.  The callbacks that are told are options (cohort/options.h).
+ * A *verdict* is what the watchdog finds out about something that makes no
+ * progress, or has ended.  A *cause* is what ended a generation of a group:
+ * every call and ticket returns its status.  A *report* describes what one rank
+ * is doing.  The callbacks are options (cohort/options.h).
+ *
+ * The rank to blame waits for nobody: waits are followed across communicators,
+ * and across processes that watch each other.  A worker that returns what the
+ * library has returned to it, or a thread that exits after that, is a witness:
+ * the rank that it waited for is to blame.  If less than half of the ranks have
+ * called and the others wait for nothing, no rank is.
  */
 
 #include <stddef.h>
@@ -43,10 +48,10 @@ enum cohort_policy {
 };
 
 /*
- * Why something does not go on or has ended: name, value, spelling
+ * Why something makes no progress or has ended: name, value, spelling
  *
  *  NONE            There is no cause.
- *  NEVER_CALLED    @rank has made no call at all, or was closed.
+ *  NEVER_CALLED    @rank has made no call at all.
  *  DIFFERENT_CALL  @rank is inside another call, or has made another one
  *                  (COHORT_MISMATCH); or a send and its receive do not fit,
  *                  where @rank is -1.
@@ -89,11 +94,11 @@ enum cohort_policy {
  *  REMOTE          No rank of this process is missing: those in @missing are of
  *                  other processes, of which nothing more is known.  @rank is -1;
  *                  for a send or receive it is the peer.
- *  LEFT            @rank makes no further call: its worker has returned 0, or
- *                  its communicator was closed.
  *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
  *                  are its ranks, and @rank is the first of them.
- *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a debugger;
+ *  LEFT            @rank has closed its communicator, or its worker has returned
+ *                  0, and others wait for it.  The group ends at once.
+ *  PROCESS_STOPPED A process of this machine is stopped, by a signal or a debugger;
  *                  @missing has its ranks, and @rank is the first of them; for a
  *                  send or receive it is the peer.
  *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
@@ -141,7 +146,7 @@ enum cohort_verdict_kind {
  */
 COHORT_API const char *cohort_verdict_text(int kind);
 
-/* What a verdict, or a snapshot, says of one rank. */
+/* Report on one rank, of a verdict or a snapshot. */
 struct cohort_rank_report {
 	int rank;
 	int device;
@@ -187,7 +192,7 @@ struct cohort_rank_report {
 	 * more" of a reducer; or "". */
 	char label[48];
 
-	/* What the rank is doing, for people: "rank 2 (thread 4711 "dp/2",
+	/* Description of the rank, for diagnostics only: "rank 2 (thread 4711 "dp/2",
 	 * device 2) is alive, busy in the program; its last call, ..." */
 	char text[512];
 	uint64_t reserved[3]; /* room for what later versions add */
@@ -201,7 +206,7 @@ enum cohort_stage {
 	COHORT_STAGE_ENDED = 3,   /* the group has ended */
 };
 
-/* What does not go on, or has ended, and why. */
+/* Verdict on an operation that makes no progress, or on an end. */
 struct cohort_verdict {
 	int kind;  /* enum cohort_verdict_kind */
 	int stage; /* enum cohort_stage */
@@ -226,13 +231,21 @@ struct cohort_verdict {
 	 * may seem done. */
 	const struct cohort_rank_report *ranks;
 
-	/* All of this as text: a block of several lines for people. */
+	/* All of this in a block of rows, one fact each, for diagnostics only:
+	 *
+	 *	HANG   rank 2 has not called all_reduce 7 of "dp" (generation 1)
+	 *	why    it is busy in the program: thread 9 "dp/2" is asleep in futex
+	 *	where  train_worker (train.c:372)
+	 *	since  10.0 s (limit 10.0 s)
+	 *	wait   ranks 0-1, 3, in all_reduce of 1000 float32, sum
+	 *
+	 * The text of an end without a hang may be one line. */
 	const char *text;
 
 	/* sizeof(struct cohort_rank_report) */
 	uint64_t rank_size;
 
-	/* The same in one line of at most 200 bytes, for logs. */
+	/* The same in one line of at most 200 bytes, for errors and logs. */
 	const char *line;
 
 	/* @rank by its number in the group from which this communicator was
@@ -243,23 +256,23 @@ struct cohort_verdict {
 };
 
 /*
- * Told of verdicts, one at a time, on a thread of the group that holds no lock.
- * @verdict is borrowed for the call.  The returned value counts for
- * COHORT_POLICY_ASK with COHORT_STAGE_EXPIRED only.
+ * Receive verdicts, one at a time, on a thread of the library that holds no
+ * lock; not always on the same thread.  @verdict is borrowed for the call.  The
+ * returned value counts for COHORT_POLICY_ASK with COHORT_STAGE_EXPIRED only.
  *
  * The function may call what any thread may call, also cohort_group_abort(),
  * but not what waits for the end of the group: cohort_group_close(),
  * cohort_group_respawn(), and for ranks that have joined by id
- * cohort_comm_close() (COHORT_STATE).  The watchdog goes on while the function
- * is running, and keeps one further verdict for it: the gravest, and of equally
- * grave ones the last.
+ * cohort_comm_close() (COHORT_STATE).  The watchdog continues while the
+ * function is running, and keeps one further verdict for it: the most severe
+ * one, and of equally severe ones the last.
  *
  * It has to return: no exception, panic or longjmp() may leave it.
  *
- * Each generation has such a thread of its own.  If the function has not
- * returned within the abort deadline when the group is respawned or closed, the
- * thread is left behind, and @user with it: it may then run beside that of the
- * next generation, and after the close.
+ * A function that hangs delays no other group, and no later generation.  If it
+ * has not returned within the abort deadline when the group is respawned or
+ * closed, its thread and @user are left behind: it may then run at the same time
+ * as a call for the next generation, and after the close.
  */
 typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
                                  void *user);
@@ -295,12 +308,13 @@ struct cohort_cause {
 	uint64_t joined[COHORT_RANK_WORDS];
 
 	/* A set of ranks: those that a collective was waiting for when its time
-	 * was up; all of them if it was running on all. */
+	 * was up; all of them if it was running on all; none if all of them wait
+	 * for a rank that is not in this communicator, or if a minority waits. */
 	uint64_t missing[COHORT_RANK_WORDS];
 
-	/* All of this, for people.  If the cause comes from no operation, the
-	 * text ends with the calls that the ranks were in and had not
-	 * finished. */
+	/* All of this in one line, for diagnostics only; of a verdict, its
+	 * line.  If the cause comes from no operation, the text ends with the
+	 * calls that the ranks were in and had not finished. */
 	char text[1024];
 
 	/* @rank by its number in the group from which this communicator was
@@ -308,14 +322,14 @@ struct cohort_cause {
 	 * to blame may be in none but that group: then @rank is -1. */
 	int world_rank;
 
-	/* @text with all that is known, in several lines if the group has ended
-	 * by a verdict: as cohort_verdict.text. */
+	/* All that is known: the block of rows (cohort_verdict.text) if a
+	 * verdict has ended the group, otherwise @text. */
 	char details[2048];
 	uint64_t reserved[15]; /* room for what later versions add */
 };
 
 /*
- * Told of what ended a generation of a group, on the thread that calls
+ * Receive the cause that ended a generation of a group, on a thread that calls
  * cohort_verdict_fn, and before that.  @cause is borrowed for the call.  What
  * may be called, and that it has to return, is as for cohort_verdict_fn.
  */

@@ -112,17 +112,17 @@ told()
 	quiet 'known variables'
 	exit $failures
 ) || failures=$((failures + 1))
-export COHORT_PLATFROM=host COHORT_DEVICES=2
+export COHORT_PLATFROM=host COHORT_HOSTDEVICES=2
 run 0 --version
 told 'cohort: COHORT_PLATFROM is set in the environment but means nothing; did you mean COHORT_PLATFORM?'
-told 'cohort: COHORT_DEVICES is set in the environment but means nothing; did you mean COHORT_HOST_DEVICES?'
+told 'cohort: COHORT_HOSTDEVICES is set in the environment but means nothing; did you mean COHORT_HOST_DEVICES?'
 run 0 info --json
 told COHORT_PLATFROM
 grep -q '"notes":"[^"]*did you mean COHORT_PLATFORM?' "$dir/out" ||
 	fail 'info: no note on COHORT_PLATFROM'
 env COHORT_LOG=none "$cohort" --version >"$dir/out" 2>"$dir/err"
 quiet 'COHORT_LOG=none'
-unset COHORT_PLATFROM COHORT_DEVICES
+unset COHORT_PLATFROM COHORT_HOSTDEVICES
 env "COHORT_$(printf %05000d 0)=1" "$cohort" info --json >"$dir/out" 2>"$dir/err" ||
 	fail 'info: a long variable'
 grep -q '"notes":"[^"]*0\.\.\."' "$dir/out" || fail 'info: a note is cut without "..."'
@@ -494,11 +494,12 @@ done
 # On a busy machine a thread may answer late.
 what='the stack in a verdict'
 for _ in 1 2 3 4 5; do
-	run 0 demo --json --epochs 2 --stall 1@3
+	run 0 demo --epochs 2 --stall 1@3
 	! grep -q 'stack unavailable: ' "$dir/out" || continue
 	break
 done
-grep -qE '; its stack: train_worker(\+0x[0-9a-f]+| \(train\.c:[0-9]+\)) < ' "$dir/out" ||
+# In a debug build functions that train_worker() calls have frames before it.
+grep -qE '^ *(where +)?train_worker(\+0x[0-9a-f]+| \(train\.c:[0-9]+\))$' "$dir/out" ||
 	fail "$what: no name of the function"
 
 what='cohort demo --json without --verify'
@@ -602,7 +603,7 @@ has_keys loss
 helps demo --epochs 1 --verify
 narrow 'cohort demo'
 for word in '^verdict   busy in the program' 'rank 2 begins to wait' \
-	'the watchdog reports' 'missing: 2;' 'generation 2: 3 ranks go on'; do
+	'the watchdog reports' 'HANG   rank 2 has not called' 'generation 2: 3 ranks go on'; do
 	grep -q "$word" "$dir/out" || fail "cohort demo: no '$word'"
 done
 grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"

@@ -45,7 +45,7 @@ stand_in "$CC" "PATH='$PATH' exec $CC \"\$@\""
 
 compare --timeout 20 --ranks 3
 # After the deadline of a second, however much later.
-says '^\| cohort \| [1-9][0-9]*\.[0-9]+ s \| all_reduce of 1000 float32, sum \(collective 2, .*: busy in the program; .*; joined: 0-1; missing: 2; .* \| yes, goes on with 2 ranks \|$'
+says '^\| cohort \| [1-9][0-9]*\.[0-9]+ s \| rank 2 has not called all_reduce 2 of "hang" \(.*, limit 1\.0 s\): .*; ranks 0-1 wait \| yes, goes on with 2 ranks \|$'
 says '^\| Open MPI \| - \| not tried: no mpicc.openmpi \(of Debian: openmpi-bin'
 says '^\| MPICH \| - \| not tried: no mpicc.mpich \(of Debian: mpich'
 says '^\| PyTorch, Gloo \| - \| not tried: no torch in python3'

@@ -113,9 +113,10 @@ declare -A seen
 # plain TEXT - as one line, without its numbers, and without what only some systems say
 # about a thread
 plain() {
-	tr -s '[:space:]' ' ' |
-		sed 's/[0-9][0-9.]*/N/g; s/; its thread is.*\( N the last rank\)/\1/
-			s/; its thread is.*//; s/^ //; s/ $//'
+	sed '/^ *where  [^ ]/,/^ *since /{/^ *since /!d}' | tr -s '[:space:]' ' ' |
+		sed 's/): asleep in [a-z_]*;/);/
+			s/\(thread [0-9]* "[^"]*"\) is [^;(]* since /\1 since /
+			s/[0-9][0-9.]*/N/g; s/^ //; s/ $//'
 }
 
 # skip WHY - skip this command of this page

@@ -43,6 +43,35 @@ void cli_complain(const char *command, const char *format, ...)
 	free(text);
 }
 
+/* Print the @n bytes of a row.  What follows its label starts at LABEL. */
+static void print_row(int column, const char *row, int n)
+{
+	enum { LABEL = 7, WIDTH = 79 };
+	int cut, indent = column;
+
+	while (n > WIDTH - indent) {
+		for (cut = WIDTH - indent; cut > LABEL && row[cut] != ' ';)
+			cut--;
+		if (cut == LABEL)
+			break; /* one long word */
+		printf("%*s%.*s\n", indent, "", cut, row);
+		row += cut + 1;
+		n -= cut + 1;
+		indent = column + LABEL;
+	}
+	printf("%*s%.*s\n", indent, "", n, row);
+}
+
+void cli_print_block(int column, const char *text)
+{
+	int n;
+
+	for (; *text; text += n + (text[n] == '\n')) {
+		n = (int)strcspn(text, "\n");
+		print_row(column, text, n);
+	}
+}
+
 void cli_bad_option(const char *command, char **argv, int answer)
 {
 	const char *option = argv[optind - 1];

@@ -27,6 +27,10 @@ void cli_plain(char *text);
 void cli_complain(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Print the block of a verdict (cohort_verdict.text), @column columns from the left.  Rows
+ * that exceed the width of a terminal are wrapped. */
+void cli_print_block(int column, const char *text);
+
 /* The first getopt_long() value of an option without a short form. */
 enum { CLI_LONG_OPTION = 256 };
 

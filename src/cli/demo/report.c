@@ -111,17 +111,6 @@ static void print_wrapped(const char *text)
 	printf("\n");
 }
 
-/* Print the lines of @text as they are, behind TEXT_COLUMN columns. */
-static void print_details(const char *text)
-{
-	int line;
-
-	for (; *text; text += line + (text[line] == '\n')) {
-		line = (int)strcspn(text, "\n");
-		printf("%*s%.*s\n", TEXT_COLUMN, "", line, text);
-	}
-}
-
 static double ms_between(uint64_t from_ns, uint64_t to_ns)
 {
 	return ((double)to_ns - (double)from_ns) * 1e-6;
@@ -193,7 +182,7 @@ static void print_detection(const struct demo_result *result)
 		snprintf(text, sizeof(text), "the group ends, %.2f ms later:",
 		         ms_between(result->fault_ns, cause->time_ns));
 	print_when(result, cause->time_ns, text);
-	print_details(cause->details);
+	cli_print_block(TEXT_COLUMN, cause->details);
 }
 
 static void print_last_answer(const struct demo_result *result)

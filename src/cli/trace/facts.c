@@ -60,7 +60,7 @@ static void read_verdict(struct values *v, struct flight *f, object *o)
 	f->verdict.collective = value_count(v, o, "collective");
 	get_set(v, o, "joined", f->verdict.joined);
 	get_set(v, o, "missing", f->verdict.missing);
-	value_text(v, o, "text", f->text, sizeof(f->text));
+	value_lines(v, o, "text", f->text, sizeof(f->text));
 }
 
 /* A fact that is unknown is 0 or empty in @f. */

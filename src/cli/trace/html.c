@@ -44,7 +44,9 @@ static void escape(struct page *p, const char *text)
 
 	for (; *text; text += n ? n : 1) {
 		n = text_character(text);
-		if (!n || (unsigned char)*text < ' ' || *text == 0x7f)
+		if (*text == '\n') /* between the rows of a verdict */
+			raw(p, "\n");
+		else if (!n || (unsigned char)*text < ' ' || *text == 0x7f)
 			raw(p, TEXT_NO_CHARACTER);
 		else if (strchr("&<>\"'", *text))
 			fprintf(p->out, "&#%d;", *text);

@@ -53,17 +53,6 @@ static void print_line(const char *label, const char *text)
 	print_wrapped(text);
 }
 
-/* Print the lines of the text of a verdict as they are. */
-static void print_block(const char *text)
-{
-	int line;
-
-	for (; *text; text += line + (text[line] == '\n')) {
-		line = (int)strcspn(text, "\n");
-		printf("%*s%.*s\n", COLUMN, "", line, text);
-	}
-}
-
 struct trace_time trace_time(uint64_t ns)
 {
 	struct trace_time t;
@@ -117,7 +106,7 @@ static void print_verdict(const struct flight *f)
 {
 	if (f->has_verdict) {
 		print_line("verdict", cohort_verdict_text(f->verdict.kind));
-		print_block(f->text);
+		cli_print_block(COLUMN, f->text);
 	} else if (f->cause.status != COHORT_OK) {
 		print_line("cause", cohort_verdict_text(f->cause.kind));
 		print_line("", f->cause.text);

@@ -174,6 +174,22 @@ char *value_text(struct values *v, object *o, const char *key, char *to,
 	return to;
 }
 
+char *value_lines(struct values *v, object *o, const char *key, char *to,
+                  size_t size)
+{
+	object *value = typed(v, o, key, json_type_string);
+	char *line, *end;
+
+	text_copy(to, size, value ? json_object_get_string(value) : "");
+	for (line = to; (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		cli_plain(line);
+		*end = '\n';
+	}
+	cli_plain(line);
+	return to;
+}
+
 int value_name(struct values *v, object *o, const char *key,
                const char *(*name_of)(int), int n, const char *what)
 {

@@ -66,6 +66,10 @@ int value_rank(struct values *v, struct json_object *o, const char *key,
 char *value_text(struct values *v, struct json_object *o, const char *key,
                  char *to, size_t size);
 
+/* The same, but line feeds in the text remain. */
+char *value_lines(struct values *v, struct json_object *o, const char *key,
+                  char *to, size_t size);
+
 /* Read a name; returns its number, or -1.  @name_of has the @n names, which are
  * names of @what. */
 int value_name(struct values *v, struct json_object *o, const char *key,
