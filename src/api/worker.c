@@ -82,7 +82,6 @@ static struct run *run_create(struct clique *q, cohort_worker_fn fn, void *user)
 	for (i = 0; i < q->size; i++) {
 		run->workers[i].run = run;
 		run->workers[i].comm = &q->comms[i];
-		atomic_store(&q->comms[i].returned, false);
 	}
 	return run;
 }
@@ -341,8 +340,11 @@ static void end_all(struct run *run)
 			abandon_locked(w);
 	pthread_mutex_unlock(&run->lock);
 	for (i = 0, w = run->workers; i < run->clique->size; i++, w++)
-		if (w->is_started && !w->is_abandoned)
+		if (w->is_started && !w->is_abandoned) {
 			pthread_join(w->thread, NULL);
+			/* Another thread, or the next run, may call for it. */
+			atomic_store(&w->comm->returned, false);
+		}
 }
 
 static int run_all(struct clique *q, cohort_worker_fn fn, void *user)

@@ -29,7 +29,7 @@ struct round {
 	int quits_at; /* at which call */
 	struct cohort_abort *handle;
 	atomic_int called;
-	atomic_bool ended;
+	atomic_bool fired, ended;
 };
 
 static const struct platform *real;
@@ -135,6 +135,9 @@ static int worker(struct cohort_comm *c, void *user)
 		rc = i % 4 == 1 ? make_timed(c, i, stress_random(&seed) % 50000)
 		                : make(c, i);
 	}
+	/* A rank that returns while others wait for it is to blame. */
+	while (rc == COHORT_OK && !atomic_load(&round->fired))
+		sched_yield();
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
 		stress_fail("rank %d is told %d: %s", rank, rc,
 		            cohort_last_error());
@@ -174,6 +177,7 @@ static void *fire(void *arg)
 		sched_yield();
 	stress_spin(stress_random(&seed) % 10000);
 	cohort_abort_fire(round->handle, "at random");
+	atomic_store(&round->fired, true);
 	return NULL;
 }
 
