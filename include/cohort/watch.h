@@ -98,7 +98,7 @@ enum cohort_policy {
  *                  are its ranks, and @rank is the first of them.
  *  LEFT            @rank has closed its communicator, or its worker has returned
  *                  0, and others wait for it.  The group ends at once.
- *  PROCESS_STOPPED A process of this machine is stopped, by a signal or a debugger;
+ *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a debugger;
  *                  @missing has its ranks, and @rank is the first of them; for a
  *                  send or receive it is the peer.
  *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
