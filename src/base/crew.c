@@ -151,6 +151,8 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	bool is_needed = true, is_left;
 
+	/* Another thread needs a file descriptor for it, which may be out. */
+	set_name("cohort/spare");
 	pthread_mutex_lock(&lock);
 	while (!w->has_begun)
 		pthread_cond_wait(&done, &lock);

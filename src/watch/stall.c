@@ -106,8 +106,8 @@ bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
 }
 
 /* Where some of the ranks that the front waits for make no call any more, it is these
- * that are to blame. */
-static void blame_gone(const struct snapshot *s, struct cohort_verdict *v)
+ * that are to blame; false: there are none. */
+static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
 	uint64_t gone[COHORT_RANK_WORDS] = { 0 };
@@ -119,8 +119,10 @@ static void blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = r->rank;
 		v->kind = stall_kind_of_absence(r);
 	}
-	if (!rank_set_is_empty(gone))
-		memcpy(v->missing, gone, sizeof(gone));
+	if (rank_set_is_empty(gone))
+		return false;
+	memcpy(v->missing, gone, sizeof(gone));
+	return true;
 }
 
 /* Where ranks that the front waits for wait for others themselves, it is the last ones
@@ -490,14 +492,16 @@ void stall_add_notes(struct text *t, const struct snapshot *s,
 
 void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 {
+	bool is_found = s->crossing.exists;
+
 	v->collective = s->front;
 	find_missing(s, v);
 	find_others(s, v);
 	if (stall_is_minority(s, v))
 		blame_nobody(v);
-	else if (!s->all_joined && !s->crossing.exists)
-		blame_gone(s, v);
-	if (!s->crossing.exists)
+	else if (!is_found && !s->all_joined)
+		is_found = blame_gone(s, v);
+	if (!is_found)
 		blame_culprits(s, v);
 	if (v->rank >= 0 && v->world_rank < 0)
 		v->world_rank = stall_world(s, v->rank);
