@@ -46,13 +46,6 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 	return cause_set(q->end, &what);
 }
 
-void clique_close(struct clique *q)
-{
-	cause_set_closing(q->end);
-	crew_fill();
-	clique_reap(q);
-}
-
 /* ---- the end ---------------------------------------------------------- */
 
 bool clique_move(struct clique *q, int from, int to)

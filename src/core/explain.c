@@ -134,7 +134,7 @@ static void add_sides(struct text *t, const struct clique *q, int rank)
 	if (first)
 		text_add(t, "; other ranks are left out");
 	if (q->world > q->size &&
-	    clique_cause(q)->kind != COHORT_VERDICT_PROCESS_EXITED)
+	    cause_look(q->end)->kind != COHORT_VERDICT_PROCESS_EXITED)
 		text_add(t,
 		         "; %d of %d ranks are of other processes, of which "
 		         "nothing is known",

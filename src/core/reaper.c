@@ -18,6 +18,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/crew.h"
 #include "core/clique.h"
 #include "core/clique_tree.h"
 #include "core/native.h"
@@ -306,4 +307,11 @@ void clique_set_unused(struct clique *q)
 	q->releaser.is_native = true;
 	crew_fill();
 	crew_run(&q->releaser, release_main, q, "%.8s/free", q->name);
+}
+
+void clique_close(struct clique *q)
+{
+	cause_set_closing(q->end);
+	crew_fill();
+	clique_reap(q);
 }

@@ -210,8 +210,8 @@ static void expect_no_answer(int i)
 
 	snprintf(name, sizeof(name), "process %d (host %s, pid %lld)", i,
 	         all[i].host, (long long)all[i].pid);
-	CHECK(strstr(cause.text, "; no answer from process "));
-	CHECK(strstr(cause.text, name));
+	CHECK(strstr(cause.details, "no answer from process "));
+	CHECK(strstr(cause.details, name));
 }
 
 static void run_on(int status)

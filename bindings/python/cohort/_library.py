@@ -250,7 +250,7 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
     __slots__ = ("cell", "keep", "call", "_before", "_answers")
 
     def __new__(cls, of: object, dropped: List["Owned"], *_: Any) -> "Owned":
-        return super().__new__(cls, of, dropped.append)
+        return super().__new__(cls, of, dropped.append)  # type: ignore[arg-type]
 
     def __init__(self, of: object, dropped: List["Owned"], cell: Any, keep: object,
                  call: Callable[..., int], *before: Any) -> None:

@@ -11,8 +11,8 @@ import weakref
 from dataclasses import dataclass, fields
 from functools import partial
 from types import FrameType
-from typing import (Any, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar,
-                    Union)
+from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple,
+                    TypeVar, Union)
 
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
@@ -518,7 +518,8 @@ class Rank(Handle):
 
     def _free_memory(self) -> None:
         """Give back what nothing uses: close does not."""
-        for call in lib.cohort_deregister, lib.cohort_free:
+        calls: Tuple[Callable[..., int], ...] = (lib.cohort_deregister, lib.cohort_free)
+        for call in calls:
             for owned in list(self._owned.values()):
                 if owned.call is call and not self._uses(owned.keep or owned() or owned):
                     self._disown(owned)

@@ -57,7 +57,7 @@
 #define PROCESS(blame_)                                                        \
 	KILLED, PAUSED,                                                        \
 		[BY_STOP] = ENDS(PROCESS_STOPPED, blame_, BY_DEADLINE,         \
-	                         ", is stopped"),                            \
+	                         ", is stopped"),                              \
 		[BY_DESCRIPTORS] = PEACE, UNNAMED
 
 static const struct cell table[PLACES][TROUBLES] = {
