@@ -66,7 +66,7 @@ static void fire(struct cohort_comm *c)
 	            thread_id(), name);
 }
 
-void (*owner_exits)(struct cohort_comm *comm);
+void (*_Atomic owner_exits)(struct cohort_comm *comm);
 
 /* Let owner_exits() end the cliques of this thread's communicators with a better cause
  * than the exit.  Without the lock, as that takes its time. */
@@ -83,7 +83,7 @@ static void explain_exit(void)
 		pthread_mutex_unlock(&lock);
 		if (!c)
 			return;
-		owner_exits(c);
+		atomic_load (&owner_exits)(c);
 		last = c;
 	}
 }
@@ -98,7 +98,7 @@ static void thread_exits(void *unused)
 	(void)unused;
 	if (process_is_child())
 		return; /* the lock may be held by a thread that is not here */
-	if (owner_exits)
+	if (atomic_load(&owner_exits))
 		explain_exit();
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {

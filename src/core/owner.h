@@ -34,7 +34,7 @@ static inline uintptr_t owner_self(void)
 
 /* Called on a thread that exits, for each communicator that is bound to it and not closed:
  * may end its clique.  Set before the first bind; NULL if there is no such function. */
-extern void (*owner_exits)(struct cohort_comm *comm);
+extern void (*_Atomic owner_exits)(struct cohort_comm *comm);
 
 /* True if @comm is bound to the calling thread. */
 bool owner_is_self(const struct cohort_comm *comm);

@@ -262,7 +262,7 @@ static void take_pauses(struct snapshot *s, const struct clique *q)
 
 	s->paused = false;
 	s->resumed_ns = 0;
-	for (; q; q = q->parent) {
+	for (; q; q = clique_is_child(q) ? q->comms->above->clique : NULL) {
 		/* In this order, so that a rank that resumes in between is
 		 * seen. */
 		s->paused |= atomic_load(&q->paused) > 0;

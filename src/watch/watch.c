@@ -222,7 +222,7 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	struct watch *g = watch_alloc(q, options);
 	int err, rc;
 
-	owner_exits = gave_up_by_exit;
+	atomic_store(&owner_exits, gave_up_by_exit);
 	if (!g)
 		return error_set(COHORT_NO_MEMORY, "no memory for a watchdog");
 	rc = dumper_start(q, &options->dump, &g->dumper);
