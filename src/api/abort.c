@@ -82,7 +82,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 		         text);
 	text_set(how, sizeof(how), "%s%s%s", cohort_status_name(code),
 	         *reason ? ": " : "", reason);
-	if (gave_up(comm, code, how, NULL, &witness))
+	if (gave_up(comm, code, how, &witness))
 		return cause_set(comm->clique->end, &witness);
 	return clique_fire(comm->clique, &cause, "rank %d gave up with %d%s%s",
 	                   comm->rank, code, *reason ? ": " : "", reason);

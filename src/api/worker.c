@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "api/comm.h"
-#include "api/generation.h"
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/process.h"
@@ -124,7 +123,6 @@ static void decide(struct run *run, int go)
 /* End the clique because the worker has returned something else than 0. */
 static void worker_fails(struct cohort_comm *comm, int returned)
 {
-	const struct generation *g = comm->clique->keeper;
 	struct cohort_cause cause = {
 		.status = COHORT_WORKER,
 		.kind = COHORT_VERDICT_WORKER,
@@ -136,7 +134,7 @@ static void worker_fails(struct cohort_comm *comm, int returned)
 
 	text_set(how, sizeof(how), "its worker returned %s",
 	         cohort_status_name(returned));
-	if (gave_up(comm, returned, how, g->options.peers, &cause))
+	if (gave_up(comm, returned, how, &cause))
 		cause_set(comm->clique->end, &cause);
 	else if (is_answer)
 		clique_fire(comm->clique, &cause,

@@ -378,6 +378,11 @@ int clique_world(const struct clique *q, int rank);
 /* The rank of that number; NULL: it is in another process. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);
 
+/* The rank that has the number @world in the clique that has no parent; NULL if it is in
+ * another process, or none in @q. */
+const struct cohort_comm *clique_rank_of_world(const struct clique *q,
+                                               int world);
+
 /* Run the reaper of a clique that has a cause, or is closing, unless it was run
  * before.  Does not block; not in a signal handler. */
 void clique_reap(struct clique *q);

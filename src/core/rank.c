@@ -55,3 +55,14 @@ const struct cohort_comm *clique_rank(const struct clique *q, int rank)
 			return &q->comms[i];
 	return NULL;
 }
+
+const struct cohort_comm *clique_rank_of_world(const struct clique *q,
+                                               int world)
+{
+	int i;
+
+	for (i = 0; i < q->size; i++)
+		if (q->comms[i].world == world)
+			return &q->comms[i];
+	return NULL;
+}

@@ -101,10 +101,7 @@ void describe_thread(struct text *t, const struct rank_snapshot *r)
 	if (!r->stack)
 		return;
 	text_add(t, "; %s",
-	         strncmp(r->stack->brief, STACK_UNAVAILABLE,
-	                 strlen(STACK_UNAVAILABLE)) == 0
-	                 ? ""
-	                 : "its stack: ");
+	         symbolizer_has_stack(r->stack) ? "its stack: " : "");
 	symbolizer_add(t, r->stack->brief, room_of_stack(t));
 	if (r->stack->holds_python == 1)
 		text_add(t, "; it holds Python's interpreter lock");

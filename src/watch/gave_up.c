@@ -97,12 +97,9 @@ static void visit_all(const struct clique *first, void *arg)
 /* The rank of @q that has the number @world in the clique that has no parent, or -1. */
 static int rank_of_world(const struct clique *q, int world)
 {
-	int i;
+	const struct cohort_comm *c = clique_rank_of_world(q, world);
 
-	for (i = 0; i < q->size; i++)
-		if (q->comms[i].world == world)
-			return q->comms[i].rank;
-	return clique_is_child(q) ? -1 : world;
+	return c ? c->rank : clique_is_child(q) ? -1 : world;
 }
 
 /* Set @to to the ranks of @set by their numbers in @q, where @set has their numbers in
@@ -159,8 +156,7 @@ static void look(struct snapshot *s, struct clique *q)
 
 /* The verdict on what the rank waits for in f->pending; false if nobody else is to
  * blame. */
-static bool judge(const struct family *f, struct peers *peers,
-                  struct cohort_cause *out)
+static bool judge(const struct family *f, struct cohort_cause *out)
 {
 	struct clique *q = f->pending->clique;
 	struct expiry due = {
@@ -181,14 +177,13 @@ static bool judge(const struct family *f, struct peers *peers,
 		*out = verdict_cause(&verdict);
 		is_known = out->world_rank != f->c->world;
 	}
-	(void)peers;
 	verdict_fini(&verdict);
 	snapshot_fini(&s);
 	return is_known;
 }
 
 bool gave_up(struct cohort_comm *c, int status, const char *how,
-             struct peers *peers, struct cohort_cause *out)
+             struct cohort_cause *out)
 {
 	struct family f = { .c = c, .status = status };
 	const bool is_answer = gave_up_is_answer(c, status);
@@ -201,7 +196,7 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 		from = f.ended;
 		*out = *f.cause;
 	} else if (is_answer && f.pending && is_answer_to_wait(status) &&
-	           judge(&f, peers, out)) {
+	           judge(&f, out)) {
 		from = f.pending->clique;
 	} else {
 		return false;
@@ -220,6 +215,6 @@ void gave_up_by_exit(struct cohort_comm *c)
 	struct cohort_cause cause;
 	uint64_t ns;
 
-	if (gave_up(c, error_status(&ns), "its thread exited", NULL, &cause))
+	if (gave_up(c, error_status(&ns), "its thread exited", &cause))
 		cause_set(c->clique->end, &cause);
 }

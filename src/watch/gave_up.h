@@ -9,8 +9,6 @@
 
 #include "core/clique.h"
 
-struct peers;
-
 /*
  * If the calling thread gives up @comm because of other ranks, store the cause in @out,
  * with these to blame by their numbers in @comm's clique, and return true.  That is so if
@@ -18,11 +16,10 @@ struct peers;
  * communicator of the rank's family, or an answer to a wait for an operation that is not
  * done.
  *
- * @peers: the group's other processes, which are asked what their ranks do; or NULL
- * @how:   "its worker returned COHORT_TIMED_OUT"
+ * @how: "its worker returned COHORT_TIMED_OUT"
  */
 bool gave_up(struct cohort_comm *comm, int status, const char *how,
-             struct peers *peers, struct cohort_cause *out);
+             struct cohort_cause *out);
 
 /* True if @status is the last answer of the library to the calling thread, which has
  * queued nothing on @comm since. */

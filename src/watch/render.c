@@ -101,12 +101,6 @@ static int first_frame(const char *stack)
 	return end ? (int)(end - stack) : (int)strlen(stack);
 }
 
-static bool has_stack(const struct rank_snapshot *r)
-{
-	return r->stack && strncmp(r->stack->text, STACK_UNAVAILABLE,
-	                           strlen(STACK_UNAVAILABLE)) != 0;
-}
-
 static const char *departure(const struct rank_snapshot *r)
 {
 	return r->closed ? "its communicator was closed"
@@ -146,7 +140,7 @@ static void add_brief_place(struct text *t, const struct rank_snapshot *r)
 		return;
 	}
 	text_add(&w, "%s", r->state);
-	if (has_stack(r))
+	if (r->stack && symbolizer_has_stack(r->stack))
 		text_add(&w, " at %.*s", first_frame(r->stack->brief),
 		         r->stack->brief);
 	text_add(t, "%s", why);
@@ -166,21 +160,9 @@ static void add_progress(struct text *t, const struct snapshot *s,
 
 /* ---- the headline ------------------------------------------------------- */
 
-/* The first record of the front. */
-static const struct record *front_call(const struct snapshot *s)
-{
-	static const struct record none = { .ticket = 0 };
-	int i;
-
-	for (i = 0; i < s->size; i++)
-		if (s->ranks[i].joined && s->ranks[i].call.ticket)
-			return &s->ranks[i].call;
-	return &none;
-}
-
 static void add_front(struct text *t, const struct snapshot *s)
 {
-	const struct record *call = front_call(s);
+	const struct record *call = snapshot_front_call(s);
 
 	text_add(t, "%s %llu of \"%s\"",
 	         call->ticket ? record_name(call) : "collective",
@@ -534,7 +516,7 @@ static void add_where(struct text *t, const struct rank_snapshot *r)
 
 	if (!r || !r->stack)
 		return;
-	if (!has_stack(r)) {
+	if (!symbolizer_has_stack(r->stack)) {
 		start_row(t, label);
 		text_add(t, "%s", r->stack->text);
 		return;
@@ -602,7 +584,7 @@ static void add_block_wait(struct text *t, const struct snapshot *s,
 		render_ranks(t, s, waiters);
 		text_add(t, ", in ");
 	}
-	describe_call(t, front_call(s));
+	describe_call(t, snapshot_front_call(s));
 	for (i = 0; i < s->size; i++)
 		if (rank_set_has(waiters, s->ranks[i].rank))
 			break;

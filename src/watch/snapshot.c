@@ -375,6 +375,17 @@ const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank)
 	return NULL;
 }
 
+const struct record *snapshot_front_call(const struct snapshot *s)
+{
+	static const struct record none = { .ticket = 0 };
+	int i;
+
+	for (i = 0; i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].call.ticket)
+			return &s->ranks[i].call;
+	return &none;
+}
+
 void snapshot_thread(struct rank_snapshot *r)
 {
 	if (!r->tid)

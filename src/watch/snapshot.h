@@ -335,6 +335,9 @@ void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *comm,
 /* Rank @rank in @s; NULL: it is in another process. */
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 
+/* The first record of the front; its ticket is 0 if none is on record. */
+const struct record *snapshot_front_call(const struct snapshot *s);
+
 /*
  * Transfers, in p2p_snapshot.c:
  *

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/crew.h"
 #include "base/text.h"
@@ -43,6 +44,12 @@ struct stack_report {
 	 * too long together, the longest ones are cut. */
 	char brief[STACK_TEXT];
 };
+
+static inline bool symbolizer_has_stack(const struct stack_report *r)
+{
+	return strncmp(r->text, STACK_UNAVAILABLE, strlen(STACK_UNAVAILABLE)) !=
+	       0;
+}
 
 /* A stack as a dump has it. */
 struct stack_trace {

@@ -186,14 +186,10 @@ static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
  * there, or in the root. */
 static struct node node_of_world(const struct clique *q, int world)
 {
-	int i;
+	const struct cohort_comm *c = clique_rank_of_world(q, world);
 
-	for (i = 0; i < q->size && q->comms[i].world != world; i++)
-		;
-	if (i < q->size)
-		return (struct node){ .q = q,
-			              .rank = q->comms[i].rank,
-			              .c = &q->comms[i] };
+	if (c)
+		return (struct node){ .q = q, .rank = c->rank, .c = c };
 	q = clique_tree_root(q);
 	return (struct node){ .q = q,
 		              .rank = world,
@@ -378,20 +374,12 @@ static void add_all(struct walk *w, int ends)
 
 /* ---- the front ---------------------------------------------------------- */
 
-static const char *front_name(const struct snapshot *s)
-{
-	int i;
-
-	for (i = 0; i < s->size; i++)
-		if (s->ranks[i].joined && s->ranks[i].call.ticket)
-			return record_name(&s->ranks[i].call);
-	return "call";
-}
-
 /* The ranks that the front waits for, as the first nodes. */
 static void add_starts(struct walk *w, const struct clique *q)
 {
 	const struct snapshot *s = w->s;
+	const struct record *call = snapshot_front_call(s);
+	const char *name = call->ticket ? record_name(call) : "call";
 	const struct rank_snapshot *r;
 	int i;
 
@@ -405,7 +393,7 @@ static void add_starts(struct walk *w, const struct clique *q)
 		                        .rank = r->rank,
 		                        .c = &q->comms[i],
 		                        .number = s->front,
-		                        .name = front_name(s),
+		                        .name = name,
 		                        .has_called = r->joined });
 	}
 }

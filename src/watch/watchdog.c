@@ -127,9 +127,7 @@ static void choose_threads(struct watch *g, const uint64_t *set)
 			continue;
 		want_stack(g, &s->ranks[i], n++);
 	}
-	for (i = 0; g->options.stack_signal && i < s->waits.culprit_count &&
-	            n < STACK_RANKS;
-	     i++)
+	for (i = 0; i < s->waits.culprit_count && n < STACK_RANKS; i++)
 		if (s->waits.culprits[i].at.alive == 1)
 			want_stack(g, &s->waits.culprits[i].at, n++);
 	g->stack_count = n;
@@ -398,36 +396,29 @@ static bool waits_elsewhere(const struct watch *g)
 	return g->now.waits.culprit_count && x->at.rank < 0 && x->rank < 0;
 }
 
-/* Ask the other processes about the clique that ranks here wait in.  Job. */
-static void ask_elsewhere(struct watch *g)
+/* Ask the other processes what their ranks of @q do.  Job. */
+static void ask(struct watch *g, const struct clique *q)
 {
 	struct text silent = { g->silent, sizeof(g->silent) };
-	struct clique *q = waits_clique(g->elsewhere.identity);
 
 	g->silent[0] = '\0';
 	g->remote_count = 0;
-	if (!q)
-		return;
-	g->remote_count =
-		peers_ask(g->options.peers, q, &g->peer_question, g->remote,
-	                  g->clique->world - g->clique->size,
-	                  clock_deadline(peers_patience_ns(g->options.peers)),
-	                  &silent);
-	clique_put(q);
+	if (q)
+		g->remote_count = peers_ask(
+			g->options.peers, q, &g->peer_question, g->remote,
+			g->clique->world - g->clique->size,
+			clock_deadline(peers_patience_ns(g->options.peers)),
+			&silent);
 }
 
-/* Ask the other processes what their ranks do.  Job. */
-static void ask_others(struct watch *g)
+/* Ask about the clique that ranks here wait in, if it is still there. */
+static void ask_elsewhere(struct watch *g)
 {
-	struct text silent = { g->silent, sizeof(g->silent) };
-	const struct clique *q = g->clique;
+	struct clique *q = waits_clique(g->elsewhere.identity);
 
-	g->silent[0] = '\0';
-	g->remote_count =
-		peers_ask(g->options.peers, q, &g->peer_question, g->remote,
-	                  q->world - q->size,
-	                  clock_deadline(peers_patience_ns(g->options.peers)),
-	                  &silent);
+	ask(g, q);
+	if (q)
+		clique_put(q);
 }
 
 static bool gather(void *arg)
@@ -439,7 +430,7 @@ static bool gather(void *arg)
 	if (g->asks_elsewhere)
 		ask_elsewhere(g);
 	else if (g->asks_others)
-		ask_others(g);
+		ask(g, g->clique);
 	/* Release: the above. */
 	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
 	cause_wake();
