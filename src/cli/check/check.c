@@ -22,30 +22,7 @@ static const char *const names[CHECK_RESULTS] = {
 
 /* ---- output ----------------------------------------------------------------- */
 
-enum { COLUMNS = 79, INDENT = 9 };
-
-/* Print words from column @column on; further lines are indented. */
-static void print_words(const char *text, int column)
-{
-	bool is_first = true;
-	size_t n;
-
-	for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
-		n = strcspn(text, " ");
-		if (!is_first && column + 1 + (int)n > COLUMNS) {
-			printf("\n%*s", INDENT, "");
-			column = INDENT;
-		} else if (!is_first) {
-			putchar(' ');
-			column++;
-		}
-		fwrite(text, 1, n, stdout);
-		column += (int)n;
-		text += n;
-		is_first = false;
-	}
-	putchar('\n');
-}
+enum { INDENT = 9 };
 
 static void print_finding(const struct finding *f, void *user)
 {
@@ -56,12 +33,12 @@ static void print_finding(const struct finding *f, void *user)
 	         f->subject ? " " : "", f->subject ? f->subject : "", f->what);
 	cli_plain(text);
 	printf("%-*s", INDENT, names[f->result]);
-	print_words(text, INDENT);
+	cli_print_wrapped(INDENT, text);
 	if (f->advice) {
 		printf("%*s", INDENT, "");
 		snprintf(text, sizeof(text), "-> %s", f->advice);
 		cli_plain(text);
-		print_words(text, INDENT);
+		cli_print_wrapped(INDENT, text);
 	}
 	fflush(stdout);
 }

@@ -43,10 +43,29 @@ void cli_complain(const char *command, const char *format, ...)
 	free(text);
 }
 
+/* The columns of a terminal that are used. */
+#define WIDTH 79
+
+void cli_print_wrapped(int indent, const char *text)
+{
+	int column = indent, word;
+
+	for (; *text; text += word, text += strspn(text, " ")) {
+		word = (int)strcspn(text, " ");
+		if (column > indent && column + 1 + word > WIDTH) {
+			printf("\n%*s", indent, "");
+			column = indent;
+		}
+		column += printf("%s%.*s", column > indent ? " " : "", word,
+		                 text);
+	}
+	printf("\n");
+}
+
 /* Print the @n bytes of a row.  What follows its label starts at LABEL. */
 static void print_row(int column, const char *row, int n)
 {
-	enum { LABEL = 7, WIDTH = 79 };
+	enum { LABEL = 7 };
 	int cut, indent = column;
 
 	while (n > WIDTH - indent) {

@@ -27,6 +27,9 @@ void cli_plain(char *text);
 void cli_complain(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Print the words of @text in lines, behind the @indent columns that are printed already. */
+void cli_print_wrapped(int indent, const char *text);
+
 /* Print the block of a verdict (cohort_verdict.text), @column columns from the left.  Rows
  * that exceed the width of a terminal are wrapped. */
 void cli_print_block(int column, const char *text);

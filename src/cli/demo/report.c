@@ -88,28 +88,7 @@ static void print_curve(const double *curve, size_t n)
 
 /* ---- what happened ---------------------------------------------------- */
 
-enum { TEXT_COLUMN = 10, LAST_COLUMN = 79 };
-
-/* Print the words of @text in lines, behind the TEXT_COLUMN columns that are
- * printed already. */
-static void print_wrapped(const char *text)
-{
-	int column = TEXT_COLUMN;
-
-	while (*text) {
-		int word = (int)strcspn(text, " ");
-
-		if (column > TEXT_COLUMN && column + 1 + word > LAST_COLUMN) {
-			printf("\n%*s", TEXT_COLUMN, "");
-			column = TEXT_COLUMN;
-		}
-		column += printf("%s%.*s", column > TEXT_COLUMN ? " " : "",
-		                 word, text);
-		text += word;
-		text += strspn(text, " ");
-	}
-	printf("\n");
-}
+enum { TEXT_COLUMN = 10 };
 
 static double ms_between(uint64_t from_ns, uint64_t to_ns)
 {
@@ -139,7 +118,7 @@ static void print_when(const struct demo_result *result, uint64_t time_ns,
                        const char *text)
 {
 	printf("%8.3f  ", ms_between(result->start_ns, time_ns) * 1e-3);
-	print_wrapped(text);
+	cli_print_wrapped(TEXT_COLUMN, text);
 }
 
 static void print_fault(const struct demo_options *options,

@@ -18,7 +18,6 @@
 
 enum {
 	COLUMN = 10, /* where texts begin */
-	LAST_COLUMN = 79,
 	CALL_WIDTH = 24, /* width of a call in a table */
 	CELL_WIDTH = 10, /* width of a rank's column, if there are few */
 	FEW_RANKS = 4,
@@ -27,30 +26,10 @@ enum {
 
 /* ---- words ------------------------------------------------------------ */
 
-/* Print words in lines, behind what is printed already. */
-static void print_wrapped(const char *text)
-{
-	int column = COLUMN;
-
-	while (*text) {
-		int word = (int)strcspn(text, " ");
-
-		if (column > COLUMN && column + 1 + word > LAST_COLUMN) {
-			printf("\n%*s", COLUMN, "");
-			column = COLUMN;
-		}
-		column += printf("%s%.*s", column > COLUMN ? " " : "", word,
-		                 text);
-		text += word;
-		text += strspn(text, " ");
-	}
-	printf("\n");
-}
-
 static void print_line(const char *label, const char *text)
 {
 	printf("%-*s", COLUMN, label);
-	print_wrapped(text);
+	cli_print_wrapped(COLUMN, text);
 }
 
 struct trace_time trace_time(uint64_t ns)
