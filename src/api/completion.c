@@ -22,7 +22,7 @@
 #include "core/stream.h"
 
 /* Record that @ticket is done: now if this thread has waited for it, else some
- * time before.  The tickets before it ended before, too. */
+ * time before.  Earlier tickets had ended by then. */
 static void note_done(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
 	uint64_t now = clock_quick();

@@ -46,7 +46,7 @@ struct header {
 /* Written by its process alone.  All slots follow the header, and two records for each
  * process follow the slots. */
 struct slot {
-	uint64_t round; /* whose record was written last, from 1 */
+	uint64_t round; /* of the last record written; the first is 1 */
 	uint64_t pid;
 	uint64_t has_left; /* 1 if the process has left before all had come */
 };
@@ -65,12 +65,12 @@ struct environment_bootstrap {
 	size_t bytes, file_bytes;
 	char path[128]; /* as shm_open() takes it */
 	int file;
-	bool is_damaged;     /* it was truncated or overwritten */
-	bool is_lost;        /* its name was removed before all had come */
-	struct slot own;     /* as it was written last */
-	uint64_t round;      /* of the last request */
-	void *recv;          /* of that */
-	int gone;            /* the process whose end has failed it, -1: none */
+	bool is_damaged; /* it was truncated or overwritten */
+	bool is_lost;    /* its name was removed before all had come */
+	struct slot own; /* as it was written last */
+	uint64_t round;  /* of the last request */
+	void *recv;      /* of that */
+	int gone; /* the process that ended and so failed it; -1 if none */
 	uint64_t timeout_ns; /* of the opening */
 	bool has_entered;    /* it has locked the door once */
 	bool is_in;          /* it has its slot */

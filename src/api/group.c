@@ -239,8 +239,6 @@ static int follow(struct cohort_group *g, struct cohort_abort *abort)
 	int rc = cause_forward(abort, group_clique(g)->end);
 
 	if (rc == COHORT_OK)
-		rc = cause_error(cause_look(abort));
-	if (rc == COHORT_OK)
 		return rc;
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	cohort_group_close(g);

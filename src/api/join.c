@@ -429,8 +429,6 @@ static int follow(struct cohort_comm *c, struct cohort_abort *abort)
 	int rc = cause_forward(abort, c->clique->end);
 
 	if (rc == COHORT_OK)
-		rc = cause_error(cause_look(abort));
-	if (rc == COHORT_OK)
 		return rc;
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	cohort_comm_close(c);

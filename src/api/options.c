@@ -310,7 +310,7 @@ static int directory_check(const char *source, const char *directory)
 	           : COHORT_OK;
 }
 
-/* The signal in options->stack_signal, 0: none. */
+/* options->stack_signal without its flag; 0 if stacks are not wanted. */
 static int stack_signal(const struct cohort_group_options *o)
 {
 	return o->stack_signal & ~COHORT_STACK_ALL;

@@ -537,8 +537,7 @@ static int error_device(const struct exchange *e, int i, int k, int device,
 	                 error);
 }
 
-/* Explain an error of NCCL's by two processes with the same device, which NCCL can be told
- * to allow. */
+/* If NCCL failed because two processes share a device, say so, and how to allow it. */
 static int explain_devices(const struct processes *p, const struct exchange *e,
                            int status)
 {

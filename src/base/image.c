@@ -245,8 +245,8 @@ static size_t first_from(const struct image_function *f, size_t n,
 	return low;
 }
 
-/* Offer a symbol to the functions whose addresses it spans.  Of nested ones the innermost
- * counts. */
+/* Offer a symbol to the functions whose addresses it spans.  Where symbols nest, the
+ * innermost one wins. */
 static void offer(const struct image *e, const struct table *t,
                   const ElfW(Sym) * s, struct image_function *f, size_t n)
 {

@@ -193,7 +193,7 @@ int cause_forward(struct cohort_abort *a, struct cohort_abort *end)
 	cause = cause_any(a);
 	if (cause)
 		cause_set(end, cause);
-	return COHORT_OK;
+	return cause_error(cause_look(a));
 }
 
 int patience_error(const struct patience *p)

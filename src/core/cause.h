@@ -121,8 +121,8 @@ int cause_set_aborted(struct cohort_abort *a, const char *reason);
  * @a. */
 int cause_fire(struct cohort_abort *a, const char *reason);
 
-/* Have @a, which was made before the clique, end the clique of @end from now on, at once
- * if @a was fired.  COHORT_STATE if @a belongs to another clique. */
+/* Have @a, which was made before the clique, end the clique of @end from now on.  The
+ * cause's status if @a was fired before; COHORT_STATE if @a belongs to another clique. */
 int cause_forward(struct cohort_abort *a, struct cohort_abort *end);
 
 /* How long to wait while something is opened. */
