@@ -17,7 +17,7 @@
 #include "core/cause.h"
 
 enum {
-	COLUMN = 10, /* where texts begin */
+	COLUMN = 10,     /* where texts begin */
 	CALL_WIDTH = 24, /* width of a call in a table */
 	CELL_WIDTH = 10, /* width of a rank's column, if there are few */
 	FEW_RANKS = 4,
