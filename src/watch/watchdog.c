@@ -237,20 +237,24 @@ static uint64_t period(const struct watch *g)
  * short. */
 #define ACTIVITY_NS (MIN_GROSS_NS / 10)
 
-/* The time since the last run in which, by the kernel, the process was not stopped; 0 if
- * that run was a moment ago. */
-static uint64_t active_ns(struct watch *g, uint64_t now_ns)
+static void read_activity(struct watch *g, uint64_t now_ns)
 {
-	const struct activity before = g->activity;
-	uint64_t ns;
-
-	if (now_ns - g->activity_ns < ACTIVITY_NS)
-		return 0;
 	g->activity.cpu_ns = clock_process_cpu();
 	g->activity.delayed_ns = thread_delayed_ns();
 	g->activity_ns = now_ns;
-	ns = stops_active_ns(&before, &g->activity, cpu_count());
-	return earlier(ns, now_ns - g->ran_ns);
+}
+
+/* The time since the last run in which, by the kernel, the process was not stopped; 0 if
+ * that run was a moment ago, or no deadline runs. */
+static uint64_t active_ns(struct watch *g, uint64_t now_ns)
+{
+	const struct activity before = g->activity;
+
+	if (!g->activity_ns || now_ns - g->activity_ns < ACTIVITY_NS)
+		return 0;
+	read_activity(g, now_ns);
+	return earlier(stops_active_ns(&before, &g->activity, cpu_count()),
+	               now_ns - g->ran_ns);
 }
 
 /*
@@ -755,12 +759,20 @@ static void watch_end(struct watch *g)
 /* Take a sample and act on it. */
 static void sample_and_judge(struct watch *g)
 {
-	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), soon;
+	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), due,
+		 soon;
 
 	sample(g);
 	run_again(g, g->ran_ns);
 	judge_question(g); /* before judge() asks the next one */
-	next = earlier(next, judge(g));
+	due = judge(g);
+	/* A file is opened for it, in a program that may close all files that it does not
+	 * know, so not while nothing is at stake. */
+	if (due == UINT64_MAX)
+		g->activity_ns = 0;
+	else if (!g->activity_ns)
+		read_activity(g, g->ran_ns);
+	next = earlier(next, due);
 	if (!g->evidence) {
 		next = earlier(next, judge_prober(g));
 		next = earlier(next, judge_question(g));
@@ -792,8 +804,6 @@ void watchdog_look(struct watch *g)
 	} else if (has_waited) {
 		take_up(g);
 	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end)) {
-		if (!g->activity_ns)
-			active_ns(g, g->ran_ns); /* counted from now on */
 		run_again(g, g->next_ns);
 		sample_and_judge(g);
 	} else {
