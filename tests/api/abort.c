@@ -55,7 +55,7 @@ Test(handle, ends_operations_in_flight_on_every_rank, .init = in_turn)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_ABORTED);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_str_eq(cause.text,
 	                 "aborted: the supervisor says so; when it ended: rank "
 	                 "0 in all_reduce of 1 int32, sum (collective 1); rank "
@@ -177,7 +177,7 @@ Test(handle, a_rank_that_gives_up_is_the_cause_and_its_reason_is_kept,
 	cohort_comm_cause(comms[0], &cause);
 	cr_assert_eq(cause.status, COHORT_WORKER);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_WORKER);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.worker, -7);
 	expect_ending(cause.text,
 	              "rank 1 gave up with -7: shard 12 is unreadable");

@@ -292,7 +292,7 @@ Test(mismatch, in_the_fiftieth_list_names_the_tensor)
 	group = ranks_open(4, &o);
 	cr_assert_eq(cohort_group_run(group, differ_late, NULL, &cause),
 	             COHORT_MISMATCH);
-	cr_assert_eq(cause.rank, 3);
+	cr_assert_eq(cause.rank, 3, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "tensors[17] is 1 float32 on "
 	                                      "rank 0, 1 uint32 on rank 3"),
 	                   "%s", cause.text);
@@ -367,7 +367,7 @@ Test(mismatch, is_reported_before_all_ranks_have_called)
 	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_MISMATCH);
 	cr_assert_eq(cohort_barrier(c[2], NULL, NULL), COHORT_MISMATCH);
 	cohort_group_cause(group, &cause);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(a, 1, "it was launched");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

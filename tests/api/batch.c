@@ -455,7 +455,7 @@ static void fail_at(const char *function, unsigned long n, const char *says)
 	cr_assert_neq(three_sums(comm[0], x[0]), COHORT_OK);
 	cr_assert_not_null(failing_fired());
 	cohort_group_cause(g, &cause);
-	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cause.kind, cause.cuda ? COHORT_VERDICT_DEVICE_LOST
 	                                    : COHORT_VERDICT_NATIVE_ERROR);
 	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);

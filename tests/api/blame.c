@@ -161,7 +161,7 @@ Test(blame, thread_that_exits_without_a_timeout_is_blamed)
 	pthread_join(thread, NULL);
 	ranks_must(cohort_group_cause(group, &cause), "cause");
 	cr_assert_eq(cause.status, COHORT_THREAD_EXITED);
-	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	close_group();
 }
 
@@ -407,7 +407,7 @@ Test(blame, rank_that_waits_alone_accuses_nobody)
 {
 	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_0_saves, NULL, COHORT_STALLED);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cause.missing[0], 0);
 	cr_assert_eq(cause.joined[0], 1);
 	says("rank 0 alone waits in all_reduce_host 2 of \"world\" (tag "

@@ -437,7 +437,7 @@ Test(group, abort_succeeds_once_and_keeps_the_first_reason)
 	cr_assert_eq(cohort_group_abort(group, "second"), COHORT_ALREADY);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_ABORTED);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_str_eq(cause.text, "aborted: first; when it ended: ranks 0-1 "
 	                             "without a call so far");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);

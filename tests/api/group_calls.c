@@ -375,7 +375,7 @@ Test(group_calls, that_copy_only_for_some_ranks_end_the_group)
 		       "rank 1, copy, ticket 1: cudaMemcpyAsync");
 		expect_device(d, "copy");
 		cohort_group_cause(group, &cause);
-		cr_assert_eq(cause.rank, 1);
+		cr_assert_eq(cause.rank, 1, "%s", cause.text);
 		cr_assert_eq(cause.cuda, cudaErrorInvalidValue);
 		ranks_must(cohort_group_free(group, memory), "free");
 		expect_device(d, "free");

@@ -532,7 +532,7 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_CUDA);
 	cohort_comm_cause(comms[1], &cause);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_DEVICE_LOST);
-	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cause.cuda, cudaErrorLaunchFailure);
 	cr_assert_not_null(strstr(cause.text, "device 0 has failed"), "%s",
 	                   cause.text);
@@ -583,7 +583,7 @@ Test(guard, a_lost_device_does_not_keep_what_is_in_flight_there)
 	             "%s", cohort_last_error());
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_DEVICE_LOST);
-	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cause.cuda, cudaErrorIllegalAddress);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
@@ -875,7 +875,7 @@ Test(guard, the_exit_of_a_bound_thread_releases_the_others_and_is_named)
 	             COHORT_THREAD_EXITED);
 	pthread_join(thread, NULL);
 	cohort_group_cause(group, &cause);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "the thread of rank 1 ("));
 	cr_assert_not_null(strstr(cause.text,
 	                          "\"mortal\") has exited; when it ended: rank "
@@ -991,6 +991,6 @@ Test(guard, a_worker_that_exits_its_thread_is_named_by_run)
 
 	cr_assert_eq(cohort_group_run(group, exit_on_rank_1, NULL, &cause),
 	             COHORT_THREAD_EXITED);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

@@ -198,7 +198,7 @@ Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
 	t = ranks_sum(j[1].comm, &x[1]);
 	cr_assert_eq(cohort_wait(j[1].comm, t, RANKS_SOON), COHORT_STALLED);
 	cohort_comm_cause(j[0].comm, &cause);
-	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.missing[0], 4);
 
 	for (r = 0; r < 3 && joins_one_after_the_other(); r++)
@@ -209,7 +209,7 @@ Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
 	ranks_sum(k[2].comm, &x[2]);
 	cr_assert_eq(cohort_barrier(k[1].comm, NULL, NULL), COHORT_MISMATCH);
 	cohort_comm_cause(k[0].comm, &cause);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	for (r = 0; r < 3; r++) {
 		if (!joins_one_after_the_other())
 			cohort_comm_close(j[r].comm);

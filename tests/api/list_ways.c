@@ -344,7 +344,7 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	cr_assert_lt(reduce(1, TENSORS, cohort_comm_stream(c[1]), NULL), 0);
 	cr_assert_not_null(failing_fired());
 	cohort_group_cause(group, &cause);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "all_reduce"), "%s", cause.text);
 	/*

@@ -846,7 +846,7 @@ Test(p2p, a_send_without_its_recv_names_both)
 	place_need_order();
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(alone, &sends, (struct cohort_deadlines){ .join_ns = SHORT });
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(cause.joined[0], 1);
 	cr_assert_eq(cause.missing[0], 2);
@@ -865,7 +865,7 @@ Test(p2p, a_recv_without_its_send_names_both)
 	/* A transfer between processes has exec_ns alone. */
 	stall(alone, &sends,
 	      (struct cohort_deadlines){ .join_ns = SHORT, .exec_ns = SHORT });
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	says("rank 1 has not called send 1 to rank 0 of ");
 	says_at_length("\ncall   recv of 1 int32 by rank 0\n");
 }
@@ -1044,7 +1044,7 @@ Test(p2p, one_that_is_stuck_in_its_call_is_named)
 	spread_not("the text names ranks of one process");
 	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
 	stall(stuck_call, NULL, (struct cohort_deadlines){ .exec_ns = SHORT });
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
 	says("has not returned from the native call of ");
 }

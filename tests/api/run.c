@@ -147,7 +147,7 @@ Test(run, a_failing_worker_releases_the_others_and_is_named)
 	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
 	             COHORT_WORKER);
 	cr_assert_eq(cause.status, COHORT_WORKER);
-	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.worker, 42);
 	expect_ending(cause.text, "the worker of rank 2 returned 42");
 	expect_released(&s, COHORT_WORKER);
@@ -164,7 +164,7 @@ Test(run, any_failing_rank_is_found_even_the_first)
 
 	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
 	             COHORT_WORKER, "%s", cause.text);
-	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -197,7 +197,7 @@ static void expect_cause(enum fault fault, const char *text)
 
 	cr_assert_eq(cohort_group_run(group, fail_by_a_call, &fault, &cause),
 	             COHORT_WORKER, "%s", cause.text);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_ending(cause.text, text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
@@ -365,7 +365,7 @@ static struct cohort_group *run_with_one_away(void)
 	cr_assert_eq(cohort_group_run(group, fail_while_one_is_away, NULL,
 	                              &cause),
 	             COHORT_WORKER);
-	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
 	cr_assert_eq(cohort_group_abandoned(group, ranks, 3), 1);
 	cr_assert_eq(ranks[0], 1);
@@ -631,7 +631,7 @@ Test(run, a_worker_that_exits_its_thread_releases_the_others)
 
 	cr_assert_eq(cohort_group_run(group, exit_or_wait, &s, &cause),
 	             COHORT_THREAD_EXITED);
-	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_THREAD_EXITED);
 	expect_released(&s, COHORT_THREAD_EXITED);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);

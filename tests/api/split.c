@@ -383,7 +383,7 @@ Test(split, names_a_rank_that_does_not_come)
 	group = ranks_open(RANKS, &o);
 	cr_assert_eq(cohort_group_run(group, rank_3_stays_away, NULL, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
-	cr_assert_eq(cause.rank, 3);
+	cr_assert_eq(cause.rank, 3, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_not_null(strstr(cause.text,
 	                          "rank 3 has not called comm_split 2 "),
@@ -408,7 +408,7 @@ Test(split, mismatches_another_call)
 
 	cr_assert_eq(cohort_group_run(group, rank_1_sums, NULL, &cause),
 	             COHORT_MISMATCH);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "ranks 0 2 3 call comm_split"),
 	                   "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);

@@ -283,7 +283,7 @@ Test(stuck, communicator_with_an_asynchronous_error_ends_its_group)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_NCCL);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ASYNC_ERROR);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.nccl, 6);
 	cr_assert_not_null(strstr(
 		cause.text, "rank 1: the native communicator has failed: "
@@ -418,7 +418,7 @@ Test(stuck, on_verdict_that_does_not_answer_means_yes)
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text,
 	                          "it has never called anything; rank 0 waits; "
 	                          "on_verdict has not answered in time"));

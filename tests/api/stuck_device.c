@@ -234,7 +234,7 @@ Test(stuck_device, ends_a_split_in_time_and_its_parent_can_end)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_INIT_STUCK, "%s", cause.text);
 	cr_assert_eq(cause.status, COHORT_INIT_TIMEOUT);
-	cr_assert_eq(cause.rank, 2);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, place_text("cudaMalloc")), "%s",
 	                   cause.text);
 	ranks_must(cohort_group_close(group), "close");

@@ -284,7 +284,7 @@ Test(ticket, a_native_error_on_one_rank_ends_all_and_is_named)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_NCCL);
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_eq(cause.status, COHORT_NCCL);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.ticket, 1);
 	cr_assert_eq(cause.nccl, ncclSystemError);
 	cr_assert_not_null(strstr(cause.text, "rank 1, all_reduce, ticket 1"));
@@ -361,7 +361,7 @@ static void expect_cause(int got, int status, const char *function)
 	cr_assert_eq(got, status);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, status);
-	cr_assert_eq(cause.rank, 0);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), status);
 }
 
@@ -478,7 +478,7 @@ Test(failing, device_switch_ends_the_group)
 	             COHORT_CUDA);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_CUDA);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "cudaSetDevice"));
 	cr_assert_eq(cause.cuda, cudaErrorLaunchFailure);
 }

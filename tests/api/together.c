@@ -532,7 +532,7 @@ Test(together, the_rank_that_does_not_come_is_named_at_the_deadline)
 	cr_assert_eq(end(&c), COHORT_STALLED, "%s", c.error);
 	cause = cause_now();
 	cr_assert_str_eq(c.error, cause.text);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.joined[0], 1);
 	cr_assert_eq(cause.missing[0], 2);
 	expect_untouched(0);
@@ -765,7 +765,7 @@ Test(together, the_rank_that_never_comes_to_a_call_that_was_left_is_named)
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED,
 	             "%s", cohort_last_error());
 	cohort_group_cause(group, &cause);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_null(strstr(cause.text, "this very thread"), "%s",
 	               cause.text);
 	expect_untouched(0);

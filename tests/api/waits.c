@@ -107,7 +107,7 @@ Test(waits, a_ring_of_sends_is_named_as_a_cycle)
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(3, send_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	says("ranks 0-2 wait for each other in a cycle (");
 	says(", for rank 1 in send of 1 int32 to rank 1\n");
 	says(", for rank 2 in send of 1 int32 to rank 2\n");
@@ -248,7 +248,7 @@ Test(waits, two_groups_in_a_different_order_name_both_orders)
 
 	stall(2, each_awaited_then_freed, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	says("all_reduce 1 of \"dp\": ranks use two communicators in different "
 	     "orders (");
 	says("\nwait   rank 0 (thread ");
@@ -266,7 +266,7 @@ Test(waits, the_odd_one_of_several_ranks_is_named)
 
 	stall(4, each_awaited_then_freed, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cohort_group_close(other);
 }
 

@@ -83,7 +83,7 @@ Test(watch, a_rank_that_never_calls_is_named_to_the_ranks_that_wait)
 	cr_assert_str_eq(cohort_last_error(), cause.text);
 	cr_assert_eq(cause.status, COHORT_STALLED);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.collective, 2);
 	cr_assert_eq(cause.joined[0], 1);
 	cr_assert_eq(cause.missing[0], 2);
@@ -110,7 +110,7 @@ Test(watch, the_first_collective_has_the_deadline_of_all)
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NEVER_CALLED);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cause.collective, 1);
 	cr_assert_eq(cause.deadline_ns, SHORT);
 	cr_assert_eq(cause.joined[0], 2);
@@ -156,7 +156,7 @@ Test(watch, the_thread_of_a_bound_rank_is_named)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(
 		cause.details, "\nwhy    it is busy in the program: thread "));
 	cr_assert_not_null(strstr(cause.details, " \"sleeper\""));
@@ -196,7 +196,7 @@ Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	snprintf(
 		name, sizeof(name),
 		"busy in the program; last seen in thread %d, which has exited",
@@ -287,7 +287,7 @@ Test(watch, a_rank_that_has_left_is_named)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(
 		strstr(cause.text, "has left: its communicator was closed"));
 	close_group();
@@ -374,7 +374,7 @@ Test(watch, an_operation_that_all_started_and_none_finishes_blames_no_rank)
 	             COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_FINISHED);
-	cr_assert_eq(cause.rank, -1);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cause.deadline_ns, SHORT);
 	cr_assert_geq(cause.time_ns, cause.since_ns + SHORT);
 	cr_assert_eq(cause.joined[0], 3);
@@ -427,7 +427,7 @@ Test(watch, a_rank_stuck_inside_its_native_call_is_named)
 	cr_assert_eq((intptr_t)rc, COHORT_STALLED);
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
-	cr_assert_eq(cause.rank, 1);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.missing[0], 2);
 	cr_assert_not_null(strstr(cause.text, "it is inside ncclAllReduce"));
 	close_group();
