@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,10 +234,11 @@ static bool get(struct environment_bootstrap *e, off_t at, void *data,
 
 static bool put_slot(struct environment_bootstrap *e)
 {
-	/* The record, before the slot that has its round.  Pairs with the fence in
-	 * get_slots(). */
-	atomic_thread_fence(memory_order_release);
-	return put(e, slot_at(e->process), &e->own, sizeof(e->own));
+	const struct slot own = e->own;
+
+	/* POSIX orders this behind the record that was written before: who reads the
+	 * slot's round reads that record, too. */
+	return put(e, slot_at(e->process), &own, sizeof(own));
 }
 
 /* Read the header and all slots; false if the file is damaged. */
@@ -248,7 +248,6 @@ static bool get_slots(struct environment_bootstrap *e)
 
 	if (!get(e, 0, e->view, (size_t)slot_at(e->processes)))
 		return false;
-	atomic_thread_fence(memory_order_acquire);
 	e->is_damaged |= memcmp(&e->view->header, &own, sizeof(own)) != 0;
 	return !e->is_damaged;
 }
