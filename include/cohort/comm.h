@@ -91,10 +91,11 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  *                          another process
  * cohort_comm_stream     - its own stream, which does not synchronize with the
  *                          legacy default stream; valid until the group is
- *                          closed
+ *                          closed, or forgets the generation
+ *                          (cohort_group_respawn())
  *
- * Facts of a communicator.  For a communicator that is NULL or closed: -1, and
- * a NULL stream.  Any thread; none blocks.
+ * Facts of a communicator.  For a communicator that is NULL, closed or
+ * forgotten: -1, and a NULL stream.  Any thread; none blocks.
  */
 COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
 COHORT_API int cohort_comm_size(const struct cohort_comm *comm);

@@ -6,6 +6,8 @@
 
 #include "api/comm.h"
 
+#include "api/generation.h"
+
 #include "base/process.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -17,6 +19,13 @@ int comm_check(const struct cohort_comm *comm)
 {
 	if (!comm)
 		return error_set(COHORT_INVALID, "comm is NULL");
+	if (!comm->clique)
+		return error_set(
+			COHORT_STALE,
+			"the communicator is of a generation that was "
+			"forgotten: its group has been respawned %d times "
+			"since",
+			FORMER_KEPT + 1);
 	return process_check();
 }
 
@@ -29,7 +38,7 @@ int comm_check_closely(const struct cohort_comm *comm)
 
 static bool comm_is_open(const struct cohort_comm *comm)
 {
-	return comm &&
+	return comm && comm->clique &&
 	       !atomic_load_explicit(&comm->closed, memory_order_relaxed);
 }
 

@@ -247,6 +247,56 @@ void generation_pass(struct generation *g)
 		clique_forget_calls(g->clique);
 }
 
+/* ---- forgetting ------------------------------------------------------- */
+
+static bool is_used(const struct cohort_comm *c)
+{
+	return c->registrations || atomic_load(&c->abandoned) ||
+	       atomic_load(&c->waits) != atomic_load(&c->waits_ended);
+}
+
+/* True if nothing of the generation, or of what was split from it, is in use. */
+static bool is_forgettable(const struct generation *g)
+{
+	const struct clique *q = g->clique;
+	const struct generation *child;
+	int r;
+
+	if (g->watch || g->left || atomic_load(&q->held) > 0 ||
+	    atomic_load(&q->stragglers) ||
+	    !clique_is_reclaimed(clique_look(g->clique)))
+		return false;
+	for (r = 0; r < q->size; r++)
+		if (is_used(&q->comms[r]))
+			return false;
+	for (child = first_child(g); child; child = next_child(child))
+		if (!is_forgettable(child))
+			return false;
+	return true;
+}
+
+/* Let no thread, and no pointer of the program's, lead to what is freed. */
+static void cut_off(struct generation *g)
+{
+	struct generation *child;
+
+	for (child = first_child(g); child; child = next_child(child))
+		cut_off(child);
+	owner_forget(g->clique);
+	g->clique->is_forgotten = true;
+}
+
+bool generation_forget(struct generation *g)
+{
+	if (!is_forgettable(g) || generation_occupied(g))
+		return false;
+	cut_off(g);
+	generation_free(g);
+	return true;
+}
+
+/* ---- why it has not ended --------------------------------------------- */
+
 /* Set this thread's error to why the generation has not come to its end. */
 static int explain(struct generation *g)
 {

@@ -6,9 +6,9 @@
  * A generation of a group: a clique and its watch
  *
  * A group has one current generation and, once it was respawned, former ones,
- * which answer for their tickets until the group is closed.  What was split
- * from a generation is a generation, too, and ends with it: each function here
- * acts on those first.
+ * of which the last few answer for their tickets.  What was split from a
+ * generation is a generation, too, and ends with it: each function here acts on
+ * those first.
  */
 
 #include "watch/watch.h"
@@ -60,6 +60,16 @@ int generation_free(struct generation *generation);
 /* Mark a generation that has ended as replaced by another: calls on its
  * communicators answer COHORT_STALE. */
 void generation_pass(struct generation *generation);
+
+/* How many former generations of a group answer for their tickets.  group.h says so. */
+#define FORMER_KEPT 4
+
+/*
+ * Free a generation that was replaced, unless something of it is still in use: a thread is
+ * in it or was left behind in it, or the program has memory or a reducer of it.  False: it
+ * is as it was.  Calls on its communicators answer COHORT_STALE for good.
+ */
+bool generation_forget(struct generation *generation);
 
 /* A rank that a thread is inside of, in the generation or in what was split
  * from it; NULL: there is none. */

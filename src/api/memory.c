@@ -72,9 +72,11 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 		gate_leave(comm);
 	}
 	window_memory_end();
-	if (rc == COHORT_OK)
-		*memory = made;
-	return rc;
+	if (rc != COHORT_OK)
+		return rc;
+	atomic_fetch_add(&comm->clique->held, 1);
+	*memory = made;
+	return COHORT_OK;
 }
 
 /* Free memory that may be registered.  NCCL frees what it has registered, and
@@ -125,5 +127,7 @@ int cohort_free(struct cohort_comm *comm, void *memory)
 		 * both. */
 	} while (rc == COHORT_TIMED_OUT &&
 	         (rc = comm_await_reclaim(comm)) == COHORT_OK);
+	if (rc == COHORT_OK)
+		atomic_fetch_sub(&comm->clique->held, 1);
 	return rc;
 }

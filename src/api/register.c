@@ -126,9 +126,11 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 		rc = alloc_inside(comm, bytes, &made);
 		leave_registered(comm, &scope);
 	}
-	if (rc == COHORT_OK)
-		*memory = made;
-	return rc;
+	if (rc != COHORT_OK)
+		return rc;
+	atomic_fetch_add(&comm->clique->held, 1);
+	*memory = made;
+	return COHORT_OK;
 }
 
 int comm_await_reclaim(struct cohort_comm *c)

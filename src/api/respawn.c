@@ -121,6 +121,22 @@ static int former_check(struct generation *former, const bool *is_lost)
 	return error_set(COHORT_STATE, "%s", text);
 }
 
+/* Forget the generations before the last few. */
+static void forget(struct cohort_group *group)
+{
+	struct generation **at = &atomic_load(&group->now)->former, *former;
+	int kept = 0;
+
+	while ((former = *at)) {
+		struct generation *const before = former->former;
+
+		if (kept++ < FORMER_KEPT || !generation_forget(former))
+			at = &former->former;
+		else
+			*at = before;
+	}
+}
+
 /* Open the next generation over the devices of the ranks that are not lost, with
  * @room for two numbers of each rank. */
 static int succeed(struct cohort_group *group, const bool *is_lost, int *room,
@@ -142,6 +158,7 @@ static int succeed(struct cohort_group *group, const bool *is_lost, int *room,
 		return rc;
 	generation_pass(former);
 	atomic_store(&group->split, false);
+	forget(group);
 	return COHORT_OK;
 }
 

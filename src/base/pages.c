@@ -2,7 +2,11 @@
 
 #include "base/pages.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void *pages_alloc(size_t bytes)
 {
@@ -22,4 +26,95 @@ void pages_free(void *pages, size_t bytes)
 {
 	if (pages)
 		munmap(pages, bytes);
+}
+
+/* ---- pages that are never unmapped ------------------------------------ */
+
+/* One mapping for many: the system has room for 65,530. */
+#define CHUNK ((size_t)8 << 20)
+
+struct given {
+	struct given *next;
+	size_t bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock: the rest of the chunk, and what was given back. */
+static char *rest;
+static size_t rest_bytes;
+static struct given *given;
+
+/* There if the program runs under AddressSanitizer, which finds uses of what was freed, and
+ * leaks, in the heap only. */
+void __asan_init(void) __attribute__((weak));
+
+static size_t whole_pages(size_t bytes)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+static void *take_given_locked(size_t bytes)
+{
+	struct given **at = &given, *found;
+
+	while (*at && (*at)->bytes != bytes)
+		at = &(*at)->next;
+	found = *at;
+	if (!found)
+		return NULL;
+	*at = found->next;
+	return memset(found, 0, sizeof(*found));
+}
+
+static void *take_rest_locked(size_t bytes)
+{
+	const size_t chunk = bytes > CHUNK ? bytes : CHUNK;
+	void *taken;
+
+	if (rest_bytes < bytes) {
+		rest = pages_alloc(chunk);
+		rest_bytes = rest ? chunk : 0;
+	}
+	if (!rest)
+		return NULL;
+	taken = rest;
+	rest += bytes;
+	rest_bytes -= bytes;
+	return taken;
+}
+
+void *pages_take(size_t bytes)
+{
+	void *taken;
+
+	bytes = whole_pages(bytes);
+	if (__asan_init) {
+		taken = aligned_alloc(whole_pages(1), bytes);
+		return taken ? memset(taken, 0, bytes) : NULL;
+	}
+	pthread_mutex_lock(&lock);
+	taken = take_given_locked(bytes);
+	if (!taken)
+		taken = take_rest_locked(bytes);
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+void pages_give(void *pages, size_t bytes)
+{
+	struct given *g = pages;
+
+	if (__asan_init) {
+		free(pages);
+		return;
+	}
+	bytes = whole_pages(bytes);
+	pages_forget(pages, bytes);
+	pthread_mutex_lock(&lock);
+	*g = (struct given){ given, bytes };
+	given = g;
+	pthread_mutex_unlock(&lock);
 }

@@ -93,15 +93,15 @@ static struct clique *clique_alloc(const struct platform *platform,
                                    const int *devices, int n,
                                    const struct clique_options *options)
 {
-	size_t bytes =
+	const size_t bytes =
 		sizeof(struct clique) + (size_t)n * sizeof(struct cohort_comm);
-	struct clique *q = aligned_alloc(_Alignof(struct clique), bytes);
+	struct clique *q = pages_take(bytes);
 	struct cohort_comm *c;
 	int i;
 
 	if (!q)
 		return NULL;
-	memset(q, 0, bytes);
+	q->bytes = bytes;
 	q->platform = platform;
 	q->serial = next_serial();
 	q->size = n;

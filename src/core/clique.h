@@ -108,6 +108,7 @@ struct clique {
 	bool ends_with_last; /* no group owns it: it ends when its last rank is
 	                         closed */
 	void *keeper;        /* the generation that it belongs to */
+	size_t bytes;        /* of this structure */
 	char name[64];
 	struct cohort_deadlines deadlines;
 	bool deadlines_are_fixed; /* by the environment: no push changes them */
@@ -163,6 +164,15 @@ struct clique {
 	 * counted alone. */
 	atomic_int users;
 	atomic_int stragglers;
+
+	/* Atomic; what the program has of the clique's: reducers, memory,
+	 * registrations. */
+	atomic_int held;
+
+	/* Set before it is freed if the program may still have pointers to its
+	 * communicators: they read as zero from then on, where comm_check() finds no
+	 * clique. */
+	bool is_forgotten;
 
 	/* Atomic; ranks whose communicator is not closed. */
 	atomic_int open;

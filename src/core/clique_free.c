@@ -127,6 +127,14 @@ void clique_forget_calls(struct clique *q)
 
 /* ---- the clique ------------------------------------------------------- */
 
+static void free_memory(struct clique *q)
+{
+	if (q->is_forgotten)
+		pages_forget(q, q->bytes);
+	else
+		pages_give(q, q->bytes);
+}
+
 void clique_free(struct clique *q, int comms)
 {
 	struct clique *parent = q->parent;
@@ -142,7 +150,7 @@ void clique_free(struct clique *q, int comms)
 	else
 		free(q->agreed);
 	free(q->halves);
-	free(q);
+	free_memory(q);
 	if (parent)
 		clique_put(parent);
 }

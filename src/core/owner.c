@@ -185,6 +185,19 @@ int owner_unbind(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
+void owner_forget(const struct clique *q)
+{
+	struct cohort_comm **at = &owned;
+
+	pthread_mutex_lock(&lock);
+	while (*at)
+		if ((*at)->clique == q)
+			unlink_locked(at);
+		else
+			at = &(*at)->next_owned;
+	pthread_mutex_unlock(&lock);
+}
+
 void owner_keep(struct clique *q)
 {
 	struct clique *root = clique_tree_root(q);

@@ -308,6 +308,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 		reducer_free_host(r);
 		return error_set(rc, "%s", why);
 	}
+	atomic_fetch_add(&comm->clique->held, 1);
 	*out = r;
 	return COHORT_OK;
 }
@@ -341,8 +342,10 @@ int cohort_reducer_free(struct cohort_reducer *r)
 		reducer_close(r);
 	if (rc == COHORT_OK)
 		rc = reducer_free_device(r);
-	if (rc == COHORT_OK || rc == COHORT_WEDGED)
-		reducer_free_host(r);
+	if (rc != COHORT_OK && rc != COHORT_WEDGED)
+		return rc;
+	atomic_fetch_sub(&r->comm->clique->held, 1);
+	reducer_free_host(r);
 	return rc;
 }
 

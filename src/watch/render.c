@@ -15,6 +15,9 @@
 /* Bytes of a line for what the culprit's thread is doing. */
 #define WHY_ROOM 72
 
+/* "rank 1023". */
+#define WHO_ROOM 32
+
 /* Frames of the stack that the block has. */
 #define MAX_FRAMES 8
 
@@ -107,43 +110,66 @@ static const char *departure(const struct rank_snapshot *r)
 	                 : "its worker returned 0";
 }
 
-/* What a rank that has not called does instead. */
-static void add_place(struct text *t, const struct rank_snapshot *r)
+static bool is_it(const char *who)
+{
+	return strcmp(who, "it") == 0;
+}
+
+/* What a rank that has not called does instead; @who is "it", or names it. */
+static void add_place(struct text *t, const struct rank_snapshot *r,
+                      const char *who)
 {
 	if (rank_has_left(r))
-		text_add(t, "it has left: %s", departure(r));
+		text_add(t, "%s has left: %s", who, departure(r));
 	else if (!r->tid)
-		text_add(t, "it has never called anything");
+		text_add(t, "%s has never called anything", who);
 	else if (rank_has_thread(r) && !r->alive)
-		text_add(t, "its thread has exited");
+		text_add(t,
+		         is_it(who) ? "its thread has exited"
+		                    : "the thread of %s has exited",
+		         who);
 	else if (r->native)
-		text_add(t, "it is inside its native communicator");
+		text_add(t, "%s is inside its native communicator", who);
 	else if (r->staged)
-		text_add(t, "it waits in a call with host memory");
+		text_add(t, "%s waits in a call with host memory", who);
 	else if (r->inside && r->last.ticket)
-		text_add(t, "it is inside %s", record_name(&r->last));
+		text_add(t, "%s is inside %s", who, record_name(&r->last));
 	else if (r->inside)
-		text_add(t, "it is inside another call");
+		text_add(t, "%s is inside another call", who);
 	else
-		text_add(t, "it is busy in the program");
+		text_add(t, "%s is busy in the program", who);
 }
 
 /* The same in few words: "asleep in futex at train_worker (train.c:372)". */
-static void add_brief_place(struct text *t, const struct rank_snapshot *r)
+static void add_brief_place(struct text *t, const struct rank_snapshot *r,
+                            const char *who)
 {
 	char why[WHY_ROOM];
 	struct text w = { why, sizeof(why) };
 
 	if (rank_has_left(r) || !r->tid || (rank_has_thread(r) && !r->alive) ||
 	    r->inside || !*r->state) {
-		add_place(t, r);
+		add_place(t, r, who);
 		return;
 	}
+	if (!is_it(who))
+		text_add(t, "%s is ", who);
 	text_add(&w, "%s", r->state);
 	if (r->stack && symbolizer_has_stack(r->stack))
 		text_add(&w, " at %.*s", first_frame(r->stack->brief),
 		         r->stack->brief);
 	text_add(t, "%s", why);
+}
+
+/* Whose place is told: one of several ranks that are missing has to be named. */
+static const char *who_is(const struct snapshot *s,
+                          const struct cohort_verdict *v,
+                          const struct rank_snapshot *r, char name[WHO_ROOM])
+{
+	if (s->waits.culprit_count || rank_set_count(v->missing) < 2)
+		return "it";
+	render_rank(&(struct text){ name, WHO_ROOM }, s, r->rank);
+	return name;
 }
 
 /* How far a rank that has called the front is with it. */
@@ -410,13 +436,14 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 {
 	const struct rank_snapshot *r = culprit_of(s, v);
 	const struct remote_rank *x = stall_remote(s, v->rank);
+	char name[WHO_ROOM];
 
 	if (v->kind == COHORT_VERDICT_LEFT ||
 	    v->kind == COHORT_VERDICT_PROCESS_STOPPED)
 		return;
 	if (r && (!r->joined || s->waits.culprit_count)) {
 		text_add(t, ": ");
-		add_brief_place(t, r);
+		add_brief_place(t, r, who_is(s, v, r, name));
 	} else if (r && v->kind == COHORT_VERDICT_NOT_STARTED) {
 		text_add(t, ": ");
 		add_progress(t, s, r);
@@ -483,6 +510,7 @@ static void add_block_why(struct text *t, const struct snapshot *s,
                           const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = culprit_of(s, v);
+	char name[WHO_ROOM];
 
 	if (!r || (r->joined && !s->waits.culprit_count &&
 	           v->kind != COHORT_VERDICT_NOT_STARTED))
@@ -491,7 +519,7 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 	if (r->joined && !s->waits.culprit_count)
 		add_progress(t, s, r);
 	else
-		add_place(t, r);
+		add_place(t, r, who_is(s, v, r, name));
 	if (!r->tid || (rank_has_left(r) && !r->inside))
 		return;
 	text_add(t,

@@ -5,6 +5,7 @@
  * refused
  */
 
+#include <cohort/reducer.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <malloc.h>
@@ -455,7 +456,12 @@ Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 
 /* ---- memory ----------------------------------------------------------- */
 
-#define TIMES 16
+#define TIMES 32
+
+/* Former generations that are kept. */
+#define KEPT 4
+
+SPREAD_SHARED static struct spread_barrier late;
 
 /* Resident memory of the process. */
 static size_t bytes_in_memory(void)
@@ -485,11 +491,35 @@ static void fill_rings(struct cohort_group *of)
 		           "all_reduce");
 }
 
-Test(respawn, keeps_little_of_the_groups_memory)
+static int split_and_wait(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	if (cohort_comm_split(c, 0, 0, &child) != COHORT_OK ||
+	    cohort_barrier(child, NULL, NULL) != COHORT_OK)
+		return 1;
+	return cohort_synchronize(child, RANKS_SOON);
+}
+
+static void live_and_die(int times)
+{
+	struct cohort_cause cause;
+
+	while (times--) {
+		fill_rings(group);
+		cr_assert_eq(cohort_group_run(group, split_and_wait, NULL,
+		                              &cause),
+		             COHORT_OK, "%s", cause.text);
+		cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
+		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	}
+}
+
+Test(respawn, takes_no_memory_for_generations_long_past)
 {
 	struct cohort_group *first;
 	size_t before, whole, kept;
-	int i;
 
 	spread_not("the processes do not abort together");
 	if (!mallinfo2().uordblks)
@@ -504,18 +534,132 @@ Test(respawn, keeps_little_of_the_groups_memory)
 	group = ranks_open(4, &o);
 	fill_rings(group);
 	whole = bytes_in_memory() - before;
+	live_and_die(2 * KEPT);
 	before = bytes_in_memory();
-	for (i = 0; i < TIMES; i++) {
-		cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
-		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
-		fill_rings(group);
-	}
-	kept = (bytes_in_memory() - before) / TIMES;
-	/* Tickets keep their answers, and streams live until the close. */
-	cr_assert_lt(kept, whole / 100 * 27, "%zu of %zu bytes are kept", kept,
+	live_and_die(TIMES);
+	kept = bytes_in_memory() - before;
+	cr_assert_lt((ssize_t)kept, (ssize_t)(whole / 2),
+	             "%zd bytes in %d generations of %zu", (ssize_t)kept, TIMES,
 	             whole);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+}
+
+static void respawn_again(int times)
+{
+	while (times--) {
+		cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
+		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	}
+}
+
+/* The number is in group.h. */
+Test(respawn, forgets_all_but_four_former_generations)
+{
+	struct cohort_comm *of_first[2];
+	struct cohort_cause cause;
+	uint64_t ticket;
+	int r;
+
+	spread_not("the processes do not abort together");
+	group = ranks_ahead(2, &o, of_first);
+	for (r = 0; r < 2; r++)
+		ticket = ranks_sum(of_first[r], &values[r]);
+	for (r = 0; r < 2; r++)
+		ranks_must(cohort_wait(of_first[r], ticket, RANKS_SOON),
+		           "wait");
+	respawn_again(KEPT);
+	ranks_must(cohort_wait(of_first[0], ticket, 0), "wait");
+	cr_assert_not_null(cohort_comm_stream(of_first[0]));
+	respawn_again(1);
+	cr_assert_eq(cohort_wait(of_first[0], ticket, 0), COHORT_STALE);
+	cr_assert_str_eq(
+		cohort_last_error(),
+		"the communicator is of a generation that was "
+		"forgotten: its group has been respawned 5 times since");
+	cr_assert_eq(cohort_barrier(of_first[1], NULL, NULL), COHORT_STALE);
+	cr_assert_eq(cohort_comm_cause(of_first[0], &cause), COHORT_STALE);
+	cr_assert_eq(cohort_comm_bind(of_first[0]), COHORT_STALE);
+	cr_assert_eq(cohort_comm_close(of_first[0]), COHORT_STALE);
+	cr_assert_null(cohort_comm_abort_handle(of_first[0]));
+	cr_assert_eq(cohort_comm_rank(of_first[1]), -1);
+	cr_assert_null(cohort_comm_stream(of_first[0]));
+	it_works();
+	close_group();
+}
+
+Test(respawn, forgets_no_generation_whose_memory_is_in_use)
+{
+	const struct cohort_parameter parameter = { .count = 8,
+		                                    .type = COHORT_F32 };
+	struct cohort_reducer *reducer;
+	struct cohort_comm *of_first[2];
+	void *memory, *registered, *registration;
+
+	spread_not("the processes do not abort together");
+	group = ranks_ahead(2, &o, of_first);
+	ranks_must(cohort_alloc(of_first[0], 64, &memory), "alloc");
+	respawn_again(KEPT + 2);
+	ranks_must(cohort_free(of_first[0], memory), "free");
+	respawn_again(1);
+	cr_assert_eq(cohort_comm_rank(of_first[0]), -1);
+
+	ranks_must(cohort_group_split(group, of_first), "split");
+	ranks_must(cohort_alloc_registered(of_first[1], 64, &registered),
+	           "alloc_registered");
+	ranks_must(cohort_reducer_create(of_first[0], &parameter, 1, NULL,
+	                                 &reducer),
+	           "reducer");
+	respawn_again(KEPT + 2);
+	ranks_must(cohort_free(of_first[1], registered), "free");
+	respawn_again(1);
+	ranks_must(cohort_reducer_free(reducer), "reducer_free");
+	cr_assert_eq(cohort_comm_rank(of_first[0]), 0);
+	respawn_again(1);
+	cr_assert_eq(cohort_comm_rank(of_first[0]), -1);
+
+	ranks_must(cohort_group_split(group, of_first), "split");
+	ranks_must(cohort_register(of_first[0], values, sizeof(values),
+	                           &registration),
+	           "register");
+	respawn_again(KEPT + 2);
+	ranks_must(cohort_deregister(of_first[0], registration), "deregister");
+	respawn_again(1);
+	cr_assert_eq(cohort_comm_rank(of_first[0]), -1);
+	close_group();
+}
+
+/* A thread that is bound to a forgotten rank makes its next call at any time. */
+static void *call_late(void *arg)
+{
+	struct cohort_comm *c = arg;
+	int rc;
+
+	ranks_must(cohort_comm_bind(c), "bind");
+	spread_wait(&late, 2);
+	spread_wait(&late, 2); /* until the rank is forgotten */
+	rc = cohort_barrier(c, NULL, NULL);
+	if (rc == COHORT_STALE)
+		rc = cohort_comm_unbind(c);
+	return (void *)(intptr_t)rc;
+}
+
+Test(respawn, leaves_a_thread_alone_whose_rank_was_forgotten)
+{
+	struct cohort_comm *of_first[2];
+	pthread_t thread;
+	void *rc;
+
+	spread_not("the processes do not abort together");
+	group = ranks_ahead(2, &o, of_first);
+	pthread_create(&thread, NULL, call_late, of_first[1]);
+	spread_wait(&late, 2);
+	respawn_again(KEPT + 1);
+	spread_wait(&late, 2);
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, COHORT_STALE);
+	it_works();
+	close_group();
 }
 
 /* ---- threads ---------------------------------------------------------- */

@@ -668,7 +668,7 @@ Test(verdict, is_named_after_the_first_of_several_missing_ranks)
 	ranks[0].inside = true;
 	cr_assert_str_eq(stalled(),
 	                 "ranks 0, 2 have not called all_reduce 7 of \"dp\" "
-	                 "(10.0 s, limit 10.0 s): it is inside all_reduce; "
+	                 "(10.0 s, limit 10.0 s): rank 0 is inside all_reduce; "
 	                 "ranks 1, 3 wait");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 	cr_assert_eq(out.v.rank, 0);
@@ -810,7 +810,7 @@ Test(verdict, sets_of_ranks_are_printed_as_ranges)
 			joins(i, 10 * S);
 	cr_assert_str_eq(stalled(),
 	                 "ranks 4, 6, 65 have not called all_reduce 7 of "
-	                 "\"dp\" (10.0 s, limit 10.0 s): it is busy in the "
+	                 "\"dp\" (10.0 s, limit 10.0 s): rank 4 is busy in the "
 	                 "program; ranks 0-3, 5, 7-64, 66-129 wait");
 	cr_assert_eq(out.v.joined[1], ~UINT64_C(2));
 	cr_assert_eq(out.v.missing[1], 2);
