@@ -48,6 +48,7 @@ static struct given *given;
 /* There if the program runs under AddressSanitizer, which finds uses of what was freed, and
  * leaks, in the heap only. */
 void __asan_init(void) __attribute__((weak));
+void __lsan_ignore_object(const void *object) __attribute__((weak));
 
 static size_t whole_pages(size_t bytes)
 {
@@ -117,4 +118,11 @@ void pages_give(void *pages, size_t bytes)
 	*g = (struct given){ given, bytes };
 	given = g;
 	pthread_mutex_unlock(&lock);
+}
+
+void pages_leave(void *pages, size_t bytes)
+{
+	pages_forget(pages, whole_pages(bytes));
+	if (__lsan_ignore_object)
+		__lsan_ignore_object(pages);
 }

@@ -21,12 +21,13 @@ void pages_forget(void *pages, size_t bytes);
 void pages_free(void *pages, size_t bytes);
 
 /*
- * pages_take - zeroed memory of its own pages that is never unmapped, or NULL without memory
- * pages_give - give it back, for a pages_take() of as many bytes
- *
- * After pages_forget() it costs addresses only, and may be left for good.
+ * pages_take  - zeroed memory of its own pages that is never unmapped, or NULL without
+ *               memory
+ * pages_give  - give it back, for a pages_take() of as many bytes
+ * pages_leave - pages_forget(), and leave it for good: it costs addresses only
  */
 void *pages_take(size_t bytes);
 void pages_give(void *pages, size_t bytes);
+void pages_leave(void *pages, size_t bytes);
 
 #endif

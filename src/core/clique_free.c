@@ -130,7 +130,7 @@ void clique_forget_calls(struct clique *q)
 static void free_memory(struct clique *q)
 {
 	if (q->is_forgotten)
-		pages_forget(q, q->bytes);
+		pages_leave(q, q->bytes);
 	else
 		pages_give(q, q->bytes);
 }
