@@ -245,18 +245,36 @@ void environment_add_unknown(struct text *t, const char *end)
 			add(t, *at, strcspn(*at, "=\n"), end);
 }
 
-void environment_report(const struct log *log)
+static void log_lines(const struct log *log, char *lines)
+{
+	char *line;
+
+	while ((line = strsep(&lines, "\n")))
+		if (*line)
+			log_line(log, "%s", line);
+}
+
+void environment_report_unknown(const struct log *log)
 {
 	static atomic_flag is_done = ATOMIC_FLAG_INIT;
-	char unknown[4096] = "", *rest = unknown, *line;
-	struct text t = { unknown, sizeof(unknown) };
+	char unknown[4096] = "";
 
 	if (atomic_flag_test_and_set(&is_done))
 		return;
-	environment_add_overrides(&t);
-	text_add(&t, "\n");
-	environment_add_unknown(&t, "\n");
-	while ((line = strsep(&rest, "\n")))
-		if (*line)
-			log_line(log, "%s", line);
+	environment_add_unknown(&(struct text){ unknown, sizeof(unknown) },
+	                        "\n");
+	log_lines(log, unknown);
+}
+
+void environment_report(const struct log *log)
+{
+	static atomic_flag is_done = ATOMIC_FLAG_INIT;
+	char overrides[256] = "";
+
+	if (!atomic_flag_test_and_set(&is_done)) {
+		environment_add_overrides(
+			&(struct text){ overrides, sizeof(overrides) });
+		log_lines(log, overrides);
+	}
+	environment_report_unknown(log);
 }

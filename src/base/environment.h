@@ -48,8 +48,14 @@ size_t environment_distance(const char *a, size_t n, const char *b);
  * that means nothing, with the one that may have been meant. */
 void environment_add_unknown(struct text *t, const char *end);
 
-/* Write a line to @log for each variable COHORT_... in the environment that means
- * nothing.  Only the first call in a process does that. */
+/*
+ * environment_report         - before a group opens: write to @log which options the
+ *                              environment overrides, and what means nothing
+ * environment_report_unknown - a line for each variable COHORT_... that means nothing
+ *
+ * Each line is written once in a process.
+ */
 void environment_report(const struct log *log);
+void environment_report_unknown(const struct log *log);
 
 #endif

@@ -112,7 +112,8 @@ int main(int argc, char **argv)
 
 	/* Only the character set: numbers must keep their decimal point. */
 	setlocale(LC_CTYPE, "");
-	environment_report(&log);
+	/* A group that opens reports the rest. */
+	environment_report_unknown(&log);
 	status = dispatch(argc, argv);
 	if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK) {
 		cli_complain(NULL, "standard output: %s", strerror(errno));
