@@ -107,9 +107,11 @@ class error : public std::runtime_error
 public:
 	explicit error(int status, const std::string &text,
 	               std::shared_ptr<const cohort_cause> cause = nullptr,
-	               std::exception_ptr thrown = nullptr)
+	               std::exception_ptr thrown = nullptr,
+	               std::shared_ptr<const int> answer = nullptr)
 		: std::runtime_error(text), status_(status),
-		  cause_(std::move(cause)), thrown_(std::move(thrown))
+		  cause_(std::move(cause)), thrown_(std::move(thrown)),
+		  answer_(std::move(answer))
 	{
 	}
 
@@ -142,10 +144,23 @@ private:
 	int status_;
 	std::shared_ptr<const cohort_cause> cause_;
 	std::exception_ptr thrown_;
+	std::shared_ptr<const int> answer_; /* see detail::answer */
 };
 
 namespace detail
 {
+
+/* The status of the error that this thread threw last, while that error exists. */
+inline thread_local std::weak_ptr<const int> answer;
+
+/* Why an exception leaves a scope: a rank that leaves because of what the library has
+ * answered is not to blame for that. */
+inline int failure()
+{
+	const auto status = answer.lock();
+
+	return status ? *status : COHORT_WORKER;
+}
 
 inline int ask_cause(cohort_comm *comm, cohort_cause *cause)
 {
@@ -168,7 +183,10 @@ template <class Owner>
 	if (!owner || ask_cause(owner, cause.get()) != COHORT_OK ||
 	    cause->status == COHORT_OK)
 		cause.reset();
-	throw error(status, text, std::move(cause));
+	const auto kept = std::make_shared<const int>(status);
+
+	answer = kept;
+	throw error(status, text, std::move(cause), nullptr, kept);
 }
 
 inline std::uint64_t nanoseconds(std::chrono::nanoseconds limit)
@@ -404,7 +422,8 @@ public:
 		rc = cohort_synchronize(comm_,
 		                        unwinding_ ? 0 : detail::patience_ns);
 		if (rc == COHORT_TIMED_OUT && unwinding_) {
-			cohort_comm_fail(comm_, COHORT_WORKER, detail::left);
+			cohort_comm_fail(comm_, detail::failure(),
+			                 detail::left);
 			rc = cohort_synchronize(comm_, detail::patience_ns);
 		}
 		if (rc != COHORT_TIMED_OUT && rc != COHORT_WEDGED)
@@ -822,7 +841,8 @@ public:
 		if (!is_owned_)
 			return;
 		if (unwinding_)
-			cohort_comm_fail(comm_, COHORT_WORKER, detail::left);
+			cohort_comm_fail(comm_, detail::failure(),
+			                 detail::left);
 		if (cohort_comm_close(comm_) != COHORT_TIMED_OUT)
 			return;
 		/* With a cause, the tickets have answers soon. */
@@ -1190,7 +1210,8 @@ public:
 	~bound()
 	{
 		if (comm_ && unwinding_)
-			cohort_comm_fail(comm_, COHORT_WORKER, detail::left);
+			cohort_comm_fail(comm_, detail::failure(),
+			                 detail::left);
 		if (is_ours_)
 			cohort_comm_unbind(comm_);
 	}
@@ -1626,7 +1647,7 @@ public:
 		if (in_step_ ||
 		    cohort_synchronize(comm_, detail::patience_ns) ==
 		            COHORT_TIMED_OUT)
-			cohort_comm_fail(comm_, COHORT_WORKER,
+			cohort_comm_fail(comm_, detail::failure(),
 			                 unwinding_
 			                         ? detail::left
 			                         : "its reducer was destroyed "

@@ -331,6 +331,28 @@ void check_exception()
 	check(group.cause().rank == 1, "the group has the cause");
 }
 
+/* The error of a child leaves the scope of the child, whose destructor sees it. */
+void check_error_of_a_child()
+{
+	cohort::group group(3, on_host());
+
+	const auto failed = error_of([&] {
+		group.run([](cohort::communicator &comm) {
+			auto pair = comm.split(comm.rank() == 0 ? 0 : 1);
+			std::vector<int> one(1, 1);
+
+			if (comm.rank() == 0)
+				return comm.barrier().wait();
+			if (comm.rank() == 1)
+				pair.all_reduce_host(one, COHORT_SUM, 100ms);
+			while (comm.cause().status == COHORT_OK)
+				std::this_thread::yield();
+		});
+	});
+	check(failed && failed->rank() == 2,
+	      "the rank that the child waits for is to blame");
+}
+
 /* An exception leaves memory that is in use: it is told at once. */
 void check_memory_in_flight()
 {
@@ -713,6 +735,7 @@ int main()
 	check_batch_that_fails();
 	check_hang();
 	check_exception();
+	check_error_of_a_child();
 	check_memory_in_flight();
 	check_worker_results();
 	check_left_behind();
