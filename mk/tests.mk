@@ -196,11 +196,9 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
 	    $(call api_waits,$(on_device) $(strict)) \
 	    $(call api_waits,$(on_shared)$(strict)) \
-	    $(call api_waits,env COHORT_LAUNCH=together $(strict)) \
 	    $(call api_most,$(on_device) $(strict),$(same_sums)) \
 	    $(call api_most,$(on_shared)$(strict),$(same_sums)) \
 	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
-	    $(call api_most,env COHORT_LAUNCH=together $(strict),$(same_sums)) \
 	    'env TEST_PROCESSES=2 $(strict)$(api) --jobs=1 --verbose \
 	      --filter @($(spread))/*' \
 	    'env TEST_PROCESSES=4 $(strict)$(api) --jobs=1 --verbose \
