@@ -150,11 +150,11 @@ private:
 namespace detail
 {
 
-/* The status of the error that this thread threw last, while that error exists. */
+/* Status of the last error that this thread threw; expires with that error. */
 inline thread_local std::weak_ptr<const int> answer;
 
-/* Why an exception leaves a scope: a rank that leaves because of what the library has
- * answered is not to blame for that. */
+/* Return the status with which a destructor fails its rank during unwinding.  A rank that
+ * unwinds because of an error of the library is not to blame, so its status is passed on. */
 inline int failure()
 {
 	const auto status = answer.lock();

@@ -177,12 +177,13 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * renumbered in the old order; cohort_comm_origin() tells a rank's first
  * number.  The group can then be split, or run, as a new one.
  *
- * The last 4 former generations answer for their tickets and give memory back.
- * Calls that queue something on their communicators answer COHORT_STALE with
- * the old cause; other calls have no effect on the new communicators.  An older
- * generation is forgotten: its streams end, and every call on its communicators
- * answers COHORT_STALE.  It is kept while a thread is in it or was left behind
- * in it, or memory, a registration or a reducer of it is not freed.
+ * Tickets and memory of the last 4 former generations can still be waited for
+ * and freed.  Calls that queue work on their communicators return COHORT_STALE
+ * with the old cause; other calls have no effect on the new communicators.
+ * Older generations are forgotten: their streams are destroyed, and every call
+ * on their communicators returns COHORT_STALE.  A generation is not forgotten
+ * while a thread is inside one of its communicators, a worker of it was
+ * abandoned, or memory, a registration or a reducer of it has not been freed.
  * Tickets of group-level calls must no longer be asked about: the same numbers
  * are given out anew.  Abort handles of former generations do nothing any more.
  * Threads of a split group stop using its communicators by themselves; one that

@@ -236,8 +236,8 @@ static bool put_slot(struct environment_bootstrap *e)
 {
 	const struct slot own = e->own;
 
-	/* POSIX orders this behind the record that was written before: who reads the
-	 * slot's round reads that record, too. */
+	/* The record was written before.  By POSIX, a process that reads the new slot
+	 * from the file also reads the new record. */
 	return put(e, slot_at(e->process), &own, sizeof(own));
 }
 

@@ -255,7 +255,8 @@ static bool is_used(const struct cohort_comm *c)
 	       atomic_load(&c->waits) != atomic_load(&c->waits_ended);
 }
 
-/* True if nothing of the generation, or of what was split from it, is in use. */
+/* Return true if no thread uses the generation or its children, and the program owns no
+ * resource of theirs. */
 static bool is_forgettable(const struct generation *g)
 {
 	const struct clique *q = g->clique;
@@ -275,13 +276,14 @@ static bool is_forgettable(const struct generation *g)
 	return true;
 }
 
-/* Let no thread, and no pointer of the program's, lead to what is freed. */
-static void cut_off(struct generation *g)
+/* Detach owner threads from the generation and its children, and make the program's
+ * pointers to their communicators safe to use after the free. */
+static void detach(struct generation *g)
 {
 	struct generation *child;
 
 	for (child = first_child(g); child; child = next_child(child))
-		cut_off(child);
+		detach(child);
 	owner_forget(g->clique);
 	g->clique->is_forgotten = true;
 }
@@ -290,7 +292,7 @@ bool generation_forget(struct generation *g)
 {
 	if (!is_forgettable(g) || generation_occupied(g))
 		return false;
-	cut_off(g);
+	detach(g);
 	generation_free(g);
 	return true;
 }

@@ -6,9 +6,9 @@
  * A generation of a group: a clique and its watch
  *
  * A group has one current generation and, once it was respawned, former ones,
- * of which the last few answer for their tickets.  What was split from a
- * generation is a generation, too, and ends with it: each function here acts on
- * those first.
+ * of which the last FORMER_KEPT still answer for their tickets.  A split makes a
+ * child generation, which ends with its parent; each function here handles the
+ * children first.
  */
 
 #include "watch/watch.h"
@@ -61,13 +61,15 @@ int generation_free(struct generation *generation);
  * communicators answer COHORT_STALE. */
 void generation_pass(struct generation *generation);
 
-/* How many former generations of a group answer for their tickets.  group.h says so. */
+/* Number of former generations whose tickets a group keeps; documented in group.h. */
 #define FORMER_KEPT 4
 
 /*
- * Free a generation that was replaced, unless something of it is still in use: a thread is
- * in it or was left behind in it, or the program has memory or a reducer of it.  False: it
- * is as it was.  Calls on its communicators answer COHORT_STALE for good.
+ * Free a former generation unless it is still in use.  Later calls on its communicators
+ * return COHORT_STALE.
+ *
+ * Returns false, without a change, if a thread is inside one of its communicators, a worker
+ * was abandoned, or the program still has memory, a registration or a reducer of it.
  */
 bool generation_forget(struct generation *generation);
 

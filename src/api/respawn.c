@@ -121,8 +121,8 @@ static int former_check(struct generation *former, const bool *is_lost)
 	return error_set(COHORT_STATE, "%s", text);
 }
 
-/* Forget the generations before the last few. */
-static void forget(struct cohort_group *group)
+/* Free all but the last FORMER_KEPT former generations. */
+static void forget_former(struct cohort_group *group)
 {
 	struct generation **at = &atomic_load(&group->now)->former, *former;
 	int kept = 0;
@@ -158,7 +158,7 @@ static int succeed(struct cohort_group *group, const bool *is_lost, int *room,
 		return rc;
 	generation_pass(former);
 	atomic_store(&group->split, false);
-	forget(group);
+	forget_former(group);
 	return COHORT_OK;
 }
 

@@ -48,14 +48,11 @@ size_t environment_distance(const char *a, size_t n, const char *b);
  * that means nothing, with the one that may have been meant. */
 void environment_add_unknown(struct text *t, const char *end);
 
-/*
- * environment_report         - before a group opens: write to @log which options the
- *                              environment overrides, and what means nothing
- * environment_report_unknown - a line for each variable COHORT_... that means nothing
- *
- * Each line is written once in a process.
- */
+/* Log the COHORT_ variables that override options or are unknown, once per process.  Called
+ * when a group opens. */
 void environment_report(const struct log *log);
+
+/* Log the unknown COHORT_ variables only, once per process. */
 void environment_report_unknown(const struct log *log);
 
 #endif

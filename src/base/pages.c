@@ -30,23 +30,24 @@ void pages_free(void *pages, size_t bytes)
 
 /* ---- pages that are never unmapped ------------------------------------ */
 
-/* One mapping for many: the system has room for 65,530. */
+/* Allocations share mappings of this size, because a process may have no more than 65,530
+ * mappings (vm.max_map_count). */
 #define CHUNK ((size_t)8 << 20)
 
-struct given {
-	struct given *next;
+struct released {
+	struct released *next;
 	size_t bytes;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: the rest of the chunk, and what was given back. */
+/* Guarded by lock: the unused rest of the last chunk, and the released pages. */
 static char *rest;
 static size_t rest_bytes;
-static struct given *given;
+static struct released *released;
 
-/* There if the program runs under AddressSanitizer, which finds uses of what was freed, and
- * leaks, in the heap only. */
+/* Not NULL if the program runs with AddressSanitizer, which finds leaks and uses after free
+ * in the heap only. */
 void __asan_init(void) __attribute__((weak));
 void __lsan_ignore_object(const void *object) __attribute__((weak));
 
@@ -57,9 +58,9 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-static void *take_given_locked(size_t bytes)
+static void *take_released_locked(size_t bytes)
 {
-	struct given **at = &given, *found;
+	struct released **at = &released, *found;
 
 	while (*at && (*at)->bytes != bytes)
 		at = &(*at)->next;
@@ -87,7 +88,7 @@ static void *take_rest_locked(size_t bytes)
 	return taken;
 }
 
-void *pages_take(size_t bytes)
+void *pages_acquire(size_t bytes)
 {
 	void *taken;
 
@@ -97,16 +98,16 @@ void *pages_take(size_t bytes)
 		return taken ? memset(taken, 0, bytes) : NULL;
 	}
 	pthread_mutex_lock(&lock);
-	taken = take_given_locked(bytes);
+	taken = take_released_locked(bytes);
 	if (!taken)
 		taken = take_rest_locked(bytes);
 	pthread_mutex_unlock(&lock);
 	return taken;
 }
 
-void pages_give(void *pages, size_t bytes)
+void pages_release(void *pages, size_t bytes)
 {
-	struct given *g = pages;
+	struct released *g = pages;
 
 	if (__asan_init) {
 		free(pages);
@@ -115,12 +116,12 @@ void pages_give(void *pages, size_t bytes)
 	bytes = whole_pages(bytes);
 	pages_forget(pages, bytes);
 	pthread_mutex_lock(&lock);
-	*g = (struct given){ given, bytes };
-	given = g;
+	*g = (struct released){ released, bytes };
+	released = g;
 	pthread_mutex_unlock(&lock);
 }
 
-void pages_leave(void *pages, size_t bytes)
+void pages_abandon(void *pages, size_t bytes)
 {
 	pages_forget(pages, whole_pages(bytes));
 	if (__lsan_ignore_object)

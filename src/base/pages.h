@@ -20,14 +20,15 @@ void pages_forget(void *pages, size_t bytes);
 /* Does nothing for NULL. */
 void pages_free(void *pages, size_t bytes);
 
-/*
- * pages_take  - zeroed memory of its own pages that is never unmapped, or NULL without
- *               memory
- * pages_give  - give it back, for a pages_take() of as many bytes
- * pages_leave - pages_forget(), and leave it for good: it costs addresses only
- */
-void *pages_take(size_t bytes);
-void pages_give(void *pages, size_t bytes);
-void pages_leave(void *pages, size_t bytes);
+/* Allocate zeroed pages that stay mapped until the process exits.  Returns NULL if there is
+ * no memory. */
+void *pages_acquire(size_t bytes);
+
+/* Return pages for reuse by a pages_acquire() of the same size. */
+void pages_release(void *pages, size_t bytes);
+
+/* Give up pages that stale pointers may still refer to: they read as zero and use address
+ * space, but no memory. */
+void pages_abandon(void *pages, size_t bytes);
 
 #endif

@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 
 	/* Only the character set: numbers must keep their decimal point. */
 	setlocale(LC_CTYPE, "");
-	/* A group that opens reports the rest. */
+	/* cohort_group_open() logs the overridden options. */
 	environment_report_unknown(&log);
 	status = dispatch(argc, argv);
 	if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK) {

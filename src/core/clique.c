@@ -95,7 +95,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 {
 	const size_t bytes =
 		sizeof(struct clique) + (size_t)n * sizeof(struct cohort_comm);
-	struct clique *q = pages_take(bytes);
+	struct clique *q = pages_acquire(bytes);
 	struct cohort_comm *c;
 	int i;
 

@@ -165,13 +165,11 @@ struct clique {
 	atomic_int users;
 	atomic_int stragglers;
 
-	/* Atomic; what the program has of the clique's: reducers, memory,
-	 * registrations. */
+	/* Atomic; number of reducers and allocations that the program has not freed. */
 	atomic_int held;
 
-	/* Set before it is freed if the program may still have pointers to its
-	 * communicators: they read as zero from then on, where comm_check() finds no
-	 * clique. */
+	/* The program may use its pointers to the communicators even after the clique
+	 * was freed.  Their memory reads as zero then, so comm_check() refuses them. */
 	bool is_forgotten;
 
 	/* Atomic; ranks whose communicator is not closed. */

@@ -130,9 +130,9 @@ void clique_forget_calls(struct clique *q)
 static void free_memory(struct clique *q)
 {
 	if (q->is_forgotten)
-		pages_leave(q, q->bytes);
+		pages_abandon(q, q->bytes);
 	else
-		pages_give(q, q->bytes);
+		pages_release(q, q->bytes);
 }
 
 void clique_free(struct clique *q, int comms)

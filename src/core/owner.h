@@ -56,8 +56,7 @@ int owner_unbind(struct cohort_comm *comm);
  * hang, and make its next call at any time. */
 void owner_keep(struct clique *clique);
 
-/* Unbind every thread from the communicators of @clique, which is about to be forgotten:
- * no thread is inside. */
+/* Unbind all communicators of @clique from their threads.  No thread may be inside one. */
 void owner_forget(const struct clique *clique);
 
 #endif

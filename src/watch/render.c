@@ -15,7 +15,7 @@
 /* Bytes of a line for what the culprit's thread is doing. */
 #define WHY_ROOM 72
 
-/* "rank 1023". */
+/* Room for "rank 1023". */
 #define WHO_ROOM 32
 
 /* Frames of the stack that the block has. */
@@ -115,7 +115,8 @@ static bool is_it(const char *who)
 	return strcmp(who, "it") == 0;
 }
 
-/* What a rank that has not called does instead; @who is "it", or names it. */
+/* Add what a rank does instead of the call that it has not made.  @who is the subject of
+ * the sentence: "it" or "rank 1". */
 static void add_place(struct text *t, const struct rank_snapshot *r,
                       const char *who)
 {
@@ -161,7 +162,8 @@ static void add_brief_place(struct text *t, const struct rank_snapshot *r,
 	text_add(t, "%s", why);
 }
 
-/* Whose place is told: one of several ranks that are missing has to be named. */
+/* Return the subject for a sentence about @r: "it", or its number if several ranks are
+ * missing. */
 static const char *who_is(const struct snapshot *s,
                           const struct cohort_verdict *v,
                           const struct rank_snapshot *r, char name[WHO_ROOM])

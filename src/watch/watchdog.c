@@ -245,7 +245,7 @@ static void read_activity(struct watch *g, uint64_t now_ns)
 }
 
 /* The time since the last run in which, by the kernel, the process was not stopped; 0 if
- * that run was a moment ago, or no deadline runs. */
+ * that run was a moment ago or no deadline is running. */
 static uint64_t active_ns(struct watch *g, uint64_t now_ns)
 {
 	const struct activity before = g->activity;
@@ -766,8 +766,9 @@ static void sample_and_judge(struct watch *g)
 	run_again(g, g->ran_ns);
 	judge_question(g); /* before judge() asks the next one */
 	due = judge(g);
-	/* A file is opened for it, in a program that may close all files that it does not
-	 * know, so not while nothing is at stake. */
+	/* Reading the activity opens a file.  A program that closes all its descriptors
+	 * could close that one and reuse its number, so do it only while a deadline is
+	 * running. */
 	if (due == UINT64_MAX)
 		g->activity_ns = 0;
 	else if (!g->activity_ns)

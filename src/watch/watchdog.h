@@ -46,7 +46,7 @@ struct watch {
 	uint64_t next_ns;         /* when to look again */
 	uint64_t ran_ns;          /* when the process was last known to run */
 	struct activity activity; /* as it was when it was last read, */
-	uint64_t activity_ns;     /* at this time; 0: no deadline runs */
+	uint64_t activity_ns; /* at this time; 0 if no deadline is running */
 	struct snapshot now;
 	struct observer observer;
 	struct verdict verdict;

@@ -458,7 +458,7 @@ Test(respawn, drops_the_rank_that_the_reaper_of_a_wedged_generation_hangs_on)
 
 #define TIMES 32
 
-/* Former generations that are kept. */
+/* Number of former generations that a group keeps. */
 #define KEPT 4
 
 SPREAD_SHARED static struct spread_barrier late;
@@ -553,7 +553,6 @@ static void respawn_again(int times)
 	}
 }
 
-/* The number is in group.h. */
 Test(respawn, forgets_all_but_four_former_generations)
 {
 	struct cohort_comm *of_first[2];
@@ -629,7 +628,7 @@ Test(respawn, forgets_no_generation_whose_memory_is_in_use)
 	close_group();
 }
 
-/* A thread that is bound to a forgotten rank makes its next call at any time. */
+/* Call the communicator of a bound thread after it was forgotten. */
 static void *call_late(void *arg)
 {
 	struct cohort_comm *c = arg;
@@ -709,7 +708,7 @@ Test(respawn, and_splits_and_groups_add_no_threads)
 	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
 	for (i = 0; i < 3; i++)
 		ranks_must(cohort_group_open(NULL, 2, &o, &others[i]), "open");
-	/* NVIDIA's NCCL has some for each communicator. */
+	/* NVIDIA's NCCL starts threads for each communicator. */
 	if (!place_is_nvidia())
 		has_threads(none + 4); /* watchdog, prober, two workers */
 	with_all = count_threads();

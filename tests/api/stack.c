@@ -69,7 +69,7 @@ int go_there(struct cohort_comm *c, void *user)
 	void (*place)(void) = *(void (**)(void))user;
 	int rank = cohort_comm_rank(c);
 
-	/* A thread may take long to begin on a busy machine. */
+	/* On a busy machine a thread may start late. */
 	ranks_must(cohort_deadline_push(c, &patient), "push");
 	if (ranks_sum_wait(c, &values[rank]) != COHORT_OK)
 		return 1;

@@ -331,7 +331,7 @@ void check_exception()
 	check(group.cause().rank == 1, "the group has the cause");
 }
 
-/* The error of a child leaves the scope of the child, whose destructor sees it. */
+/* An error of a child communicator unwinds through the scope of that child. */
 void check_error_of_a_child()
 {
 	cohort::group group(3, on_host());
