@@ -6,9 +6,9 @@ usage: dump_mutations.py COHORT [COUNT [SEED]]
                                 exit status 0 passed, 1 failed, 77 skipped
 
 Takes real dumps of a demo, and of a message that is not received, with a few entries each.
-Every key in them gets every value of VALUES, is left out, and is repeated.  Then COUNT
-(default 400) more changes come from SEED (default 1): such a value anywhere, several such
-values, a file cut short, bytes changed, lines moved.  Each changed dump is read as text, as
+Every key in them is left out, repeated, and set to each of VALUES, or without COUNT to 4 of
+them.  Then COUNT (default 100) more changes come from SEED (default 1): such a value anywhere,
+several such values, a file cut short, bytes changed, lines moved.  Each changed dump is read as text, as
 JSON, with --chrome and with --html, and made a pickle.  No run may end by a signal or with a
 traceback, JSON must be valid, the page's markup must be its own, and the error about a value
 of a wrong type must name its key.
@@ -155,15 +155,15 @@ def key_to_tell(text, path, raw):
     return None if is_right or may_be_right else key
 
 
-def each_value(texts, done):
-    """Changes that give every key that is not in @done every value once."""
+def each_value(texts, done, choose):
+    """Changes that set every key that is not in @done to each value of choose()."""
     for file, text in texts.items():
         for path in places(json.loads(text)):
             name = tuple("" if isinstance(k, int) else k for k in path)
             if name in done:
                 continue
             done.add(name)
-            for raw in (None, "twice", *VALUES):
+            for raw in (None, "twice", *choose()):
                 what = f"{file}: {path} {str(raw)[:40]}"
                 yield Change(what, file, (path, raw), None)
 
@@ -216,12 +216,16 @@ def zeros(texts, dice):
 def changes(sets, count, seed):
     """All changes, each with the number of its set of dumps."""
     done = set()
-    for number, texts in enumerate(sets):
-        for change in each_value(texts, done):
-            yield number, change
     dice = random.Random(seed)
+
+    def choose():
+        return VALUES if count else dice.sample(VALUES, 4)
+
+    for number, texts in enumerate(sets):
+        for change in each_value(texts, done, choose):
+            yield number, change
     ways = (several_values, several_values, cut, flip, flip, move_lines, zeros)
-    for i in range(count):
+    for i in range(count or 100):
         number = dice.randrange(len(sets))
         way = dice.choice(ways)
         file, text = way(sets[number], dice)
@@ -377,7 +381,7 @@ def check_as_program(script, folder, texts):
 
 def main():
     cohort = sys.argv[1]
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 400
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     script = os.path.join(os.path.dirname(__file__), "../../scripts/fr2pickle.py")
     made = subprocess.run(
