@@ -173,7 +173,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		return;
 	}
 	atomic_store(&comm->returned, true);
-	watch_wake(comm->clique);
+	watch_wake_all(comm->clique);
 }
 
 /* Bind the rank, which is not run without an owner: the exit of its thread

@@ -78,10 +78,12 @@ static uint64_t front_began(const struct snapshot *s)
 	return latest(latest(began, s->resumed_ns), s->moved_ns);
 }
 
-/* True if a thread of the rank waits for what the rank has called. */
+/* True if a thread of the rank waits for what the rank has called, as a split does inside
+ * its call. */
 static bool is_waiting(const struct rank_snapshot *r)
 {
-	return r->waiting || r->meets || r->staged;
+	return r->waiting || r->meets || r->staged ||
+	       (r->in_call && r->call.kind == OP_SPLIT);
 }
 
 /* True if a rank waits for the front, and with it for a rank that makes no further call,

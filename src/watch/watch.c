@@ -324,3 +324,18 @@ void watch_wake(struct clique *q)
 	atomic_store(&q->is_shorter, true);
 	cause_wake();
 }
+
+static void set_shorter(const struct clique *first, void *root)
+{
+	struct clique *q = (struct clique *)(uintptr_t)first;
+
+	for (; q; q = q->next_entered)
+		if (clique_tree_root(q) == root)
+			atomic_store(&q->is_shorter, true);
+}
+
+void watch_wake_all(const struct clique *root)
+{
+	clique_tree_look_at_all(set_shorter, (void *)(uintptr_t)root);
+	cause_wake();
+}

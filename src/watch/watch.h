@@ -58,6 +58,9 @@ int watch_check_callback(const struct clique *clique);
 /* Have the watchdog look at the deadlines again, as one has become shorter. */
 void watch_wake(struct clique *clique);
 
+/* The same for the cliques that were split from @root, too, as a rank of @root has left. */
+void watch_wake_all(const struct clique *root);
+
 /* Write down what keeps the clique from its end: "rank 2 is inside ...". */
 void watch_explain(struct watch *watch, char *text, size_t size);
 

@@ -112,6 +112,13 @@ static void want_stack(struct watch *g, const struct rank_snapshot *r, int n)
 	g->stacks[n].tid = r->tid;
 }
 
+/* True if the rank's thread may say why the rank does not go on, as that of a rank that has
+ * left does not. */
+static bool may_tell(const struct rank_snapshot *r)
+{
+	return r->alive == 1 && (r->inside || !rank_has_left(r));
+}
+
 /* Choose the threads of the first few ranks in @set. */
 static void choose_threads(struct watch *g, const uint64_t *set)
 {
@@ -123,12 +130,12 @@ static void choose_threads(struct watch *g, const uint64_t *set)
 		return;
 	for (i = 0; i < s->size && n < STACK_RANKS; i++) {
 		if (!rank_set_has(set, s->ranks[i].rank) ||
-		    s->ranks[i].alive != 1)
+		    !may_tell(&s->ranks[i]))
 			continue;
 		want_stack(g, &s->ranks[i], n++);
 	}
 	for (i = 0; i < s->waits.culprit_count && n < STACK_RANKS; i++)
-		if (s->waits.culprits[i].at.alive == 1)
+		if (may_tell(&s->waits.culprits[i].at))
 			want_stack(g, &s->waits.culprits[i].at, n++);
 	g->stack_count = n;
 }
@@ -759,10 +766,11 @@ static void watch_end(struct watch *g)
 /* Take a sample and act on it. */
 static void sample_and_judge(struct watch *g)
 {
-	uint64_t next = clock_deadline(earlier(period(g), HEARTBEAT_NS)), due,
-		 soon;
+	uint64_t next, due, soon;
 
 	sample(g);
+	/* The sample tells whether a rank has left. */
+	next = clock_deadline(earlier(period(g), HEARTBEAT_NS));
 	run_again(g, g->ran_ns);
 	judge_question(g); /* before judge() asks the next one */
 	due = judge(g);

@@ -329,6 +329,78 @@ Test(blame, worker_that_returns_0_while_others_wait_is_named_at_once)
 	close_group();
 }
 
+/* When rank 0 called. */
+static _Atomic uint64_t called_ns;
+
+static int rank_1_returns_long_before(struct cohort_comm *c, void *user)
+{
+	const uint64_t until = clock_deadline(20 * MS);
+	struct backoff b = BACKOFF;
+
+	(void)user;
+	if (cohort_comm_rank(c) == 1)
+		return 0;
+	while (clock_now() < until)
+		backoff_wait(&b, until);
+	called_ns = clock_now();
+	return sum(c, COHORT_FOREVER);
+}
+
+/* The watchdog has looked when the rank left, and looks again at the latest a second after
+ * that.  It may be late on a busy machine, but not each time. */
+Test(blame, rank_that_others_begin_to_wait_for_after_it_left_is_named_at_once)
+{
+	uint64_t ns, least = UINT64_MAX;
+
+	o.deadlines.join_ns = COHORT_FOREVER;
+	for (int i = 0; i < 10 && least >= 500 * MS; i++) {
+		run(2, rank_1_returns_long_before, NULL, COHORT_STALLED);
+		cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
+		ns = cause.time_ns - called_ns;
+		least = ns < least ? ns : least;
+		close_group();
+	}
+	cr_assert_lt(least, 500 * MS);
+}
+
+static int rank_1_returns_before_child(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	return cohort_comm_rank(c) == 1 ? 0 : sum(child, COHORT_FOREVER);
+}
+
+Test(blame, worker_that_returns_0_while_others_wait_in_a_child_is_named_at_once)
+{
+	o.deadlines.join_ns = COHORT_FOREVER;
+	run(RANKS, rank_1_returns_before_child, NULL, COHORT_STALLED);
+	expect_blame(1);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
+	says("rank 1 has left: its worker returned 0 (");
+	close_group();
+}
+
+static int rank_1_does_not_split(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	return cohort_comm_rank(c) == 1 ? 0
+	                                : cohort_comm_split(c, 0, 0, &child);
+}
+
+Test(blame, worker_that_returns_0_while_others_split_is_named_at_once)
+{
+	o.deadlines.join_ns = COHORT_FOREVER;
+	run(RANKS, rank_1_does_not_split, NULL, COHORT_STALLED);
+	expect_blame(1);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
+	says(" for it in comm_split 1 of \"world\"");
+	close_group();
+}
+
 static int rank_1_closes_child(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child;
