@@ -51,8 +51,10 @@ void peers_tell(struct peers *p, const struct clique *q,
 
 	pthread_mutex_lock(&p->lock);
 	m = find_member(p, q);
+	/* With its parent's cause a child ends everywhere, but with its parent's close only
+	 * here. */
 	is_news = p->page && m && !m->was_told && !m->has_told &&
-	          (!m->parent_end || !cause_any(m->parent_end));
+	          (!m->parent_end || !cause_look(m->parent_end));
 	if (is_news) {
 		m->has_told = true;
 		put_told(p->page, &told);
@@ -234,9 +236,12 @@ static void note_vain(struct peers *p)
 static bool take_leave(struct peers *p, int i)
 {
 	const struct peer *x = &p->peers[i];
+	/* Before the causes, as it may tell one and leave in between. */
+	const bool has_left =
+		atomic_load_explicit(&x->page->has_left, memory_order_acquire);
 
 	take_causes(p, i, x->seen, NULL);
-	return atomic_load_explicit(&x->page->has_left, memory_order_acquire);
+	return has_left;
 }
 
 /* Look at process @i, which has ended if @is_over.  Under lock. */
