@@ -2,12 +2,15 @@
 
 #include "watch/gave_up.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
 #include "watch/cycle.h"
+#include "watch/peers.h"
+#include "watch/stall.h"
 #include "watch/verdict.h"
 #include "watch/waits.h"
 
@@ -154,6 +157,32 @@ static void look(struct snapshot *s, struct clique *q)
 	waits_take(s, q);
 }
 
+/* Ask the other processes what their ranks do if no rank of this one is at fault.  Returns
+ * memory that is to be freed after the snapshot's use, or NULL. */
+static struct remote_rank *ask(struct snapshot *s, const struct clique *q,
+                               bool is_transfer)
+{
+	const struct peer_question question = peers_question(s, is_transfer);
+	struct peers *peers = peers_of(q);
+	const int room = q->world - q->size;
+	struct remote_rank *out;
+	char none[1] = "";
+	struct text silent = { none, sizeof(none) };
+
+	if (!peers || !stall_is_remote(s, is_transfer))
+		return NULL;
+	out = calloc((size_t)room, sizeof(*out));
+	if (!out)
+		return NULL;
+	s->remote = out;
+	s->remote_count =
+		peers_ask(peers, q, &question, out, room,
+	                  clock_deadline(peers_patience_ns(peers)), &silent);
+	if (!is_transfer)
+		waits_resolve_all(out, s->remote_count);
+	return out;
+}
+
 /* The verdict on what the rank waits for in f->pending; false if nobody else is to
  * blame. */
 static bool judge(const struct family *f, struct cohort_cause *out)
@@ -164,6 +193,7 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		.since_ns = f->since_ns,
 	};
 	struct verdict verdict = { .ranks = NULL };
+	struct remote_rank *remote = NULL;
 	struct snapshot s;
 	bool is_known = snapshot_init(&s, q) && verdict_init(&verdict, q->size);
 
@@ -173,10 +203,12 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		is_known = s.front || s.transfer.number;
 	}
 	if (is_known) {
+		remote = ask(&s, q, due.is_transfer);
 		verdict_stalled(&s, &due, &verdict);
 		*out = verdict_cause(&verdict);
 		is_known = out->world_rank != f->c->world;
 	}
+	free(remote);
 	verdict_fini(&verdict);
 	snapshot_fini(&s);
 	return is_known;

@@ -14,7 +14,8 @@
  * with these to blame by their numbers in @comm's clique, and return true.  That is so if
  * @status is what the library last answered to the thread, and either the cause of a
  * communicator of the rank's family, or an answer to a wait for an operation that is not
- * done.
+ * done.  If no rank of this process keeps that operation, asks the other processes, which
+ * blocks until they have answered or do not in time.
  *
  * @how: "its worker returned COHORT_TIMED_OUT"
  */

@@ -174,6 +174,12 @@ struct peer_question {
 	int32_t asked, asking;
 };
 
+/* The question about the snapshot's front, or its transfer. */
+struct peer_question peers_question(const struct snapshot *s, bool is_transfer);
+
+/* The processes that see what @clique's ranks call; NULL if there are none. */
+struct peers *peers_of(const struct clique *clique);
+
 /*
  * Ask the other processes what their ranks in @clique are doing, and store what they answer
  * until @deadline_ns, or until the clique has a cause, in @out, which has room for @room

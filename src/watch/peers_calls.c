@@ -26,6 +26,11 @@ static struct shown *shown_of(struct others *o)
 	return (struct shown *)((char *)o - offsetof(struct shown, o));
 }
 
+struct peers *peers_of(const struct clique *q)
+{
+	return q->others ? shown_of(q->others)->peers : NULL;
+}
+
 /* ---- what the others show ---------------------------------------------- */
 
 const struct call_words *peers_calls_of(const struct peers *p,

@@ -74,7 +74,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 	char other[256] = "";
 	struct text elsewhere = { other, sizeof(other) };
 	struct rank_snapshot r;
-	bool is_opposed;
+	bool is_opposed, is_held;
 
 	snapshot_closely(&r, c, collective);
 	s.now_ns = clock_now();
@@ -86,14 +86,18 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.waits_for = -1,
 		.kind = stall_kind(&s, &r),
 	};
-	if (!r.joined &&
-	    crossing_holds(&r, c, collective, &elsewhere, &is_opposed)) {
-		if (is_opposed)
-			out->kind = COHORT_VERDICT_ORDER;
-		describe_name_of(&t, &s, &r);
-		text_add(&t, " waits in %s instead", other);
-	} else if (r.joined || !report_waits(c, collective, &s, &r, &t, out)) {
-		describe_rank(&t, &s, &r);
+	is_held = !r.joined &&
+	          crossing_holds(&r, c, collective, &elsewhere, &is_opposed);
+	if (is_held && is_opposed)
+		out->kind = COHORT_VERDICT_ORDER;
+	if ((is_held && is_opposed) || r.joined ||
+	    !report_waits(c, collective, &s, &r, &t, out)) {
+		if (is_held) {
+			describe_name_of(&t, &s, &r);
+			text_add(&t, " waits in %s instead", other);
+		} else {
+			describe_rank(&t, &s, &r);
+		}
 	}
 	if (!agree_word_is_of(word, collective))
 		return;
@@ -194,12 +198,27 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Those that have not called, or not started, or wait elsewhere. */
+struct peer_question peers_question(const struct snapshot *s, bool is_transfer)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+
+	if (!is_transfer)
+		return (struct peer_question){ .number = s->front };
+	return (struct peer_question){
+		.number = x->number,
+		.is_transfer = true,
+		.sends = !x->sends,
+		.asked = x->peer,
+		.asking = x->rank,
+	};
+}
+
+/* Those that have not called, or not started, or wait elsewhere, or have left. */
 static bool is_kind(int kind)
 {
 	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
 	        kind <= COHORT_VERDICT_THREAD_EXITED) ||
-	       kind == COHORT_VERDICT_ORDER;
+	       kind == COHORT_VERDICT_ORDER || kind == COHORT_VERDICT_LEFT;
 }
 
 /* True if the rank may be another process's, and is not among the @n in @out. */

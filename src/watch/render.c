@@ -359,7 +359,11 @@ static void add_headline(struct text *t, const struct snapshot *s,
 		add_minority(t, s, v);
 	else if (s->waits.culprit_count)
 		add_elsewhere(t, s);
-	else
+	else if (!due->is_transfer && stall_remote_waiter(s, v)) {
+		add_front(t, s);
+		text_add(t, " waits for rank %d, in another communicator",
+		         v->world_rank);
+	} else
 		add_blamed(t, s, due, v);
 }
 
@@ -396,8 +400,10 @@ static void add_links(struct text *t, const struct snapshot *s,
 /* What the other ranks do in place of the call that a minority waits in. */
 static void add_others(struct text *t, const struct snapshot *s)
 {
+	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 	const struct rank_snapshot *first = NULL;
+	bool has_called = false;
 	int i;
 
 	for (i = 0; i < s->size; i++) {
@@ -407,10 +413,17 @@ static void add_others(struct text *t, const struct snapshot *s)
 		if (!first)
 			first = &s->ranks[i];
 	}
+	for (x = s->remote; x < end; x++) {
+		if (x->joined)
+			continue;
+		rank_set_add(set, x->rank);
+		has_called |= x->kind == COHORT_VERDICT_OUTSIDE;
+	}
+	if (first)
+		has_called = first->last.ticket;
 	render_ranks(t, s, set);
 	text_add(t, rank_set_count(set) == 1 ? " is" : " are");
-	text_add(t, first && first->last.ticket ? " between calls"
-	                                        : " without a call so far");
+	text_add(t, has_called ? " between calls" : " without a call so far");
 	if (first && tags_differ(s))
 		add_tag(t, first);
 	else if (*s->tags)
@@ -437,7 +450,8 @@ static void add_line_why(struct text *t, const struct snapshot *s,
                          const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = culprit_of(s, v);
-	const struct remote_rank *x = stall_remote(s, v->rank);
+	const struct remote_rank *x = v->rank >= 0 ? stall_remote(s, v->rank)
+	                                           : stall_remote_waiter(s, v);
 	char name[WHO_ROOM];
 
 	if (v->kind == COHORT_VERDICT_LEFT ||
@@ -654,7 +668,7 @@ static void add_note(struct text *t, const char *what)
 static void add_notes(struct text *t, const struct snapshot *s,
                       const struct expiry *due, const struct cohort_verdict *v)
 {
-	if (v->rank < 0)
+	if (v->rank < 0 && v->world_rank < 0)
 		add_note(t, "no single rank can be blamed");
 	if (due->lost_ns) {
 		add_note(t, "not counted: ");

@@ -88,21 +88,53 @@ static bool is_gone(const struct rank_snapshot *r)
 	       kind == COHORT_VERDICT_THREAD_EXITED;
 }
 
-bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
+/* The number of ranks of this process that have called the front; 0 if the others are gone
+ * or wait themselves. */
+static int count_joined(const struct snapshot *s)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
 	int joined = 0;
 
-	if (!s->front || s->all_joined || s->world > s->size ||
-	    s->waits.link_count || s->crossing.exists ||
-	    v->kind == COHORT_VERDICT_CYCLE)
-		return false;
+	if (!s->front || s->waits.link_count || s->crossing.exists)
+		return 0;
 	for (r = s->ranks; r < end; r++) {
 		if (!r->joined && is_gone(r))
-			return false;
+			return 0;
 		joined += r->joined;
 	}
-	return joined && 2 * joined < s->size;
+	return joined;
+}
+
+/* True if the rank of another process is alive, and waits for nothing. */
+static bool is_idle(const struct remote_rank *x)
+{
+	return !x->joined && x->waits_for < 0 && !x->waits_in &&
+	       (x->kind == COHORT_VERDICT_NEVER_CALLED ||
+	        x->kind == COHORT_VERDICT_OUTSIDE);
+}
+
+bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
+{
+	const struct remote_rank *x, *end = s->remote + s->remote_count;
+	int joined = count_joined(s);
+
+	if (!joined || v->kind == COHORT_VERDICT_CYCLE ||
+	    s->remote_count < s->world - s->size)
+		return false;
+	for (x = s->remote; x < end; x++) {
+		if (!x->joined && !is_idle(x))
+			return false;
+		joined += x->joined;
+	}
+	return 2 * joined < s->world;
+}
+
+bool stall_may_be_minority(const struct snapshot *s)
+{
+	const int joined = count_joined(s);
+
+	return joined && s->world > s->size &&
+	       2 * (joined + s->others_joined) < s->world;
 }
 
 /* Where some of the ranks that the front waits for make no call any more, it is these
@@ -152,7 +184,7 @@ static void blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 
 static void blame_nobody(struct cohort_verdict *v)
 {
-	v->rank = -1;
+	v->rank = v->world_rank = -1;
 	memset(v->missing, 0, sizeof(v->missing));
 }
 
@@ -343,6 +375,9 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 	find_remote_fault(s, all_known, v);
 	if (find_different(s, v))
 		return;
+	/* The rank that is waited for is not in this communicator. */
+	if (v->rank < 0 && v->world_rank >= 0)
+		return;
 	if (v->rank >= 0 && v->kind != COHORT_VERDICT_NOT_STARTED)
 		return;
 	if (!all_known) {
@@ -452,11 +487,24 @@ static void add_different(struct text *t, const struct snapshot *s)
 		text_add(t, ROW "rank %d calls %s", x->rank, x->call);
 }
 
+const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
+                                              const struct cohort_verdict *v)
+{
+	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
+
+	if (v->rank >= 0 || v->world_rank < 0)
+		return NULL;
+	while (x < end && (x->joined || x->waits_for != v->world_rank))
+		x++;
+	return x < end ? x : NULL;
+}
+
 /* What a group that spans several processes needs to have said. */
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
 {
-	const struct remote_rank *x = stall_remote(s, v->rank);
+	const struct remote_rank *x = v->rank >= 0 ? stall_remote(s, v->rank)
+	                                           : stall_remote_waiter(s, v);
 	uint64_t unknown[COHORT_RANK_WORDS];
 
 	if (v->kind == COHORT_VERDICT_REMOTE)

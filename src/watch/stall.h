@@ -20,6 +20,9 @@ void stall_transfer(const struct snapshot *s, struct cohort_verdict *v);
 bool stall_is_minority(const struct snapshot *s,
                        const struct cohort_verdict *v);
 
+/* True if that may be so by what can be seen of other processes, which must be asked. */
+bool stall_may_be_minority(const struct snapshot *s);
+
 /* If a rank is missing only because the thread that would call for it waits in the call of
  * another rank, add "; one thread calls for ranks 0 and 1: ...". */
 void stall_add_hint(struct text *t, const struct snapshot *s);
@@ -56,6 +59,11 @@ int stall_kind_of_absence(const struct rank_snapshot *r);
 
 /* The number of a rank in the group that all was split from; -1 if it is not known. */
 int stall_world(const struct snapshot *s, int rank);
+
+/* The rank of another process that waits for the rank to blame, if that is in another
+ * communicator; NULL if there is none. */
+const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
+                                              const struct cohort_verdict *v);
 
 /* What is known of a rank of another process, NULL: nothing. */
 const struct remote_rank *stall_remote(const struct snapshot *s, int rank);

@@ -529,3 +529,11 @@ void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out)
 {
 	find(out, NULL, c->clique, c, number);
 }
+
+void waits_resolve_all(struct remote_rank *x, int n)
+{
+	for (; n--; x++)
+		if (!x->joined && x->waits_in)
+			x->waits_for =
+				waits_resolve(x->waits_in, x->waits_number);
+}

@@ -36,4 +36,8 @@ struct clique *waits_clique(uint64_t identity);
  * that does not.  Takes the lock of clique_tree.c. */
 int waits_resolve(uint64_t identity, uint64_t number);
 
+/* Do so for those of the @n ranks at @x that wait in cliques of which this process has
+ * ranks. */
+void waits_resolve_all(struct remote_rank *x, int n);
+
 #endif

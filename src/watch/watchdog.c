@@ -382,22 +382,6 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
-static struct peer_question question_of(const struct snapshot *s,
-                                        const struct expiry *due)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-
-	if (!due->is_transfer)
-		return (struct peer_question){ .number = s->front };
-	return (struct peer_question){
-		.number = x->number,
-		.is_transfer = true,
-		.sends = !x->sends,
-		.asked = x->peer,
-		.asking = x->rank,
-	};
-}
-
 /* True if ranks here wait in another clique for ranks of other processes, which must be
  * asked for which. */
 static bool waits_elsewhere(const struct watch *g)
@@ -466,13 +450,15 @@ static bool begin_evidence(struct watch *g, const uint64_t *set,
 	choose_threads(g, set);
 	g->takes_stacks = g->stack_count;
 	g->asks_elsewhere = due && g->remote && waits_elsewhere(g);
-	g->asks_others = due && g->remote &&
-	                 (g->asks_elsewhere ||
-	                  stall_is_remote(&g->now, due->is_transfer));
+	g->asks_others =
+		due && g->remote &&
+		(g->asks_elsewhere ||
+	         stall_is_remote(&g->now, due->is_transfer) ||
+	         (!due->is_transfer && stall_may_be_minority(&g->now)));
 	if (g->stack_count && !symbolizer_is_free(&g->symbolizer))
 		refuse_stacks(g, "names are still being looked up");
 	if (g->asks_others)
-		g->peer_question = question_of(&g->now, due);
+		g->peer_question = peers_question(&g->now, due->is_transfer);
 	if (g->asks_elsewhere) {
 		g->elsewhere = (struct found_rank){
 			.identity = g->now.waits.culprits[0].identity,
@@ -529,15 +515,6 @@ static bool evidence_is_complete(struct watch *g)
 	return true;
 }
 
-/* What ranks of other processes wait for in cliques of which this process has ranks. */
-static void resolve_waits(struct remote_rank *x, int n)
-{
-	for (; n--; x++)
-		if (!x->joined && x->waits_in)
-			x->waits_for =
-				waits_resolve(x->waits_in, x->waits_number);
-}
-
 /* Note which rank of another process has not called what ranks here wait in. */
 static void add_found(struct watch *g)
 {
@@ -569,7 +546,7 @@ static void add_answers(struct watch *g)
 	s->remote_count = g->remote_count;
 	s->remote = g->remote;
 	if (g->asked_about.rank < 0)
-		resolve_waits(g->remote, s->remote_count);
+		waits_resolve_all(g->remote, s->remote_count);
 	s->kept.exists = false;
 	if (g->asked_about.rank >= 0 && s->remote_count)
 		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "watch/stall.h"
 #include "watch/symbolizer.h"
 #include "watch/verdict.h"
 
@@ -1602,6 +1603,79 @@ Test(verdict, blames_the_rank_that_one_of_another_process_waits_for)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
 	cr_assert_eq(out.v.rank, 4);
 	cr_assert_eq(out.v.missing[0], 0x10);
+}
+
+/* Rank 3, of another process, waits for rank 7 of the group elsewhere. */
+Test(verdict, names_the_rank_of_no_member_that_one_of_another_process_waits_for)
+{
+	given_remote(3);
+	s.is_child = true;
+	ranks[0].world = 0;
+	ranks[1].world = 1;
+	remote[1].joined = 0;
+	remote[1].waits_for = 7;
+	strcpy(remote[1].text, "rank 3 (pid 7) waits elsewhere for rank 7");
+	stalled();
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.world_rank, 7);
+	cr_assert_eq(out.v.missing[0], 0);
+	cr_assert_not_null(
+		strstr(out.line, "waits for rank 7, in another communicator ("),
+		"%s", out.line);
+	cr_assert_not_null(strstr(out.text, "\nnote   rank 3 (pid 7) waits"),
+	                   "%s", out.text);
+}
+
+/* Of five ranks only rank 0 has called. */
+static void only_rank_0_has_called(void)
+{
+	int i;
+
+	given_remote(3);
+	s.ranks[1].joined = s.ranks[1].started = s.all_joined = false;
+	for (i = 0; i < 3; i++) {
+		remote[i].joined = 0;
+		remote[i].kind = COHORT_VERDICT_OUTSIDE;
+	}
+}
+
+Test(verdict, blames_nobody_if_less_than_half_of_all_processes_ranks_wait)
+{
+	only_rank_0_has_called();
+	cr_assert(stall_may_be_minority(&s));
+	stalled();
+	cr_assert_eq(out.v.rank, -1, "%s", out.text);
+	cr_assert_eq(out.v.missing[0], 0);
+	cr_assert_not_null(strstr(out.line, "rank 0 alone waits in "), "%s",
+	                   out.line);
+	cr_assert_not_null(strstr(out.text, "\nothers ranks 1-4 are "), "%s",
+	                   out.text);
+}
+
+Test(verdict, blames_a_missing_rank_if_half_of_all_processes_ranks_wait)
+{
+	only_rank_0_has_called();
+	remote[0].joined = remote[1].joined = 1;
+	stalled();
+	cr_assert_eq(out.v.rank, 1, "%s", out.text);
+	s.others_joined = 2;
+	cr_assert_not(stall_may_be_minority(&s));
+}
+
+Test(verdict, blames_a_missing_rank_if_one_of_another_process_has_left)
+{
+	only_rank_0_has_called();
+	remote[2].kind = COHORT_VERDICT_LEFT;
+	stalled();
+	cr_assert_neq(out.v.rank, -1, "%s", out.text);
+}
+
+Test(verdict, blames_a_missing_rank_if_another_process_does_not_answer)
+{
+	only_rank_0_has_called();
+	s.remote_count = 2;
+	stalled();
+	cr_assert_neq(out.v.rank, -1, "%s", out.text);
 }
 
 Test(verdict, of_a_rank_of_another_process_says_what_that_does)
