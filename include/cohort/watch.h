@@ -97,7 +97,8 @@ enum cohort_policy {
  *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
  *                  are its ranks, and @rank is the first of them.
  *  LEFT            @rank has closed its communicator, or its worker has returned
- *                  0, and others wait for it.  The group ends at once.
+ *                  0, and others wait for it.  The group ends at once if some of
+ *                  these are of the same process, otherwise at their deadline.
  *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a debugger;
  *                  @missing has its ranks, and @rank is the first of them; for a
  *                  send or receive it is the peer.

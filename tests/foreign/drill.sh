@@ -37,7 +37,7 @@ run()
 spread=$!
 
 run 0 --list
-[ "$(wc -l <"$dir/out")" -eq 220 ] || fail "--list: not all of the table"
+[ "$(wc -l <"$dir/out")" -eq 336 ] || fail "--list: not all of the table"
 grep -c -e '-  [A-Z].*\.$' "$dir/out" >"$dir/impossible"
 
 run 0 --ranks 2 --deadline 150 --slack 5000 --json
@@ -50,8 +50,8 @@ result = json.load(open(sys.argv[1]))
 impossible = int(open(sys.argv[2]).read())
 assert list(result) == ["cells"]
 cells = result["cells"]
-# One cell takes more ranks than two.
-assert len(cells) == 220 - impossible - 1 >= 150, (len(cells), impossible)
+# Seven cells take more ranks than two.
+assert len(cells) == 336 - impossible - 7 >= 200, (len(cells), impossible)
 assert len({(c["where"], c["fault"]) for c in cells}) == len(cells)
 timed = 0
 for c in cells:
@@ -87,8 +87,8 @@ grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "the drill 
 
 # Ranks that are spread over processes: all of the cells, of which some are in both forms.
 run 0 --processes 2 --list
-[ "$(wc -l <"$dir/out")" -eq 275 ] || fail "--processes 2 --list: not all of the table"
-possible=$((275 - $(grep -c -e '-  [A-Z].*\.$' "$dir/out")))
+[ "$(wc -l <"$dir/out")" -eq 396 ] || fail "--processes 2 --list: not all of the table"
+possible=$((396 - $(grep -c -e '-  [A-Z].*\.$' "$dir/out")))
 wait $spread || fail "--processes 2: exit $?"
 mv "$dir/spread" "$dir/out"
 grep -q "^$possible cells, $possible right, 0 wrong" "$dir/out" ||

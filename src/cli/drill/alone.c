@@ -278,7 +278,8 @@ static void arm_call(struct drill_run *run)
 	}
 }
 
-static int reduce(struct drill_run *run, uint64_t *ticket)
+/* Sum on @streams, or, if that is NULL, on the ranks' own. */
+static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 {
 	void *tensors[DRILL_MOST_RANKS];
 	int r;
@@ -287,7 +288,21 @@ static int reduce(struct drill_run *run, uint64_t *ticket)
 		tensors[r] = run->ranks[run->first + r].tensors;
 	return cohort_group_all_reduce(run->group, (const void *const *)tensors,
 	                               tensors, DRILL_COUNT, COHORT_F32,
-	                               COHORT_SUM, NULL, ticket);
+	                               COHORT_SUM, streams, ticket);
+}
+
+/* Call with @stream for the victim, which must be refused. */
+static void call_on_bad_stream(struct drill_run *run, void *stream)
+{
+	void *streams[DRILL_MOST_RANKS] = { NULL };
+	uint64_t ticket = 0;
+	int rc;
+
+	streams[drill_victim(run) - run->first] = stream;
+	rc = reduce(run, streams, &ticket);
+	if (rc != COHORT_INVALID || ticket)
+		drill_complain(run, "a bad stream is not refused: %s",
+		               cohort_status_text(rc));
 }
 
 static void fire(struct drill_run *run)
@@ -297,7 +312,8 @@ static void fire(struct drill_run *run)
 	atomic_fetch_add(&run->shared->fires, 1);
 }
 
-static void call_and_wait(struct drill_run *run)
+/* @bad_stream: one that must be refused first, or NULL */
+static void call_and_wait(struct drill_run *run, void *bad_stream)
 {
 	bool peace = run->cell->kind == COHORT_VERDICT_NONE;
 	struct cohort_cause cause = { .status = COHORT_OK };
@@ -309,7 +325,9 @@ static void call_and_wait(struct drill_run *run)
 		drill_strike(run);
 		drill_strike_process(run);
 	}
-	rc = reduce(run, &ticket);
+	if (bad_stream)
+		call_on_bad_stream(run, bad_stream);
+	rc = reduce(run, NULL, &ticket);
 	if (rc == COHORT_OK && run->trouble == BY_TWO_ABORTS &&
 	    drill_has_victim(run)) {
 		drill_strike(run);
@@ -326,18 +344,21 @@ static void call_and_wait(struct drill_run *run)
 
 void drill_at_group(struct drill_run *run)
 {
+	void *bad_stream = NULL;
 	uint64_t ticket;
 	int rc;
 
 	if (!drill_open(run))
 		return;
+	if (drill_has_victim(run))
+		bad_stream = drill_bad_stream(run, drill_victim(run));
 	arm_call(run);
-	rc = reduce(run, &ticket);
+	rc = reduce(run, NULL, &ticket);
 	if (rc == COHORT_OK)
 		rc = cohort_group_wait(run->group, ticket, TOO_LONG_NS);
 	if (drill_must(run, rc, "warm up") && all_are_ready(run)) {
 		atomic_store(&run->own->began_ns, clock_now());
-		call_and_wait(run);
+		call_and_wait(run, bad_stream);
 	}
 	drill_keep_cause(run);
 	drill_close(run, COHORT_OK);

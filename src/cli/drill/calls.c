@@ -77,7 +77,7 @@ static int reduce(struct drill_rank *k, uint64_t *ticket)
 		k->comm, t, t, DRILL_COUNT - drill_is_odd(k, BY_COUNT),
 		drill_is_odd(k, BY_TYPE) ? COHORT_I32 : COHORT_F32,
 		drill_is_odd(k, BY_OPERATION) ? COHORT_MAX : COHORT_SUM,
-		ticket ? cohort_comm_stream(k->comm) : NULL, ticket);
+		ticket ? k->stream : NULL, ticket);
 }
 
 static int spread(struct drill_rank *k, uint64_t *ticket)
@@ -86,8 +86,7 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 
 	return cohort_broadcast(k->comm, t, t, DRILL_COUNT, COHORT_F32,
 	                        drill_is_odd(k, BY_ROOT),
-	                        ticket ? cohort_comm_stream(k->comm) : NULL,
-	                        ticket);
+	                        ticket ? k->stream : NULL, ticket);
 }
 
 /* Call a collective, or two where their order or roots must differ.  In a batch
@@ -117,7 +116,7 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	/* With its batch open, and all calls in it. */
 	if (drill_is_odd(k, BY_ABSENCE))
 		drill_await_cause(k->run);
-	ended = cohort_batch_end(k->comm, cohort_comm_stream(k->comm), ticket);
+	ended = cohort_batch_end(k->comm, k->stream, ticket);
 	return rc != COHORT_OK ? rc : ended;
 }
 
@@ -146,7 +145,7 @@ static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
 	const int type = drill_is_odd(k, BY_TYPE) ? COHORT_I32 : COHORT_F32;
 	bool sends = drill_sends(k), back = k->run->trouble == BY_ORDER;
 	int peer = drill_partner(k), i, rc = COHORT_OK;
-	void *stream = cohort_comm_stream(k->comm);
+	void *stream = k->stream;
 
 	if (drill_is_odd(k, BY_ROOT)) {
 		peer = 0;
@@ -220,6 +219,13 @@ static int call_split(struct drill_rank *k)
 	return rc;
 }
 
+/* Wait for the victim in another child than the other ranks'. */
+static int call_sibling(struct drill_rank *k)
+{
+	drill_must(k->run, cohort_deadline_push(k->sibling, &patient), "push");
+	return use_child(k, k->sibling);
+}
+
 /* True if the fault is in the call itself. */
 static bool is_in_call(enum trouble trouble)
 {
@@ -244,27 +250,58 @@ static int struck_rank(const struct drill_run *run)
 	               : drill_victim(run);
 }
 
+static int call_place(struct drill_rank *k, uint64_t tickets[2])
+{
+	const enum trouble by = k->run->trouble;
+
+	if (k->sibling)
+		return call_sibling(k);
+	switch (k->run->place) {
+	case AT_BATCH:
+		return call_batch(k, &tickets[0]);
+	case AT_TRANSFER:
+		return call_transfer(k, tickets);
+	case AT_SPLIT:
+		return call_split(k);
+	default:
+		return call(k, by == BY_ORDER || by == BY_ROOT, tickets);
+	}
+}
+
+/* Call with a bad stream, which must be refused. */
+static void call_on_bad_stream(struct drill_rank *k)
+{
+	uint64_t tickets[2] = { 0, 0 };
+	void *stream = k->stream;
+	int rc;
+
+	k->stream = k->bad_stream;
+	rc = call_place(k, tickets);
+	if (rc != COHORT_INVALID || tickets[0])
+		drill_complain(k->run, "a bad stream is not refused: %s",
+		               cohort_status_text(rc));
+	k->stream = stream;
+}
+
 int drill_act(struct drill_rank *k, uint64_t tickets[2])
 {
 	struct drill_run *run = k->run;
-	enum trouble by = run->trouble;
 	const bool waits = meets(k);
-	int rc = run->place == AT_FIRST ? drill_fill(k) : COHORT_OK;
+	/* BY_TIMEOUT launches ahead of the last rank's call: while launched calls wait on the
+	 * devices, a copy may wait for them. */
+	int rc = run->place == AT_FIRST && run->trouble != BY_TIMEOUT
+	                 ? drill_fill(k)
+	                 : COHORT_OK;
 
 	if (rc != COHORT_OK)
 		return rc;
 	if (waits)
 		atomic_fetch_add(&run->shared->called, 1);
-	if (k->number == struck_rank(run) && is_in_call(by))
+	if (k->number == struck_rank(run) && is_in_call(run->trouble))
 		drill_strike(run);
-	if (run->place == AT_BATCH)
-		rc = call_batch(k, &tickets[0]);
-	else if (run->place == AT_TRANSFER)
-		rc = call_transfer(k, tickets);
-	else if (run->place == AT_SPLIT)
-		rc = call_split(k);
-	else
-		rc = call(k, by == BY_ORDER || by == BY_ROOT, tickets);
+	if (k->bad_stream)
+		call_on_bad_stream(k);
+	rc = call_place(k, tickets);
 	if (!waits)
 		atomic_fetch_add(&run->shared->called, 1);
 	return rc;

@@ -61,13 +61,24 @@ void drill_note(struct drill_run *run, int kind, const char *text,
 	pthread_mutex_unlock(&run->lock);
 }
 
+/* The rank to blame by its number in the group.  Of the ranks of a process that is
+ * stopped, the library knows only the numbers in the child. */
+static int number_in_group(const struct drill_run *run,
+                           const struct cohort_cause *cause)
+{
+	return run->place == AT_CHILD && cause->world_rank < 0 &&
+	                       cause->rank >= 0
+	               ? run->n - 1 - cause->rank
+	               : cause->world_rank;
+}
+
 void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
 {
 	struct drill_verdict *v = &run->own->verdict;
 
 	pthread_mutex_lock(&run->lock);
 	v->kind = cause->kind;
-	v->rank = cause->rank;
+	v->rank = number_in_group(run, cause);
 	v->since_ns = cause->since_ns;
 	v->deadline_ns = cause->deadline_ns;
 	v->time_ns = cause->time_ns;
@@ -75,12 +86,20 @@ void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
 	pthread_mutex_unlock(&run->lock);
 }
 
+bool drill_cause(struct drill_run *run, struct cohort_cause *cause)
+{
+	const struct drill_rank *k = &run->ranks[run->first];
+	const int rc = k->parent ? cohort_comm_cause(k->comm, cause)
+	                         : cohort_group_cause(run->group, cause);
+
+	return rc == COHORT_OK && cause->status != COHORT_OK;
+}
+
 void drill_keep_cause(struct drill_run *run)
 {
 	struct cohort_cause cause;
 
-	if (cohort_group_cause(run->group, &cause) == COHORT_OK &&
-	    cause.status != COHORT_OK)
+	if (drill_cause(run, &cause))
 		drill_keep(run, &cause);
 }
 
@@ -95,7 +114,7 @@ void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
                  uint64_t value)
 {
 	const struct cohort_fault fault = {
-		.rank = rank,
+		.rank = run->place == AT_CHILD ? run->n - 1 - rank : rank,
 		.operation = operation,
 		.kind = kind,
 		.value = value,
@@ -285,6 +304,37 @@ void drill_memory_close(struct drill_memory *m)
 			cohort_free(m->comms[r], m->tensors[m->first + r]);
 	if (m->keeper)
 		cohort_group_close(m->keeper);
+}
+
+/* Return the stream of a group that was closed, which was on the victim's device. */
+static void *destroyed_stream(struct drill_run *run)
+{
+	struct cohort_group_options options;
+	struct cohort_group *group;
+	const int device = drill_victim(run);
+	struct cohort_comm *comm;
+	void *stream = NULL;
+
+	cohort_group_options_init(&options);
+	options.log = "none";
+	options.platform = run->options->platform;
+	if (!drill_must(run, cohort_group_open(&device, 1, &options, &group),
+	                "open of another group"))
+		return NULL;
+	if (drill_must(run, cohort_group_split(group, &comm), "split"))
+		stream = cohort_comm_stream(comm);
+	drill_must(run, cohort_group_close(group), "close of another group");
+	return stream;
+}
+
+void *drill_bad_stream(struct drill_run *run, int rank)
+{
+	if (rank != drill_victim(run))
+		return NULL;
+	/* A process's first rank is not the victim. */
+	if (run->trouble == BY_STREAM)
+		return cohort_comm_stream(run->memory->comms[0]);
+	return run->trouble == BY_DEAD_STREAM ? destroyed_stream(run) : NULL;
 }
 
 /* ---- groups ----------------------------------------------------------- */

@@ -45,6 +45,7 @@ enum place {
 	AT_TRANSFER,
 	AT_WAIT, /* all ranks have called */
 	AT_SPLIT,
+	AT_CHILD, /* a call in a communicator that was split from the group's */
 	AT_RESPAWN,
 	AT_CLOSE,
 	AT_ABORT,
@@ -70,8 +71,17 @@ enum trouble {
 	BY_TWO_ABORTS,
 	BY_SIGNAL,
 	BY_MEMORY,
-	BY_REMOTE, /* a rank of another process is missing */
-	BY_GRAPH,  /* a graph with captured calls is alive */
+	BY_REMOTE,      /* a rank of another process is missing */
+	BY_GRAPH,       /* a graph with captured calls is alive */
+	BY_RETURN,      /* the victim's worker returns 0 */
+	BY_CLOSING,     /* the victim closes its communicator */
+	BY_TIMEOUT,     /* a rank that waits for the victim gives up */
+	BY_ALONE,       /* the victim calls, and no other rank does */
+	BY_STREAM,      /* the victim first calls on another device's stream */
+	BY_DEAD_STREAM, /* the victim first calls on a destroyed stream */
+	BY_SIBLING,     /* the rank that others wait for waits for the victim in
+	                     another child */
+	BY_PAUSED_PARENT, /* the victim is too late, but paused in the parent */
 
 	/* Where ranks are spread over processes: what befalls the victim's process. */
 	BY_KILL,
@@ -245,8 +255,16 @@ struct drill_shared {
 struct drill_rank {
 	struct drill_run *run;
 	int number;
-	struct cohort_comm *comm;
-	float *tensors; /* two tensors */
+	struct cohort_comm *comm; /* the one that the cell is about */
+
+	/* The group's communicator if @comm was split from it, or NULL. */
+	struct cohort_comm *parent;
+
+	/* For BY_SIBLING: the communicator of the victim and the rank before it. */
+	struct cohort_comm *sibling;
+	void *stream;     /* of the rank's calls */
+	void *bad_stream; /* one that they must refuse first, or NULL */
+	float *tensors;   /* two tensors */
 	pthread_t thread;
 	int status; /* the status that its call returned */
 
@@ -271,7 +289,11 @@ struct drill_run {
 	struct cohort_bootstrap bootstrap;
 	struct cohort_group *group;
 	struct drill_rank
-		ranks[DRILL_MOST_RANKS]; /* those of the process are used */
+		ranks[DRILL_MOST_RANKS];   /* those of the process are used */
+	const struct drill_memory *memory; /* of the process's ranks */
+	pthread_t runner; /* runs the ranks if they are workers */
+
+	/* The abort handle of the communicators that the cell is about. */
 	struct cohort_abort *handle;
 	struct drill_shared *shared;
 	struct drill_outcome *own; /* the process's */
@@ -373,7 +395,10 @@ bool drill_open(struct drill_run *run);
 /* Split the group, and take a handle; false after a complaint. */
 bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 
-/* Keep the group's cause, or @cause, as the verdict. */
+/* Copy the cause of the communicators that the cell is about: false if there is none. */
+bool drill_cause(struct drill_run *run, struct cohort_cause *cause);
+
+/* Keep that cause, or @cause, as the verdict. */
 void drill_keep_cause(struct drill_run *run);
 void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 
@@ -384,6 +409,9 @@ void drill_close(struct drill_run *run, int status);
  * @comms, and check the result. */
 void drill_sum(struct drill_run *run, struct cohort_comm **comms, int own,
                int n);
+
+/* Return a stream that the calls of rank @rank must refuse, or NULL if the cell has none. */
+void *drill_bad_stream(struct drill_run *run, int rank);
 
 /* Strike the process: stop or kill it, or take its descriptors away until they are
  * given back. */
@@ -411,6 +439,15 @@ bool drill_sends(const struct drill_rank *k);
 
 /* Make the calls of the place; stores their tickets, or 0. */
 int drill_act(struct drill_rank *k, uint64_t tickets[2]);
+
+/* True if each rank is a worker of cohort_group_run(). */
+static inline bool drill_has_workers(const struct drill_run *run)
+{
+	return run->trouble == BY_RETURN || run->trouble == BY_TIMEOUT;
+}
+
+/* True if the rank gives up by a timeout of its own. */
+bool drill_gives_up(const struct drill_rank *k);
 
 /* True if the cell has @trouble and @k is its victim. */
 bool drill_is_odd(const struct drill_rank *k, enum trouble trouble);

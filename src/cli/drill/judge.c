@@ -95,10 +95,10 @@ static const char *wrong_time(const struct drill_run *run,
 /* True if a text names ranks and, where ranks call, their calls. */
 static bool names_all(const struct drill_run *run, const char *text)
 {
-	static const char *const calls[] = { "all_reduce of", "broadcast of",
-		                             "batch of",      "send of",
-		                             "recv of",       "copy of",
-		                             "comm_split" };
+	static const char *const calls[] = {
+		"all_reduce of", "broadcast of", "batch of",   "send of",
+		"recv of",       "copy of",      "comm_split", "has not called"
+	};
 
 	if (!strstr(text, "rank") &&
 	    (run->options->processes == 1 || !strstr(text, "process")))
@@ -115,10 +115,12 @@ static bool names_all(const struct drill_run *run, const char *text)
 }
 
 /* True if a text has the stack of the thread that is waited for, or says why not;
- * or if such a stack would not help, or the thread may be another process's. */
+ * or if such a stack would not help, or the thread may be another process's, or the rank
+ * that gives up does not wait for one. */
 static bool has_stack(const struct drill_run *run, int kind, const char *text)
 {
-	if (run->options->processes > 1)
+	if (run->options->processes > 1 || run->cell->blame == NOBODY ||
+	    run->trouble == BY_TIMEOUT)
 		return true;
 	if (kind != COHORT_VERDICT_NOT_STARTED &&
 	    kind != COHORT_VERDICT_NEVER_CALLED &&

@@ -22,34 +22,79 @@
 /* ---- threads ---------------------------------------------------------- */
 
 /* Make a first collective, so that the deadline for it does not apply any more. */
-static void warm_up(struct drill_rank *k)
+static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 {
+	void *stream = cohort_comm_stream(c);
 	uint64_t ticket = 0;
 	float *t = drill_tensor(k, 0);
 	int rc;
 
 	if (k->run->place == AT_TRANSFER)
 		rc = drill_sends(k)
-		             ? cohort_send(k->comm, t, 1, COHORT_F32,
-		                           drill_partner(k),
-		                           cohort_comm_stream(k->comm), &ticket)
-		             : cohort_recv(k->comm, t, 1, COHORT_F32,
-		                           drill_partner(k),
-		                           cohort_comm_stream(k->comm),
-		                           &ticket);
+		             ? cohort_send(c, t, 1, COHORT_F32,
+		                           drill_partner(k), stream, &ticket)
+		             : cohort_recv(c, t, 1, COHORT_F32,
+		                           drill_partner(k), stream, &ticket);
 	else
-		rc = cohort_all_reduce(k->comm, t, t, 1, COHORT_F32, COHORT_SUM,
-		                       cohort_comm_stream(k->comm), &ticket);
+		rc = cohort_all_reduce(c, t, t, 1, COHORT_F32, COHORT_SUM,
+		                       stream, &ticket);
 	if (rc == COHORT_OK)
-		rc = cohort_wait(k->comm, ticket, TOO_LONG_NS);
+		rc = cohort_wait(c, ticket, TOO_LONG_NS);
 	if (rc == COHORT_OK)
 		rc = drill_fill(k);
 	drill_must(k->run, rc, "warm up");
 }
 
-static void *rank_main(void *arg)
+/* Split the group, with its ranks in reverse order, and return the rank's new communicator:
+ * NULL if @color is COHORT_NO_COLOR. */
+static struct cohort_comm *split(struct drill_rank *k, int color)
 {
-	struct drill_rank *k = arg;
+	struct cohort_comm *child = NULL;
+
+	drill_must(k->run,
+	           cohort_comm_split(k->parent, color,
+	                             k->run->n - 1 - k->number, &child),
+	           "split");
+	return child;
+}
+
+/* Make the cell's communicator a child that has all ranks.  If the cell needs a sibling,
+ * the victim is only in the sibling, and the rank before it is in both. */
+static void enter_child(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+	const bool has_sibling = run->trouble == BY_SIBLING;
+	struct cohort_comm *child;
+
+	k->parent = k->comm;
+	child = split(k, !has_sibling || k->number < run->n - 1
+	                         ? 0
+	                         : COHORT_NO_COLOR);
+	if (has_sibling)
+		k->sibling =
+			split(k, k->number >= run->n - 2 ? 1 : COHORT_NO_COLOR);
+	k->comm = child ? child : k->sibling;
+	if (k->sibling)
+		warm_up(k, k->sibling);
+	if (child)
+		warm_up(k, child);
+	if (k->number != run->first)
+		return;
+	cohort_abort_put(run->handle);
+	run->handle = cohort_comm_abort_handle(k->comm);
+}
+
+/* True if the rank is paused during the cell.  That is one rank of each process, since a
+ * process does not see the pauses of others. */
+static bool is_paused(const struct drill_rank *k)
+{
+	return k->run->trouble == BY_PAUSED_PARENT &&
+	       k->number == k->run->first + k->run->own_n - 1;
+}
+
+/* Play the rank's part in the cell, on the rank's thread. */
+static void be_rank(struct drill_rank *k)
+{
 	struct drill_run *run = k->run;
 	bool is_victim = k->number == drill_victim(run);
 	sigset_t signals;
@@ -59,9 +104,16 @@ static void *rank_main(void *arg)
 	sigaddset(&signals, DRILL_SIGNAL);
 	sigaddset(&signals, DRILL_STACK_SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
-	drill_must(run, cohort_comm_bind(k->comm), "bind");
+	if (!drill_has_workers(run))
+		drill_must(run, cohort_comm_bind(k->comm), "bind");
 	if (run->place != AT_FIRST)
-		warm_up(k);
+		warm_up(k, k->comm);
+	if (run->place == AT_CHILD)
+		enter_child(k);
+	k->stream = cohort_comm_stream(k->comm);
+	k->bad_stream = drill_bad_stream(run, k->number);
+	if (is_paused(k))
+		drill_must(run, cohort_pause(k->parent), "pause");
 	pthread_barrier_wait(&run->shared->ready);
 	/* The cell has nothing but the abort. */
 	if (run->place == AT_ABORT && run->trouble == BY_NOTHING)
@@ -70,9 +122,37 @@ static void *rank_main(void *arg)
 		drill_act_as_victim(k);
 	else
 		drill_act_and_wait(k);
+	if (is_paused(k))
+		drill_must(run, cohort_resume(k->parent), "resume");
 	if (!is_victim || (run->trouble != BY_EXIT && run->place != AT_CLOSE))
 		drill_leave(k);
 	sem_post(&k->ended);
+}
+
+static void *rank_main(void *arg)
+{
+	be_rank(arg);
+	return NULL;
+}
+
+static int worker_main(struct cohort_comm *comm, void *user)
+{
+	struct drill_run *run = user;
+	struct drill_rank *k = &run->ranks[cohort_comm_rank(comm)];
+
+	be_rank(k);
+	return drill_gives_up(k) ? k->status : 0;
+}
+
+/* Run the process's ranks as workers. */
+static void *runner_main(void *arg)
+{
+	struct drill_run *run = arg;
+	struct cohort_cause cause = { .status = COHORT_OK };
+	const int rc = cohort_group_run(run->group, worker_main, run, &cause);
+
+	if (rc != cause.status)
+		drill_complain(run, "run: %s", cohort_last_error());
 	return NULL;
 }
 
@@ -108,6 +188,7 @@ static void arm(struct drill_run *run)
 	case BY_EXIT:
 	case BY_TWO_ABORTS:
 	case BY_SIGNAL:
+	case BY_TIMEOUT:
 	case BY_KILL:
 		drill_fault(run, rank, operation, COHORT_FAULT_NEVER, 0);
 		break;
@@ -118,7 +199,7 @@ static void arm(struct drill_run *run)
 
 static bool start(struct drill_run *run)
 {
-	int r, err;
+	int r, err = 0;
 
 	for (r = run->first; r < run->first + run->own_n; r++) {
 		struct drill_rank *k = &run->ranks[r];
@@ -126,15 +207,17 @@ static bool start(struct drill_run *run)
 		k->run = run;
 		k->number = r;
 		sem_init(&k->ended, 0, 0);
-		err = thread_start(&k->thread, rank_main, k, "drill/%d", r);
-		if (err) {
-			drill_complain(run, "a thread could not be started: %s",
-			               strerror(err));
-			run->is_hung = true; /* the threads that were started */
-			return false;
-		}
+		if (!err && !drill_has_workers(run))
+			err = thread_start(&k->thread, rank_main, k, "drill/%d",
+			                   r);
 	}
-	return true;
+	if (drill_has_workers(run))
+		err = thread_start(&run->runner, runner_main, run, "drill/run");
+	if (!err)
+		return true;
+	drill_complain(run, "a thread could not be started: %s", strerror(err));
+	run->is_hung = true; /* the threads that were started */
+	return false;
 }
 
 static void join(struct drill_run *run)
@@ -144,15 +227,21 @@ static void join(struct drill_run *run)
 
 	for (r = run->first; r < run->first + run->own_n; r++) {
 		if (clock_await(&run->ranks[r].ended, deadline)) {
-			pthread_join(run->ranks[r].thread, NULL);
+			if (!drill_has_workers(run))
+				pthread_join(run->ranks[r].thread, NULL);
 			sem_destroy(&run->ranks[r].ended);
 			continue;
 		}
 		drill_complain(run, "the thread of rank %d does not come back",
 		               r);
-		pthread_detach(run->ranks[r].thread);
+		if (!drill_has_workers(run))
+			pthread_detach(run->ranks[r].thread);
 		run->is_hung = true;
 	}
+	if (drill_has_workers(run) && run->is_hung)
+		pthread_detach(run->runner);
+	else if (drill_has_workers(run))
+		pthread_join(run->runner, NULL);
 }
 
 /* ---- the main thread -------------------------------------------------- */
@@ -211,12 +300,32 @@ static int begin_to_close(struct drill_run *run)
 	return run->cell->bound == BY_DEADLINE ? COHORT_ABORTED : COHORT_OK;
 }
 
+/* True if the rank may not have called, or has given up or left before the end. */
+static bool is_silent(const struct drill_run *run, const struct drill_rank *k)
+{
+	const bool is_victim = k->number == drill_victim(run);
+
+	switch (run->trouble) {
+	case BY_ABSENCE:
+		return is_victim && run->place != AT_BATCH;
+	case BY_EXIT:
+	case BY_RETURN:
+	case BY_CLOSING:
+		return is_victim;
+	case BY_TIMEOUT:
+		return is_victim || drill_gives_up(k);
+	case BY_ALONE:
+		return !is_victim;
+	default:
+		return k->sibling;
+	}
+}
+
 /* Check the status that a rank's call returned. */
 static void check_told(struct drill_run *run, const struct drill_rank *k,
                        int status)
 {
 	bool is_victim = k->number == drill_victim(run);
-	bool is_silent = run->trouble == BY_ABSENCE || run->trouble == BY_EXIT;
 	/* A pair of ranks without the victim may be done; and what was called while the
 	 * abort was under way. */
 	bool may_be_done =
@@ -226,8 +335,7 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 		(run->place == AT_TRANSFER && !is_victim &&
 	         drill_partner(k) != drill_victim(run));
 
-	if (is_victim && is_silent &&
-	    (run->place != AT_BATCH || run->trouble == BY_EXIT))
+	if (is_silent(run, k))
 		return;
 	if (k->status == status || (may_be_done && k->status == COHORT_OK))
 		return;
@@ -237,12 +345,12 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 
 static void check_all_told(struct drill_run *run)
 {
-	struct cohort_cause cause;
+	struct cohort_cause cause = { .status = COHORT_OK };
 	int r;
 
-	if (run->is_hung || !run->group ||
-	    cohort_group_cause(run->group, &cause) != COHORT_OK)
+	if (run->is_hung || !run->group)
 		return;
+	drill_cause(run, &cause);
 	for (r = run->first; r < run->first + run->own_n; r++)
 		check_told(run, &run->ranks[r], cause.status);
 }

@@ -40,7 +40,7 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 	pthread_mutex_lock(&run->lock);
 	if (v->kind == COHORT_VERDICT_NONE) {
 		v->kind = told->kind;
-		v->rank = told->rank;
+		v->rank = told->world_rank;
 		v->since_ns = told->since_ns;
 		v->deadline_ns = told->deadline_ns;
 		v->time_ns = told->time_ns;
@@ -68,7 +68,9 @@ static bool opens_by_deadline(const struct drill_run *run)
 static void set_deadlines(struct drill_run *run)
 {
 	struct cohort_deadlines *d = &run->group_options.deadlines;
-	uint64_t ns = run->cell->bound == BY_DEADLINE ? run->deadline_ns
+	uint64_t ns = run->cell->bound == BY_DEADLINE ||
+	                              run->trouble == BY_PAUSED_PARENT
+	                      ? run->deadline_ns
 	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
 	                                        : LONG_NS;
 
@@ -170,6 +172,9 @@ static struct drill_run *create(const struct drill_options *options,
 	/* The close must find a call in flight in which nobody waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
+	/* A wait has a timeout, but a call that waits for all ranks has none. */
+	if (run->trouble == BY_TIMEOUT)
+		run->group_options.launch = COHORT_LAUNCH_AHEAD;
 	/* A rank that joins by NCCL's own functions, or never, connects as NCCL
 	 * does. */
 	if (trouble == BY_REMOTE || place == AT_OPEN)
@@ -193,6 +198,7 @@ static void destroy(struct drill_run *run)
 
 void drill_run_here(struct drill_run *run, const struct drill_memory *memory)
 {
+	run->memory = memory;
 	for (int r = run->first; r < run->first + run->own_n; r++)
 		run->ranks[r].tensors = memory->tensors[r];
 	if (run->trouble == BY_REMOTE) {

@@ -60,6 +60,32 @@
 	                         ", is stopped"),                              \
 		[BY_DESCRIPTORS] = PEACE, UNNAMED
 
+/* The victim leaves while others wait for it. */
+#define DEPARTURES                                                             \
+	[BY_RETURN] = ENDS(LEFT, VICTIM, AT_ONCE, "its worker returned 0"),    \
+	[BY_CLOSING] =                                                         \
+		ENDS(LEFT, VICTIM, AT_ONCE, "its communicator was closed")
+/* A rank gives up its wait for the victim, whose absence is of kind @kind_. */
+#define GIVES_UP(kind_)                                                        \
+	[BY_TIMEOUT] = ENDS(kind_, VICTIM, AT_ONCE, " gave up first (")
+/* The victim waits alone for ranks whose absence is of kind @kind_. */
+#define IS_ALONE(kind_)                                                        \
+	[BY_ALONE] = { .kind = COHORT_VERDICT_##kind_,                         \
+		       .bound = BY_DEADLINE,                                   \
+		       .says = "alone waits in",                               \
+		       .least = 3 }
+#define NO_RANK_LEAVES(why)                                                    \
+	[BY_RETURN] = CANNOT(why), [BY_CLOSING] = CANNOT(why),                 \
+	[BY_TIMEOUT] = CANNOT(why), [BY_ALONE] = CANNOT(why)
+#define REFUSES_STREAMS [BY_STREAM] = PEACE, [BY_DEAD_STREAM] = PEACE
+#define TAKES_NO_STREAM(why)                                                   \
+	[BY_STREAM] = CANNOT(why), [BY_DEAD_STREAM] = CANNOT(why)
+#define NO_CHILD                                                               \
+	[BY_SIBLING] =                                                         \
+		CANNOT("A group's own communicators have no siblings."),       \
+	[BY_PAUSED_PARENT] =                                                   \
+		CANNOT("A group's own communicators have no parent.")
+
 static const struct cell table[PLACES][TROUBLES] = {
 	[AT_OPEN] = {
 		[BY_NOTHING] = PEACE,
@@ -91,6 +117,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "ncclCommInitAll: unhandled system error"),
 		[BY_REMOTE] = CANNOT("A rank that does not open is a missing rank, in whatever process."),
 		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
+		NO_RANK_LEAVES("There is no communicator yet that a rank could wait in or leave."),
+		TAKES_NO_STREAM("Connecting takes no stream."),
+		NO_CHILD,
 		[BY_KILL] = { .kind = COHORT_VERDICT_PROCESS_EXITED,
 		              .bound = AT_ONCE,
 		              .says = "was being opened",
@@ -118,6 +147,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		DEPARTURES,
+		GIVES_UP(NEVER_CALLED),
+		IS_ALONE(NEVER_CALLED),
+		REFUSES_STREAMS,
+		NO_CHILD,
 		PROCESS(LEADER),
 	},
 	[AT_CALL] = {
@@ -137,6 +171,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		DEPARTURES,
+		GIVES_UP(OUTSIDE),
+		IS_ALONE(OUTSIDE),
+		REFUSES_STREAMS,
+		NO_CHILD,
 		PROCESS(LEADER),
 	},
 	[AT_BATCH] = {
@@ -156,6 +195,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		DEPARTURES,
+		GIVES_UP(OUTSIDE),
+		IS_ALONE(OUTSIDE),
+		REFUSES_STREAMS,
+		NO_CHILD,
 		PROCESS(LEADER),
 	},
 	[AT_GROUP] = {
@@ -182,6 +226,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		NO_RANK_LEAVES("One thread calls for all ranks."),
+		REFUSES_STREAMS,
+		NO_CHILD,
 		PROCESS(LEADER),
 	},
 	[AT_TRANSFER] = {
@@ -209,6 +256,11 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "out of memory"),
 		[BY_REMOTE] = REMOTE(VICTIM, "send"),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		DEPARTURES,
+		GIVES_UP(OUTSIDE),
+		[BY_ALONE] = CANNOT("A rank that is alone with its message waits for a missing rank."),
+		REFUSES_STREAMS,
+		NO_CHILD,
 		PROCESS(VICTIM),
 	},
 	[AT_WAIT] = {
@@ -232,6 +284,13 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = CANNOT("A wait allocates no memory."),
 		[BY_REMOTE] = CANNOT("Nobody can tell whether a rank of another process has called; see the missing rank of a call."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		[BY_RETURN] = PEACE,
+		[BY_CLOSING] = PEACE,
+		[BY_TIMEOUT] = ENDS(NOT_FINISHED, NOBODY, AT_ONCE,
+		                    " gave up first ("),
+		[BY_ALONE] = CANNOT("Where a rank waits alone, the others have not called."),
+		TAKES_NO_STREAM("A wait has a ticket and nothing else."),
+		NO_CHILD,
 		KILLED,
 		[BY_PAUSE] = CANNOT("The device of a process that is stopped goes on; a simulated one stops with it, and is a late rank."),
 		[BY_STOP] = CANNOT("The device of a process that is stopped goes on; a simulated one stops with it, and is a late rank."),
@@ -262,7 +321,41 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
 		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
 		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		DEPARTURES,
+		[BY_TIMEOUT] = CANNOT("A split has no timeout of its own."),
+		IS_ALONE(OUTSIDE),
+		TAKES_NO_STREAM("A split takes no stream."),
+		NO_CHILD,
 		PROCESS(LEADER),
+	},
+	[AT_CHILD] = {
+		[BY_NOTHING] = PEACE,
+		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce"),
+		[BY_LATE] = PEACE,
+		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
+		                     "all_reduce"),
+		MISMATCHES("all_reduce", "broadcast"),
+		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
+		ASYNC_ERRORS,
+		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
+		                  "all_reduce"),
+		EXITS,
+		ABORTS,
+		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
+		                   "out of memory"),
+		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
+		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
+		DEPARTURES,
+		GIVES_UP(OUTSIDE),
+		IS_ALONE(OUTSIDE),
+		REFUSES_STREAMS,
+		[BY_SIBLING] = { .kind = COHORT_VERDICT_OUTSIDE,
+		                 .blame = VICTIM,
+		                 .bound = BY_DEADLINE,
+		                 .says = "in all_reduce 2 of group \"drill.1\"",
+		                 .least = 3 },
+		[BY_PAUSED_PARENT] = PEACE,
+		PROCESS(VICTIM),
 	},
 	[AT_RESPAWN] = {
 		[BY_NOTHING] = PEACE,
@@ -289,6 +382,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		                   "ncclCommInitAll: unhandled system error"),
 		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
 		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
+		NO_RANK_LEAVES("One thread respawns for all ranks."),
+		TAKES_NO_STREAM("Connecting takes no stream."),
+		NO_CHILD,
 		[BY_KILL] = PEACE, /* the others respawn without its ranks */
 		PAUSED,
 		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
@@ -316,6 +412,12 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = CANNOT("A close allocates no memory."),
 		[BY_REMOTE] = CANNOT("A close ends every wait, wherever the missing rank is."),
 		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
+		[BY_RETURN] = CANNOT("A group that runs workers cannot be closed."),
+		[BY_CLOSING] = PEACE,
+		[BY_TIMEOUT] = CANNOT("A group that runs workers cannot be closed."),
+		[BY_ALONE] = CANNOT("One thread closes all ranks."),
+		TAKES_NO_STREAM("A close has a group and nothing else."),
+		NO_CHILD,
 		KILLED,
 		PAUSED,
 		[BY_STOP] = PEACE,
@@ -345,6 +447,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_MEMORY] = CANNOT("An abort allocates no memory."),
 		[BY_REMOTE] = CANNOT("An abort ends every wait, wherever the missing rank is."),
 		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
+		NO_RANK_LEAVES("After an abort no rank waits for another."),
+		TAKES_NO_STREAM("After an abort a call gets the cause, whatever its stream."),
+		NO_CHILD,
 		[BY_KILL] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
 		[BY_PAUSE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
 		[BY_STOP] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
@@ -387,6 +492,12 @@ static const struct {
 	{ AT_TRANSFER, BY_REMOTE, HAVE_OTHERS },
 	{ AT_TRANSFER, BY_COUNT, NOT_COMPARED },
 	{ AT_TRANSFER, BY_TYPE, NOT_COMPARED },
+	/* A process asks what the other's rank does when the deadline has passed.  Then
+	 * the run of the victim's process is over, as its other ranks are done. */
+	{ AT_TRANSFER, BY_RETURN,
+	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "is busy in the program") },
+	{ AT_TRANSFER, BY_CLOSING,
+	  ENDS(LEFT, VICTIM, BY_DEADLINE, "has left by cohort_comm_close()") },
 };
 
 const struct cell *drill_cell(enum place place, enum trouble trouble,
@@ -418,6 +529,7 @@ bool drill_is_scripted(enum place place, enum trouble trouble)
 		[BY_TWO_ABORTS] = AT(AT_GROUP) | AT(AT_WAIT) | AT(AT_CLOSE),
 		[BY_SIGNAL] = AT(AT_WAIT) | AT(AT_CLOSE),
 		[BY_MEMORY] = UINT32_MAX,
+		[BY_TIMEOUT] = AT(AT_WAIT),
 		[BY_KILL] = AT(AT_OPEN) | AT(AT_WAIT) | AT(AT_CLOSE),
 	};
 
@@ -432,7 +544,9 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 	if (drill_is_scripted(place, trouble))
 		return "only scripted";
 	/* It keeps a message of the drill's size for the rank that is to receive it. */
-	if (place == AT_TRANSFER && trouble != BY_NOTHING && trouble != BY_LATE)
+	if (place == AT_TRANSFER && trouble != BY_NOTHING &&
+	    trouble != BY_LATE && trouble != BY_STREAM &&
+	    trouble != BY_DEAD_STREAM)
 		return "small sends wait for nobody";
 	/* Its service threads end when the other processes have hung up. */
 	if (trouble == BY_STOP && ends_late)
@@ -452,8 +566,8 @@ const char *drill_place_name(enum place place)
 		[AT_CALL] = "call",        [AT_BATCH] = "batch",
 		[AT_GROUP] = "group call", [AT_TRANSFER] = "send/recv",
 		[AT_WAIT] = "wait",        [AT_SPLIT] = "split",
-		[AT_RESPAWN] = "respawn",  [AT_CLOSE] = "close",
-		[AT_ABORT] = "abort",
+		[AT_CHILD] = "child",      [AT_RESPAWN] = "respawn",
+		[AT_CLOSE] = "close",      [AT_ABORT] = "abort",
 	};
 
 	return names[place];
@@ -482,6 +596,14 @@ const char *drill_trouble_name(enum trouble trouble)
 		[BY_MEMORY] = "allocation failure",
 		[BY_REMOTE] = "remote stall",
 		[BY_GRAPH] = "graph alive",
+		[BY_RETURN] = "early return",
+		[BY_CLOSING] = "early close",
+		[BY_TIMEOUT] = "own timeout",
+		[BY_ALONE] = "one rank alone",
+		[BY_STREAM] = "another device's stream",
+		[BY_DEAD_STREAM] = "destroyed stream",
+		[BY_SIBLING] = "hang in a sibling",
+		[BY_PAUSED_PARENT] = "pause on the parent",
 		[BY_KILL] = "process killed",
 		[BY_PAUSE] = "process paused",
 		[BY_STOP] = "process stopped",

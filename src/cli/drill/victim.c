@@ -11,6 +11,15 @@
 
 #define TOO_LONG_NS (30 * NS_PER_S)
 
+bool drill_gives_up(const struct drill_rank *k)
+{
+	const bool waits = k->run->place == AT_TRANSFER
+	                           ? drill_partner(k) == drill_victim(k->run)
+	                           : k->number == 0;
+
+	return k->run->trouble == BY_TIMEOUT && waits;
+}
+
 static int await_both(struct drill_rank *k, const uint64_t tickets[2])
 {
 	int i, rc = COHORT_OK, backwards = drill_is_odd(k, BY_ORDER);
@@ -22,9 +31,30 @@ static int await_both(struct drill_rank *k, const uint64_t tickets[2])
 	return rc;
 }
 
+/* Once only the victim has not called, wait for it with a short timeout. */
+static void give_up(struct drill_rank *k, uint64_t ticket)
+{
+	struct drill_run *run = k->run;
+
+	drill_await_counted(run, &run->shared->called, run->n - 1);
+	k->status = cohort_wait(k->comm, ticket, run->options->deadline_ns / 4);
+	drill_strike(run);
+}
+
+/* Make no further call; close the communicator first if the cell is about that. */
+static void leave_early(struct drill_rank *k)
+{
+	drill_strike(k->run);
+	if (k->run->trouble == BY_CLOSING)
+		drill_must(k->run, cohort_comm_close(k->comm),
+		           "close of a rank");
+}
+
 void drill_leave(struct drill_rank *k)
 {
-	cohort_comm_unbind(k->comm);
+	/* A worker is unbound when it returns. */
+	if (!drill_has_workers(k->run))
+		cohort_comm_unbind(k->parent ? k->parent : k->comm);
 	atomic_fetch_add(&k->run->shared->left, 1);
 }
 
@@ -33,12 +63,20 @@ void drill_act_and_wait(struct drill_rank *k)
 	struct drill_run *run = k->run;
 	uint64_t tickets[2] = { 0, 0 };
 
+	if (run->trouble == BY_ALONE && !drill_is_odd(k, BY_ALONE)) {
+		drill_await_cause(run);
+		return;
+	}
 	k->status = drill_act(k, tickets);
 	if (k->status != COHORT_OK || run->place == AT_CLOSE)
 		return;
 	/* In this place all ranks have called. */
 	if (run->place == AT_WAIT)
 		drill_await_counted(run, &run->shared->called, run->n);
+	if (drill_gives_up(k)) {
+		give_up(k, tickets[0]);
+		return;
+	}
 	k->status = await_both(k, tickets);
 	if (k->status == COHORT_OK && run->place != AT_SPLIT &&
 	    run->cell->kind == COHORT_VERDICT_NONE)
@@ -84,7 +122,23 @@ static void fail_at_call(struct drill_rank *k)
 		drill_dawdle(run);
 		break;
 	case BY_TOO_LATE:
+	case BY_SIBLING:
 		drill_await_cause(run);
+		break;
+	case BY_TIMEOUT:
+		drill_await_cause(run);
+		return;
+	case BY_RETURN:
+	case BY_CLOSING:
+		drill_await_counted(run, &run->shared->called, run->n - 1);
+		leave_early(k);
+		return;
+	case BY_PAUSED_PARENT:
+		drill_dawdle(run);
+		drill_dawdle(run);
+		drill_dawdle(run);
+		break;
+	case BY_ALONE:
 		break;
 	case BY_EXIT:
 		drill_await_counted(run, &run->shared->called, run->n - 1);
@@ -120,13 +174,20 @@ static void fail_at_wait(struct drill_rank *k)
 	struct drill_run *run = k->run;
 	uint64_t tickets[2] = { 0, 0 };
 
+	const bool leaves =
+		run->trouble == BY_RETURN || run->trouble == BY_CLOSING;
+
 	if (run->trouble != BY_EXIT && run->trouble != BY_TWO_ABORTS &&
-	    run->trouble != BY_SIGNAL && run->trouble != BY_KILL) {
+	    run->trouble != BY_SIGNAL && run->trouble != BY_KILL && !leaves) {
 		drill_act_and_wait(k);
 		return;
 	}
 	k->status = drill_act(k, tickets);
 	drill_await_counted(run, &run->shared->called, run->n);
+	if (leaves) {
+		leave_early(k);
+		return;
+	}
 	if (run->trouble == BY_KILL) {
 		drill_strike(run);
 		drill_strike_process(run);
@@ -153,6 +214,8 @@ static void fail_at_close(struct drill_rank *k)
 	} else if (run->trouble != BY_ABSENCE) {
 		drill_act_and_wait(k);
 	}
+	if (run->trouble == BY_CLOSING)
+		leave_early(k);
 	/* Exit while bound to the rank. */
 	if (run->trouble == BY_EXIT)
 		atomic_fetch_add(&run->shared->left, 1);
