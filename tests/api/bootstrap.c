@@ -487,26 +487,31 @@ Test(bootstrap, a_rank_that_gives_up_ends_its_split_communicator_in_all)
 
 /* ---- verdicts on ranks of other processes ------------------------------ */
 
-/* Process 0 alone calls, and that ends as a stall. */
+/* The process that calls alone, until that call ends as a stall. */
+static int caller;
+
 static void *stall_alone(void *arg)
 {
 	struct process *p = arg;
 
-	if (p->member.process == 0)
+	if (p->member.process == caller)
 		sum_group(p);
 	return NULL;
 }
 
+/* Process 1, which has the majority, calls; process 0 is to blame. */
 static void expect_blame(int kind, const char *what)
 {
 	struct cohort_cause cause;
 
-	cr_assert_eq(processes[0].rc, COHORT_STALLED);
-	cohort_group_cause(processes[0].group, &cause);
+	caller = 1;
+	on_all(stall_alone);
+	cr_assert_eq(processes[1].rc, COHORT_STALLED);
+	cohort_group_cause(processes[1].group, &cause);
 	cr_assert_eq(cause.kind, kind, "%s", cause.text);
-	cr_assert_eq(cause.rank, 2, "%s", cause.text);
-	cr_assert_eq(cause.joined[0], 0x3);
-	cr_assert_eq(cause.missing[0], 0x1c);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
+	cr_assert_eq(cause.joined[0], 0x1c);
+	cr_assert_eq(cause.missing[0], 0x3);
 	cr_assert_not_null(strstr(cause.details, what), "%s", cause.details);
 }
 
@@ -524,9 +529,8 @@ Test(bootstrap, a_rank_of_another_process_that_has_not_called_is_named)
 	char what[96];
 
 	open_impatient();
-	on_all(stall_alone);
 	snprintf(what, sizeof(what),
-	         "\nnote   rank 2 (pid %d, device 2) has never called "
+	         "\nnote   rank 0 (pid %d, device 0) has never called "
 	         "anything",
 	         (int)getpid());
 	expect_blame(COHORT_VERDICT_NEVER_CALLED, what);
@@ -539,10 +543,26 @@ Test(bootstrap, a_rank_of_another_process_is_named_with_its_last_call)
 	on_all(sum_group);
 	cr_assert_eq(processes[0].rc, COHORT_OK);
 	cr_assert_eq(processes[1].rc, COHORT_OK);
-	on_all(stall_alone);
 	expect_blame(COHORT_VERDICT_OUTSIDE,
 	             "is busy in the program; its last call, all_reduce of 1 "
 	             "int32, sum (ticket 1), was ");
+	close_all();
+}
+
+Test(bootstrap, a_minority_that_calls_alone_blames_no_rank_of_another_process)
+{
+	struct cohort_cause cause;
+
+	open_impatient();
+	caller = 0;
+	on_all(stall_alone);
+	cr_assert_eq(processes[0].rc, COHORT_STALLED);
+	cohort_group_cause(processes[0].group, &cause);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
+	cr_assert_eq(cause.joined[0], 0x3);
+	cr_assert_eq(cause.missing[0], 0);
+	cr_assert_not_null(strstr(cause.text, "ranks 0-1 alone wait in "), "%s",
+	                   cause.text);
 	close_all();
 }
 
