@@ -68,6 +68,9 @@ struct others {
 	/* The clique is freed, and its words may be taken for another one. */
 	void (*release)(struct others *o);
 
+	/* Atomic; a process that has ranks of the clique has closed its group. */
+	atomic_bool has_left;
+
 	/* Atomic; what was found, by process, and whether that is all. */
 	atomic_bool has_all;
 	const struct call_words *_Atomic found[];

@@ -90,7 +90,7 @@ static bool is_waiting(const struct rank_snapshot *r)
  * which is said once. */
 static bool waits_in_vain(const struct snapshot *s)
 {
-	bool has_left = false, waits = false;
+	bool has_left = s->others_left, waits = false;
 	int i;
 
 	for (i = 0; i < s->size && !s->expired; i++) {

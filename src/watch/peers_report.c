@@ -251,6 +251,7 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		out[n].joined = !!x->joined;
 		out[n].is_done = !!x->is_done;
 		out[n].is_held = !!x->is_held;
+		out[n].is_process = false;
 		out[n].world = rank_or_none(x->world);
 		out[n].waits_for = rank_or_none(x->waits_for);
 		out[n].call[sizeof(out[n].call) - 1] = '\0';
@@ -292,9 +293,12 @@ static uint64_t put_question(struct peers *p, int k,
  * moments, too. */
 #define STOPPED_NS UINT64_C(5000000)
 
-/* How process @x is stopped, in which it answers nothing; NULL if it is not, or is far. */
-static const char *stop_of(const struct peer *x)
+/* Why process @x does not answer: how it is stopped, or that it has left; NULL if that is
+ * not known. */
+static const char *silence_of(const struct peer *x)
 {
+	if (atomic_load(&x->state) == PEER_LEFT)
+		return "has closed the group";
 	switch (x->is_far ? '\0' : thread_process_state(x->pid)) {
 	case 'T':
 		return "is stopped";
@@ -310,7 +314,10 @@ static const char *stop_of(const struct peer *x)
 static bool find_driven(const struct peers *p, const struct clique *q, int i,
                         uint64_t number, uint64_t *set)
 {
-	const struct call_words *w = peers_calls_of(p, q, i);
+	/* A process that has left has given up its words, which stay as they were. */
+	const struct call_words *w = q->others
+	                                     ? atomic_load(&q->others->found[i])
+	                                     : peers_calls_of(p, q, i);
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
 	const struct member *m = p->members;
 	int r, ranks;
@@ -332,14 +339,17 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	return false;
 }
 
-/* Answer for the ranks of process @i, which is stopped as @how says.  Returns how many are
- * in @out then.  Under lock. */
+/* Add answers for the ranks of process @i, which does not answer because it is stopped, or
+ * has closed its group: @how says so.  Returns how many are in @out then.  Under lock. */
 static int answer_for(const struct peers *p, const struct clique *q, int i,
                       const struct peer_question *asked, const char *how,
                       struct remote_rank *out, int n, int room)
 {
+	const bool has_left = atomic_load(&p->peers[i].state) == PEER_LEFT;
 	struct remote_rank x = {
-		.kind = COHORT_VERDICT_PROCESS_STOPPED,
+		.kind = has_left ? COHORT_VERDICT_LEFT
+		                 : COHORT_VERDICT_PROCESS_STOPPED,
+		.is_process = true,
 		.world = -1,
 		.waits_for = -1,
 	};
@@ -352,7 +362,8 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	for (x.rank = 0; x.rank < q->world; x.rank++)
 		ranks += rank_set_has(set, x.rank);
 	peers_name(p, i, &t);
-	text_add(&t, ", which drives rank%s ", ranks == 1 ? "" : "s");
+	text_add(&t, ", which %s rank%s ", has_left ? "drove" : "drives",
+	         ranks == 1 ? "" : "s");
 	rank_set_spell(&t, set);
 	text_add(&t, ", %s", how);
 	for (x.rank = 0; x.rank < q->world && n < room; x.rank++)
@@ -373,10 +384,11 @@ static int add_silent(struct peers *p, const struct clique *q,
 
 	pthread_mutex_lock(&p->lock);
 	for (i = 0; i < p->processes; i++) {
-		if (rank_set_has(has, i) || !peer_is_here(&p->peers[i]))
+		how = silence_of(&p->peers[i]);
+		if (rank_set_has(has, i) ||
+		    (!how && !peer_is_here(&p->peers[i])))
 			continue;
 		before = n;
-		how = stop_of(&p->peers[i]);
 		if (how)
 			n = answer_for(p, q, i, asked, how, out, n, room);
 		if (n > before)
@@ -419,7 +431,7 @@ int peers_ask(struct peers *p, const struct clique *q,
 			if (!get_stamped(&place->stamp, &a, place->words,
 			                 number, WORDS(struct answer))) {
 				if (!rank_set_has(runs, i) &&
-				    !stop_of(&p->peers[i]))
+				    !silence_of(&p->peers[i]))
 					rank_set_add(runs, i);
 				awaited -= !rank_set_has(runs, i) &&
 				           clock_now() - since_ns > STOPPED_NS;

@@ -244,6 +244,23 @@ static bool take_leave(struct peers *p, int i)
 	return has_left;
 }
 
+/* Let the cliques with ranks of process @i, which has closed its group, wait for these no
+ * longer.  Under lock. */
+static void note_left(const struct peers *p, int i)
+{
+	struct member *m;
+	struct others *o;
+
+	for (m = p->members; m; m = m->next) {
+		o = m->clique->others;
+		if (!o || !atomic_load(&o->found[i]))
+			continue;
+		atomic_store(&o->has_left, true);
+		atomic_store(&m->clique->is_shorter, true);
+	}
+	cause_wake();
+}
+
 /* Look at process @i, which has ended if @is_over.  Under lock. */
 static void look_at_peer(struct peers *p, int i, bool is_over)
 {
@@ -254,6 +271,7 @@ static void look_at_peer(struct peers *p, int i, bool is_over)
 		return;
 	if (peer_is_here(x) && take_leave(p, i)) {
 		atomic_store(&x->state, PEER_LEFT);
+		note_left(p, i);
 	} else if (!peer_is_here(x) && atomic_load(&p->is_settled)) {
 		atomic_store(&x->state, PEER_UNWATCHED);
 	} else if (is_over) {

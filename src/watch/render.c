@@ -353,8 +353,8 @@ static void add_headline(struct text *t, const struct snapshot *s,
 	} else if (v->kind == COHORT_VERDICT_CYCLE) {
 		text_add(t, "ranks %d and %d wait for each other's messages",
 		         s->transfer.rank, s->transfer.peer);
-	} else if (v->kind == COHORT_VERDICT_PROCESS_STOPPED)
-		text_add(t, "%s", stall_remote(s, v->rank)->text);
+	} else if (stall_remote_process(s, v))
+		text_add(t, "%s", stall_remote_process(s, v)->text);
 	else if (stall_is_minority(s, v))
 		add_minority(t, s, v);
 	else if (s->waits.culprit_count)

@@ -231,6 +231,7 @@ static void take(struct snapshot *s, struct clique *q)
 	s->others_joined = called > 0 ? called : 0;
 	s->others_miss =
 		s->all_joined && called >= 0 && called < s->world - s->size;
+	s->others_left = s->others_miss && atomic_load(&q->others->has_left);
 }
 
 /* True if the transfers are one, with one clock. */

@@ -130,11 +130,12 @@ struct transfer_memory {
 struct remote_rank {
 	int rank;
 	int kind; /* what it is at fault for, if it is: enum cohort_verdict_kind */
-	int joined;    /* it has called that */
-	int is_behind; /* an older collective is not done in its process */
-	int is_done;   /* its half */
-	int is_held;   /* its thread waits for a ticket, or is inside a call */
-	int world;     /* its number in the group that all was split from */
+	int joined;     /* it has called that */
+	int is_behind;  /* an older collective is not done in its process */
+	int is_done;    /* its half */
+	int is_held;    /* its thread waits for a ticket, or is inside a call */
+	int is_process; /* its whole process is at fault; text is about that */
+	int world;      /* its number in the group that all was split from */
 	int waits_for; /* that of the rank that it waits for elsewhere, or -1 */
 
 	/* If it waits elsewhere for ranks of other processes: the clique's identity, 0 if
@@ -266,6 +267,7 @@ struct snapshot {
 	                      seen */
 	bool others_miss; /* so they have, and as far as can be seen some rank of
 	                        another process has not */
+	bool others_left; /* so it has not, and a process has closed its group */
 	uint64_t
 		others_ns; /* when the last rank of another process called it, 0: that
 	                        cannot be seen */

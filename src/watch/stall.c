@@ -499,6 +499,14 @@ const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
 	return x < end ? x : NULL;
 }
 
+const struct remote_rank *stall_remote_process(const struct snapshot *s,
+                                               const struct cohort_verdict *v)
+{
+	const struct remote_rank *x = stall_remote(s, v->rank);
+
+	return x && x->is_process && x->kind == v->kind ? x : NULL;
+}
+
 /* What a group that spans several processes needs to have said. */
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
@@ -514,7 +522,7 @@ static void add_others(struct text *t, const struct snapshot *s,
 		         s->world - s->size, s->world);
 	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL)
 		add_different(t, s);
-	if (x && v->kind != COHORT_VERDICT_PROCESS_STOPPED)
+	if (x && x != stall_remote_process(s, v))
 		text_add(t, ROW "%s", x->text);
 	if (s->remote_count && find_unknown(s, unknown)) {
 		text_add(t, ROW "nothing is known of ");

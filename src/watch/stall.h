@@ -65,6 +65,11 @@ int stall_world(const struct snapshot *s, int rank);
 const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
                                               const struct cohort_verdict *v);
 
+/* The rank to blame if its whole process is at fault, because that is stopped or has
+ * closed its group; NULL if that is not so. */
+const struct remote_rank *stall_remote_process(const struct snapshot *s,
+                                               const struct cohort_verdict *v);
+
 /* What is known of a rank of another process, NULL: nothing. */
 const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
 
