@@ -781,6 +781,17 @@ static void take_up(struct watch *g)
 	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* something else may be due */
 }
 
+/* True if a communicator that this one was split from has a cause, which is about to end
+ * this one. */
+static bool parent_has_ended(const struct clique *q)
+{
+	const struct clique *above = q->parent;
+
+	while (above && !cause_any(above->end))
+		above = above->parent;
+	return above;
+}
+
 void watchdog_look(struct watch *g)
 {
 	const bool has_waited = g->evidence;
@@ -789,6 +800,10 @@ void watchdog_look(struct watch *g)
 		g->next_ns = g->evidence_due_ns;
 	} else if (has_waited) {
 		take_up(g);
+	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end) &&
+	           parent_has_ended(g->clique)) {
+		g->next_ns =
+			clock_deadline(HEARTBEAT_NS); /* the end wakes us */
 	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end)) {
 		run_again(g, g->next_ns);
 		sample_and_judge(g);

@@ -122,6 +122,19 @@ Test(watch, the_first_collective_has_the_deadline_of_all)
 	close_group();
 }
 
+/* Sum without a deadline that a thread could miss because it starts late. */
+static void sum_patiently(struct cohort_comm *c, int32_t *x)
+{
+	static const struct cohort_deadlines patient = {
+		.join_ns = RANKS_SOON,
+		.exec_ns = RANKS_SOON,
+	};
+
+	ranks_must(cohort_deadline_push(c, &patient), "push");
+	ranks_must(ranks_sum_wait(c, x), "sum");
+	ranks_must(cohort_deadline_pop(c), "pop");
+}
+
 static sem_t is_away;
 static sem_t go_home;
 
@@ -129,7 +142,7 @@ static void *bind_and_stay_away(void *arg)
 {
 	pthread_setname_np(pthread_self(), "sleeper");
 	ranks_must(cohort_comm_bind(arg), "bind");
-	ranks_sum_wait(arg, &values[1]);
+	sum_patiently(arg, &values[1]);
 	sem_post(&is_away);
 	while (sem_wait(&go_home))
 		continue;
@@ -149,7 +162,7 @@ Test(watch, the_thread_of_a_bound_rank_is_named)
 	sem_init(&go_home, 0, 0);
 	group = ranks_ahead(2, &o, comms);
 	pthread_create(&thread, NULL, bind_and_stay_away, comms[1]);
-	ranks_sum(comms[0], &values[0]);
+	sum_patiently(comms[0], &values[0]);
 	while (sem_wait(&is_away))
 		continue;
 	t = ranks_sum(comms[0], &values[0]);
@@ -171,7 +184,7 @@ static void *call_and_exit(void *tid)
 {
 	pthread_setname_np(pthread_self(), "loader/1");
 	*(int *)tid = thread_id();
-	ranks_sum_wait(comms[1], &values[1]);
+	sum_patiently(comms[1], &values[1]);
 	return NULL;
 }
 
@@ -190,7 +203,7 @@ Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
 	pthread_create(&thread, NULL, call_and_exit, &tid);
-	ranks_sum_wait(comms[0], &values[0]);
+	sum_patiently(comms[0], &values[0]);
 	pthread_join(thread, NULL);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
