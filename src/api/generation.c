@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "core/clique_tree.h"
 #include "core/gate.h"
+#include "core/hazard.h"
 #include "core/owner.h"
 #include "watch/peers.h"
 
@@ -249,31 +250,50 @@ void generation_pass(struct generation *g)
 
 /* ---- forgetting ------------------------------------------------------- */
 
-static bool is_used(const struct cohort_comm *c)
-{
-	return c->registrations || atomic_load(&c->abandoned) ||
-	       atomic_load(&c->waits) != atomic_load(&c->waits_ended);
-}
-
 /* Return true if no thread uses the generation or its children, and the program owns no
  * resource of theirs. */
-static bool is_forgettable(const struct generation *g)
+static bool is_unused(const struct generation *g)
 {
 	const struct clique *q = g->clique;
 	const struct generation *child;
 	int r;
 
-	if (g->watch || g->left || atomic_load(&q->held) > 0 ||
-	    atomic_load(&q->stragglers) ||
+	if (g->watch || g->left || occupied(g->clique) ||
+	    atomic_load(&q->held) > 0 || atomic_load(&q->stragglers) ||
 	    !clique_is_reclaimed(clique_look(g->clique)))
 		return false;
 	for (r = 0; r < q->size; r++)
-		if (is_used(&q->comms[r]))
+		if (q->comms[r].registrations ||
+		    atomic_load(&q->comms[r].abandoned))
 			return false;
 	for (child = first_child(g); child; child = next_child(child))
-		if (!is_forgettable(child))
+		if (!is_unused(child))
 			return false;
 	return true;
+}
+
+static void set_forgotten(struct generation *g, bool is_forgotten)
+{
+	struct generation *child;
+	int r;
+
+	for (child = first_child(g); child; child = next_child(child))
+		set_forgotten(child, is_forgotten);
+	for (r = 0; r < g->clique->size; r++)
+		atomic_store(&g->clique->comms[r].is_forgotten, is_forgotten);
+}
+
+/* Return true if a thread may be in a call on a communicator of the tree. */
+static bool is_in_call(const struct generation *g)
+{
+	const struct generation *child;
+
+	if (hazard_is_announced(g->clique, g->clique->bytes))
+		return true;
+	for (child = first_child(g); child; child = next_child(child))
+		if (is_in_call(child))
+			return true;
+	return false;
 }
 
 /* Detach owner threads from the generation and its children, and make the program's
@@ -290,7 +310,16 @@ static void detach(struct generation *g)
 
 bool generation_forget(struct generation *g)
 {
-	if (!is_forgettable(g) || generation_occupied(g))
+	bool is_free = is_unused(g);
+
+	/* Refuse new calls before looking for the ones in progress. */
+	set_forgotten(g, is_free);
+	if (!is_free || is_in_call(g))
+		return false;
+	/* The last of those may have allocated memory. */
+	is_free = is_unused(g);
+	set_forgotten(g, is_free);
+	if (!is_free)
 		return false;
 	detach(g);
 	generation_free(g);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
+#include "core/hazard.h"
 #include "core/window.h"
 
 /* Put the ranks in @lost, which may be of other processes, into the set. */
@@ -226,6 +227,7 @@ int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
 		                 "a run or a respawn is under way");
+	hazard_announce(NULL); /* this thread is in no call of a communicator */
 	rc = respawn(group, lost_ranks, n);
 	atomic_store(&group->running, false);
 	return rc;

@@ -58,6 +58,11 @@ struct cohort_comm {
 	 */
 	struct {
 		struct clique *clique;
+
+		/* Atomic; calls are refused, and the clique is freed once no call uses
+		 * it.  Reads as zero after that, as @clique does. */
+		atomic_bool is_forgotten;
+
 		int rank;
 		int origin; /* its rank in the first generation */
 		int world;  /* its rank in the group that this was split from */

@@ -630,6 +630,58 @@ Test(respawn, forgets_no_generation_whose_memory_is_in_use)
 	close_group();
 }
 
+/* Communicators of the last generations, of which the older ones are forgotten. */
+static struct cohort_comm *_Atomic known[2 * KEPT];
+static atomic_bool is_over;
+
+static void *call_all_known(void *unused)
+{
+	struct cohort_rank_report ranks[2];
+	struct cohort_abort *handle;
+	struct cohort_stats stats;
+	struct cohort_cause cause;
+	struct cohort_comm *c;
+	unsigned i;
+
+	(void)unused;
+	for (i = 0; !atomic_load(&is_over); i++) {
+		c = atomic_load(&known[i % (2 * KEPT)]);
+		if (!c)
+			continue;
+		cohort_comm_snapshot(c, ranks, 2, sizeof(ranks[0]));
+		cohort_stats(c, &stats);
+		cohort_comm_cause(c, &cause);
+		cohort_comm_fail(c, 7, "too late");
+		cohort_synchronize(c, 0);
+		cohort_comm_size(c);
+		handle = cohort_comm_abort_handle(c);
+		cohort_abort_put(handle);
+	}
+	return NULL;
+}
+
+Test(respawn, frees_no_communicator_during_a_call)
+{
+	struct cohort_comm *now[2];
+	pthread_t threads[2];
+	int i;
+
+	spread_not("the processes do not abort together");
+	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
+	for (i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, call_all_known, NULL);
+	for (i = 0; i < 200; i++) {
+		ranks_must(cohort_group_split(group, now), "split");
+		atomic_store(&known[i % (2 * KEPT)], now[i % 2]);
+		cohort_group_abort(group, "again"); /* or a thread has */
+		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
+	}
+	atomic_store(&is_over, true);
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	close_group();
+}
+
 /* Call the communicator of a bound thread after it was forgotten. */
 static void *call_late(void *arg)
 {

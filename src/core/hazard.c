@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/hazard.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct hazard {
+	/* Atomic; the announced communicator.  Release and acquire: what the thread did
+	 * with the one before. */
+	_Atomic uintptr_t comm;
+
+	bool is_listed;            /* owned by the thread */
+	struct hazard *next, **at; /* guarded by lock */
+};
+
+static _Thread_local struct hazard own;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hazard *all; /* guarded by lock */
+
+/* Constant after the first announcement.  The key's destructor takes a thread that exits out
+ * of the list. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_is_made;
+
+/* Atomic; a thread could not be listed, so nobody knows what it uses. */
+static atomic_bool is_incomplete;
+
+static void unlist(void *arg)
+{
+	struct hazard *h = arg;
+
+	pthread_mutex_lock(&lock);
+	*h->at = h->next;
+	if (h->next)
+		h->next->at = h->at;
+	pthread_mutex_unlock(&lock);
+	h->is_listed = false;
+}
+
+static void make_key(void)
+{
+	key_is_made = pthread_key_create(&key, unlist) == 0;
+}
+
+static void list_own(void)
+{
+	pthread_once(&once, make_key);
+	own.is_listed = true;
+	if (!key_is_made || pthread_setspecific(key, &own) != 0) {
+		atomic_store(&is_incomplete, true);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	own.next = all;
+	own.at = &all;
+	if (all)
+		all->at = &own.next;
+	all = &own;
+	pthread_mutex_unlock(&lock);
+}
+
+void hazard_announce(const struct cohort_comm *comm)
+{
+	if (!own.is_listed)
+		list_own();
+	atomic_store_explicit(&own.comm, (uintptr_t)comm, memory_order_release);
+	/* The barrier of the CPU is issued by has_barrier(), for all threads. */
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Issue a full memory barrier on all threads of the process.  False if the kernel cannot. */
+static bool has_barrier(void)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0)
+		return true;
+	/* The first call of a process has to register it. */
+	return syscall(SYS_membarrier,
+	               MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0 &&
+	       syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) ==
+	               0;
+}
+
+bool hazard_is_announced(const void *memory, size_t bytes)
+{
+	const struct hazard *h;
+	bool is_found = atomic_load(&is_incomplete) || !has_barrier();
+
+	pthread_mutex_lock(&lock);
+	for (h = all; h && !is_found; h = h->next)
+		is_found =
+			atomic_load_explicit(&h->comm, memory_order_acquire) -
+				(uintptr_t)memory <
+			bytes;
+	pthread_mutex_unlock(&lock);
+	return is_found;
+}
