@@ -221,8 +221,8 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 		gate_leave(comm);
 		return rc;
 	}
+	atomic_store(&comm->is_uncompared, true);
 	/* Relaxed: only the thread that stored it acts on it. */
-	comm->is_uncompared = true;
 	atomic_store_explicit(&comm->native_user, owner_self(),
 	                      memory_order_relaxed);
 	*nccl_comm = comm->native;

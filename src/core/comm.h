@@ -230,6 +230,10 @@ struct cohort_comm {
 
 		/* NULL until the first send or recv.  See pair.h. */
 		struct pairs *_Atomic pairs;
+
+		/* The program has sent or received by native calls or graphs, so the
+		 * numbers of sends and receives no longer say which of them meet. */
+		atomic_bool is_uncompared;
 	};
 
 	/*
@@ -243,10 +247,6 @@ struct cohort_comm {
 		unsigned pushed_count;
 		unsigned paused;
 		bool has_met_all; /* see pair_connect() */
-
-		/* Its sends and receives are not compared from now on: see
-		 * pair.h. */
-		bool is_uncompared;
 
 		struct rank_launch launch; /* see call.h */
 		struct redop redops[MAX_REDOPS];

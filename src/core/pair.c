@@ -255,7 +255,8 @@ static int agree_on(struct cohort_comm *c, const struct transfer *own)
 	_Atomic uint64_t *word;
 	uint64_t theirs;
 
-	if (!peer || c->is_uncompared)
+	if (!peer ||
+	    atomic_load_explicit(&c->is_uncompared, memory_order_relaxed))
 		return COHORT_OK;
 	word = own->sends ? half_word(h, c, peer, own->number)
 	                  : half_word(h, peer, c, own->number);
@@ -287,7 +288,8 @@ int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	for (i = 0; i < n && rc == COHORT_OK; i++) {
 		if (!op_has_peer(calls[i].kind))
 			continue;
-		c->is_uncompared |= captured;
+		if (captured)
+			atomic_store(&c->is_uncompared, true);
 		own = publish_one(c, pairs_of(c), &calls[i], ticket, now_ns);
 		rc = agree_on(c, &own);
 	}

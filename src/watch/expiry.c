@@ -137,15 +137,25 @@ static struct expiry first_clock(const struct snapshot *s)
 	return first;
 }
 
+/* True if a rank waits for a send or receive of a peer that makes no further call.  One that
+ * the peer has made by a native call or a graph is not seen. */
+static bool transfers_in_vain(const struct snapshot *s)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	const struct rank_snapshot *own = snapshot_rank(s, x->rank);
+	const struct rank_snapshot *peer = snapshot_rank(s, x->peer);
+
+	return !x->met && peer && rank_has_left(peer) && !x->expired &&
+	       is_waiting(own) && !own->is_uncompared && !peer->is_uncompared;
+}
+
 static struct expiry transfer_clock(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
-	const struct rank_snapshot *peer = snapshot_rank(s, x->peer);
 	struct expiry in_vain = expired_clock(s, x->since_ns);
 
 	in_vain.is_transfer = true;
-	if (!x->met && peer && rank_has_left(peer) && !x->expired &&
-	    is_waiting(snapshot_rank(s, x->rank)))
+	if (transfers_in_vain(s))
 		return in_vain;
 	return (struct expiry){
 		.is_transfer = true,

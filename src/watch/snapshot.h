@@ -45,6 +45,7 @@ struct rank_snapshot {
 	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
 	bool returned;      /* its worker has returned 0 */
+	bool is_uncompared; /* its sends and receives cannot be told apart */
 	struct record last; /* the last call of any kind; ticket 0: none */
 	char tag[TAG_SIZE]; /* the last call's tag, "": none */
 	char tag_now

@@ -756,15 +756,14 @@ Test(respawn, and_splits_and_groups_add_no_threads)
 	struct cohort_cause cause;
 	int with_all, i, none;
 
+	place_skip_on_nvidia("it starts threads for each communicator");
 	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
 	ranks_must(cohort_group_close(group), "close");
 	none = count_threads(); /* the host platform's own ones stay */
 	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
 	for (i = 0; i < 3; i++)
 		ranks_must(cohort_group_open(NULL, 2, &o, &others[i]), "open");
-	/* NVIDIA's NCCL starts threads for each communicator. */
-	if (!place_is_nvidia())
-		has_threads(none + 4); /* watchdog, prober, two workers */
+	has_threads(none + 4); /* watchdog, prober, two workers */
 	with_all = count_threads();
 	for (i = 0; i < 20; i++) {
 		cr_assert_eq(cohort_group_run(group, split_and_fail, NULL,
