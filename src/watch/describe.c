@@ -81,10 +81,11 @@ static void add_place(struct text *t, const struct rank_snapshot *r)
 		                     : " is dead (that thread has exited), ");
 	else
 		text_add(t, " is ");
-	text_add(t, r->native   ? "inside its native communicator"
-	            : r->staged ? "waiting inside a call with host memory"
-	            : r->inside ? "inside another call"
-	                        : "busy in the program");
+	text_add(t, r->native    ? "inside its native communicator"
+	            : r->staged  ? "waiting inside a call with host memory"
+	            : r->inside  ? "inside another call"
+	            : r->waiting ? "waiting for an operation"
+	                         : "busy in the program");
 }
 
 static size_t room_of_stack(const struct text *t)
@@ -95,7 +96,8 @@ static size_t room_of_stack(const struct text *t)
 
 void describe_thread(struct text *t, const struct rank_snapshot *r)
 {
-	if (*r->state)
+	/* How the library itself waits says nothing. */
+	if (*r->state && !r->waiting && !r->staged)
 		text_add(t, "; %s thread is %s",
 		         rank_has_thread(r) ? "its" : "that", r->state);
 	if (!r->stack)

@@ -154,7 +154,7 @@ static void look(struct snapshot *s, struct clique *q)
 	snapshot_threads(s);
 	snapshot_take(s, q);
 	crossing_take(s, q);
-	waits_take(s, q);
+	waits_take(s, q, !s->front);
 }
 
 /* Ask the other processes what their ranks do if no rank of this one is at fault.  Returns
@@ -178,8 +178,7 @@ static struct remote_rank *ask(struct snapshot *s, const struct clique *q,
 	s->remote_count =
 		peers_ask(peers, q, &question, out, room,
 	                  clock_deadline(peers_patience_ns(peers)), &silent);
-	if (!is_transfer)
-		waits_resolve_all(out, s->remote_count);
+	waits_resolve_all(q, out, s->remote_count);
 	return out;
 }
 

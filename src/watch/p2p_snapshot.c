@@ -126,17 +126,24 @@ static bool is_at(bool starts_are_marked, const struct half *h)
 	return h->in_call || h->started || !starts_are_marked;
 }
 
-/* Note the peer as awaited if the rank has come to @x and the peer has not. */
+/* True if the rank has come to @x and the peer has not, or is in another process, which
+ * may not have. */
+static bool awaits_peer(bool are_marked, const struct transfer_snapshot *x)
+{
+	if (x->peer == x->rank || !is_at(are_marked, &x->own))
+		return false;
+	if (!x->is_local)
+		return !x->own.done;
+	return !x->met || (!x->other.done && !is_at(are_marked, &x->other));
+}
+
+/* Note the peer, a rank of this process, as awaited if the rank waits for it. */
 static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
                       const struct transfer_snapshot *x)
 {
-	if (!x->is_local || x->peer == x->rank ||
-	    !is_at(s->starts_are_marked, &x->own))
-		return;
-	if (!x->met)
-		rank_set_add(r->awaits_call, x->peer);
-	else if (!x->other.done && !is_at(s->starts_are_marked, &x->other))
-		rank_set_add(r->awaits_start, x->peer);
+	if (x->is_local && awaits_peer(s->starts_are_marked, x))
+		rank_set_add(x->met ? r->awaits_start : r->awaits_call,
+		             x->peer);
 }
 
 /* The transfer that an operation of @c waits for; @t is the operation's first transfer.
@@ -192,17 +199,22 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 		s->transfer = x;
 }
 
-void p2p_snapshot_waits(struct rank_snapshot *r, const struct cohort_comm *c,
-                        uint64_t front)
+bool p2p_snapshot_next(const struct cohort_comm *c, uint64_t front,
+                       struct transfer_snapshot *x)
 {
-	const struct snapshot s = {
-		.starts_are_marked = c->clique->platform->starts_are_marked,
-	};
+	const bool are_marked = c->clique->platform->starts_are_marked;
+	uint64_t k = x->number ? x->index + 1 : next_undone(c, 1);
 	struct transfer t;
 
-	if (pair_count(c) && pair_read(c, next_undone(c, 1), &t) &&
-	    oldest_collective(c, front) > t.ticket)
-		look_at_all(&s, c, t, r);
+	for (; pair_read(c, k, &t); k++) {
+		if (x->number ? t.ticket != x->ticket
+		              : t.ticket > oldest_collective(c, front))
+			return false;
+		*x = look_at(c, &t);
+		if (awaits_peer(are_marked, x))
+			return true;
+	}
+	return false;
 }
 
 void p2p_snapshot_take(struct snapshot *s, const struct clique *q)

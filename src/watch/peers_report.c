@@ -52,9 +52,9 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 		return false;
 	x = waits.culprits;
 	out->waits_for = x->world;
-	if (x->world < 0) {
-		out->waits_in = x->identity;
-		out->waits_number = x->number;
+	if (x->world < 0 && !x->in.is_transfer) {
+		out->waits_in = x->in.identity;
+		out->waits_number = x->in.number;
 	}
 	describe_name_of(t, s, r);
 	text_add(t, " waits in %s", waits.links[0].call);
@@ -132,7 +132,9 @@ static void report_half(struct cohort_comm *c,
 		.waits_for = -1,
 	};
 	p2p_snapshot_awaits(c, asked->asking, out);
-	stall_add_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
+	if (has_called || !report_waits(c, 0, &s, &r, &t, out))
+		stall_add_half(&t, &s, &r, asked->sends,
+		               has_called ? &half : NULL);
 }
 
 static void answer(struct clique *q, const struct peer_question *asked,

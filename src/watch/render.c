@@ -137,6 +137,8 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
 		text_add(t, "%s is inside %s", who, record_name(&r->last));
 	else if (r->inside)
 		text_add(t, "%s is inside another call", who);
+	else if (r->waiting && r->last.ticket)
+		text_add(t, "%s waits for its %s", who, record_name(&r->last));
 	else
 		text_add(t, "%s is busy in the program", who);
 }
@@ -149,7 +151,7 @@ static void add_brief_place(struct text *t, const struct rank_snapshot *r,
 	struct text w = { why, sizeof(why) };
 
 	if (rank_has_left(r) || !r->tid || (rank_has_thread(r) && !r->alive) ||
-	    r->inside || !*r->state) {
+	    r->inside || r->waiting || !*r->state) {
 		add_place(t, r, who);
 		return;
 	}
@@ -250,6 +252,10 @@ static void add_elsewhere(struct text *t, const struct snapshot *s)
 {
 	const struct culprit *x = &s->waits.culprits[0];
 
+	if (x->waits) {
+		text_add(t, "%s waits for rank %d", x->call, x->world);
+		return;
+	}
 	if (x->world >= 0)
 		text_add(t, "rank %d", x->world);
 	else
@@ -359,10 +365,10 @@ static void add_headline(struct text *t, const struct snapshot *s,
 		add_minority(t, s, v);
 	else if (s->waits.culprit_count)
 		add_elsewhere(t, s);
-	else if (!due->is_transfer && stall_remote_waiter(s, v)) {
-		add_front(t, s);
-		text_add(t, " waits for rank %d, in another communicator",
-		         v->world_rank);
+	else if (stall_remote_waiter(s, v)) {
+		add_operation(t, s, due, s->transfer.rank);
+		text_add(t, " waits for rank %d%s", v->world_rank,
+		         due->is_transfer ? "" : ", in another communicator");
 	} else
 		add_blamed(t, s, due, v);
 }
@@ -389,7 +395,10 @@ static void add_links(struct text *t, const struct snapshot *s,
 		add_numbers(t, x->worlds);
 		text_add(t,
 		         rank_set_count(x->worlds) == 1 ? " waits" : " wait");
-		text_add(t, " in %s for ", x->call);
+		text_add(t, " in %s %s ", x->call,
+		         x->way == WAITS_FOR    ? "for"
+		         : x->way == WAITS_FROM ? "from"
+		                                : "to");
 		if (x->for_world >= 0)
 			text_add(t, "rank %d", x->for_world);
 		else
@@ -450,10 +459,11 @@ static void add_line_why(struct text *t, const struct snapshot *s,
                          const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = culprit_of(s, v);
-	const struct remote_rank *x = v->rank >= 0 ? stall_remote(s, v->rank)
-	                                           : stall_remote_waiter(s, v);
+	const struct remote_rank *x = stall_remote_waiter(s, v);
 	char name[WHO_ROOM];
 
+	if (!x && v->rank >= 0)
+		x = stall_remote(s, v->rank);
 	if (v->kind == COHORT_VERDICT_LEFT ||
 	    v->kind == COHORT_VERDICT_PROCESS_STOPPED)
 		return;
@@ -483,7 +493,8 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 		return;
 	}
 	find_waiters(v, waiters);
-	if (v->kind == COHORT_VERDICT_CYCLE || rank_set_is_empty(waiters)) {
+	if (v->kind == COHORT_VERDICT_CYCLE || rank_set_is_empty(waiters) ||
+	    (due->is_transfer && s->waits.link_count)) {
 		add_links(t, s, "; ");
 		return;
 	}
@@ -608,7 +619,7 @@ static void add_since(struct text *t, const struct snapshot *s,
 }
 
 static void add_block_wait(struct text *t, const struct snapshot *s,
-                           const struct expiry *due,
+                           const struct expiry *due, const struct cycle *cycle,
                            const struct cohort_verdict *v)
 {
 	uint64_t waiters[COHORT_RANK_WORDS];
@@ -618,7 +629,7 @@ static void add_block_wait(struct text *t, const struct snapshot *s,
 		start_row(t, "others");
 		add_others(t, s);
 	}
-	if (v->kind != COHORT_VERDICT_CYCLE || s->waits.is_cycle)
+	if (!cycle->n)
 		add_links(t, s, "\nwait   ");
 	find_waiters(v, waiters);
 	if (due->is_transfer)
@@ -703,7 +714,7 @@ static void write_block(const struct snapshot *s, const struct expiry *due,
 		cycle_add(&t, s, cycle);
 	else if (s->crossing.exists)
 		crossing_add(&t, s);
-	add_block_wait(&t, s, due, v);
+	add_block_wait(&t, s, due, cycle, v);
 	if (!cycle->n && !s->crossing.exists && !due->is_transfer)
 		add_more(&t, s, v);
 	add_notes(&t, s, due, v);

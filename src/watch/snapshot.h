@@ -192,18 +192,32 @@ struct culprit {
 	struct rank_snapshot at; /* .rank is -1 if it is in another process */
 	bool has_called;         /* it has called, but has not started */
 
-	/* If it is in another process: the identity of the clique where it is missing, and
-	 * the number of the collective; and what it says that it does. */
-	uint64_t identity, number;
-	int kind; /* what it is at fault for; 0 if it has not been asked */
+	/* If it is in another process: where it is missing, and what it says that it
+	 * does. */
+	struct missing {
+		uint64_t identity; /* of the clique; 0 if there is none */
+		uint64_t number;   /* of the collective, or of its half */
+		bool is_transfer;
+		bool sends; /* the half */
+		int other;  /* the rank of the other half */
+	} in;
+	int kind;   /* what it is at fault for; 0 if it has not been asked */
+	bool waits; /* it waits, for .world */
 	char text[160];
 };
 
 /* A rank of another process that some rank here waits for in another clique. */
 struct found_rank {
-	uint64_t identity, number; /* where it is missing; 0 if there is none */
+	struct missing in;
 	int world, rank, kind;
+	int waits_for; /* see struct remote_rank */
 	char text[160];
+};
+
+enum wait_way {
+	WAITS_FOR, /* in a collective */
+	WAITS_FROM,
+	WAITS_TO,
 };
 
 /* Ranks that wait for another one in the same operation. */
@@ -211,9 +225,10 @@ struct wait_link {
 	uint64_t worlds[COHORT_RANK_WORDS]; /* the ranks that wait */
 	char call[WAITS_CALL];              /* where they wait */
 	int for_world;                      /* -1 if that is not known */
+	enum wait_way way;
 };
 
-/* What the ranks that the front waits for are waiting for. */
+/* What the ranks that the front, or the transfer, waits for are waiting for. */
 struct waits {
 	int culprit_count; /* those in .culprits */
 	struct culprit culprits[WAITS_CULPRITS];
@@ -345,16 +360,18 @@ const struct record *snapshot_front_call(const struct snapshot *s);
  * Transfers, in p2p_snapshot.c:
  *
  * p2p_snapshot_take   - the last part of snapshot_take()
- * p2p_snapshot_waits  - what the oldest operation of @comm with transfers waits for, into
- *                       @r; @front: the rank's oldest collective that is not done
+ * p2p_snapshot_next   - set @x to the next transfer in the oldest operation of @comm with
+ *                       transfers that waits for its peer, to the first one if its number
+ *                       is 0; @front: the rank's oldest collective that is not done;
+ *                       false: there is none
  * p2p_snapshot_half   - the half that @comm has, number @number of those that it sends
  *                       to @peer, or else receives from it; false: it has not called that
  * p2p_snapshot_awaits - what @out's rank, @comm's, waits for of rank @peer
  * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has answered
  */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
-void p2p_snapshot_waits(struct rank_snapshot *r, const struct cohort_comm *comm,
-                        uint64_t front);
+bool p2p_snapshot_next(const struct cohort_comm *comm, uint64_t front,
+                       struct transfer_snapshot *x);
 bool p2p_snapshot_half(const struct cohort_comm *comm, bool sends, int peer,
                        uint64_t number, struct half *out);
 void p2p_snapshot_awaits(const struct cohort_comm *comm, int peer,

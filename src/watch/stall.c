@@ -118,7 +118,8 @@ bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	int joined = count_joined(s);
 
-	if (!joined || v->kind == COHORT_VERDICT_CYCLE ||
+	/* A transfer, which has no number among the collectives, waits for one rank. */
+	if (!v->collective || !joined || v->kind == COHORT_VERDICT_CYCLE ||
 	    s->remote_count < s->world - s->size)
 		return false;
 	for (x = s->remote; x < end; x++) {
@@ -157,16 +158,14 @@ static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 	return true;
 }
 
-/* Where ranks that the front waits for wait for others themselves, it is the last ones
- * of that chain that are to blame. */
-static void blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
+void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct culprit *x = s->waits.culprits;
 	int r = 0;
 
 	if (s->waits.is_cycle) {
 		v->kind = COHORT_VERDICT_CYCLE;
-		v->rank = -1;
+		v->rank = v->world_rank = -1;
 		return;
 	}
 	if (!s->waits.culprit_count)
@@ -264,9 +263,8 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
-/* Blame the rank that a rank of another process waits for elsewhere. */
-static void blame_world(const struct snapshot *s, int world,
-                        struct cohort_verdict *v)
+void stall_blame_world(const struct snapshot *s, int world,
+                       struct cohort_verdict *v)
 {
 	const struct remote_rank *x;
 	int r = 0;
@@ -307,7 +305,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		if (!is_at_fault(x, all_joined) || (all_joined && !all_known))
 			continue;
 		if (!x->joined && x->waits_for >= 0) {
-			blame_world(s, x->waits_for, v);
+			stall_blame_world(s, x->waits_for, v);
 			continue;
 		}
 		rank_set_add(v->missing, x->rank);
@@ -492,7 +490,7 @@ const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
 {
 	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
 
-	if (v->rank >= 0 || v->world_rank < 0)
+	if ((v->rank >= 0 && v->collective) || v->world_rank < 0)
 		return NULL;
 	while (x < end && (x->joined || x->waits_for != v->world_rank))
 		x++;
@@ -558,7 +556,7 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 	else if (!is_found && !s->all_joined)
 		is_found = blame_gone(s, v);
 	if (!is_found)
-		blame_culprits(s, v);
+		stall_blame_culprits(s, v);
 	if (v->rank >= 0 && v->world_rank < 0)
 		v->world_rank = stall_world(s, v->rank);
 }

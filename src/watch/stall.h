@@ -73,6 +73,14 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 /* What is known of a rank of another process, NULL: nothing. */
 const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
 
+/* If ranks that the front, or the transfer, waits for wait for others themselves, blame the
+ * last ones of that chain. */
+void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v);
+
+/* Blame the rank that a rank of another process waits for elsewhere. */
+void stall_blame_world(const struct snapshot *s, int world,
+                       struct cohort_verdict *v);
+
 /* Ranks that wait for each other are at fault together: a cycle takes the place of what
  * was found before. */
 void stall_find_cycle(const struct snapshot *s, bool is_transfer,

@@ -4,6 +4,8 @@
  * A transfer that does not go on
  */
 
+#include <string.h>
+
 #include "watch/cycle.h"
 #include "watch/describe.h"
 #include "watch/stall.h"
@@ -136,7 +138,8 @@ static void add_peer(struct text *t, const struct snapshot *s, bool both_wait)
 	const struct remote_rank *other = stall_remote(s, x->peer);
 
 	if (x->is_local) {
-		add_half(t, s, x->peer, x->met ? &x->other : NULL);
+		if (!s->waits.link_count)
+			add_half(t, s, x->peer, x->met ? &x->other : NULL);
 		return;
 	}
 	if (other && other->kind != COHORT_VERDICT_PROCESS_STOPPED)
@@ -169,13 +172,20 @@ void stall_add_transfer(struct text *t, const struct snapshot *s)
 void stall_transfer(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct transfer_snapshot *x = &s->transfer;
+	const struct remote_rank *other = stall_remote(s, x->peer);
 
 	blame(s, v);
 	if (is_mutual(s)) {
 		v->kind = COHORT_VERDICT_CYCLE;
 		v->rank = -1;
 		rank_set_add(v->missing, x->rank);
+	} else if (other && !other->joined && other->waits_for >= 0 &&
+	           other->waits_for != stall_world(s, x->rank)) {
+		v->rank = -1;
+		memset(v->missing, 0, sizeof(v->missing));
+		stall_blame_world(s, other->waits_for, v);
 	}
 	if (v->rank >= 0)
 		v->world_rank = stall_world(s, v->rank);
+	stall_blame_culprits(s, v);
 }

@@ -21,19 +21,26 @@ struct node {
 	const char *name; /* of that operation */
 	bool has_called;
 
+	/* If it is missing in a transfer: the number of its half, otherwise 0; the other
+	 * rank, in q; and whether it is the half that sends. */
+	uint64_t half;
+	int other;
+	bool sends;
+
 	/* The first rank that it waits for, and the operation; to is -1 if it
 	 * waits for nobody. */
 	int to;
 	const struct clique *in;
 	uint64_t in_number;
 	const char *in_name;
+	enum wait_way way;
 };
 
 struct walk {
 	const struct clique *all; /* the first of the list */
 	struct waits *out;
-	const struct snapshot
-		*s; /* its front's missing ranks are the starts; or NULL */
+	const struct snapshot *s; /* the ranks that its front, */
+	bool is_transfer; /* or its transfer, waits for are the starts; or NULL */
 	const struct cohort_comm *start; /* the only one, */
 	uint64_t number;                 /* in this collective */
 	const struct clique *here;
@@ -106,6 +113,7 @@ static void add_edge(struct walk *w, int from, struct node node,
 	x->in = in;
 	x->in_number = number;
 	x->in_name = name;
+	x->way = !node.half ? WAITS_FOR : node.sends ? WAITS_FROM : WAITS_TO;
 }
 
 /* True if @r has reached its operation in its stream, as far as marks tell. */
@@ -163,23 +171,40 @@ static void add_collective(struct walk *w, int from,
 		         q, number, name);
 }
 
-/* The edges of @c in its oldest operation with sends or receives. */
-static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
-                          const struct rank_snapshot *r)
+static const char *half_name(bool sends)
 {
-	const char *name = record_name(&r->transfers);
-	const struct clique *q = c->clique;
-	int i;
+	return sends ? "send" : "recv";
+}
 
-	for (i = 0; i < q->size; i++)
-		if (rank_set_has(r->awaits_call, q->comms[i].rank) ||
-		    rank_set_has(r->awaits_start, q->comms[i].rank))
-			add_edge(w, from,
-			         (struct node){ .q = q,
-			                        .rank = q->comms[i].rank,
-			                        .c = &q->comms[i],
-			                        .name = name },
-			         q, 0, name);
+/* The other half of transfer @number that rank @rank of @q sends to @peer, or receives
+ * from it. */
+static struct node other_half(const struct clique *q, int rank, bool sends,
+                              int peer, uint64_t number)
+{
+	return (struct node){ .q = q,
+		              .rank = peer,
+		              .c = clique_rank(q, peer),
+		              .name = half_name(!sends),
+		              .half = number,
+		              .other = rank,
+		              .sends = !sends };
+}
+
+/* The edges of @c, whose oldest collective that is not done is @number, in its oldest
+ * operation with sends or receives: to ranks of this process, or to others. */
+static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
+                          uint64_t number, bool is_local)
+{
+	const struct clique *q = c->clique;
+	struct transfer_snapshot x = { .number = 0 };
+	struct node node;
+
+	while (p2p_snapshot_next(c, number, &x)) {
+		node = other_half(q, c->rank, x.sends, x.peer, x.number);
+		node.has_called = x.is_local && x.met;
+		if (x.is_local == is_local)
+			add_edge(w, from, node, q, 0, half_name(x.sends));
+	}
 }
 
 /* The rank that has the number @world in the root of @q's family: in @q, if it is one
@@ -196,12 +221,31 @@ static struct node node_of_world(const struct clique *q, int world)
 		              .c = clique_rank(q, world) };
 }
 
+/* If the last operation of @c has a transfer with rank @x of its clique, make @x the other
+ * half of that. */
+static bool find_last(const struct cohort_comm *c, struct node *x)
+{
+	const uint64_t ticket = atomic_load(&c->last);
+	uint64_t k = pair_count(c);
+	struct transfer t;
+
+	for (; x->q == c->clique && pair_read(c, k, &t) && t.ticket == ticket;
+	     k--) {
+		if (t.peer != x->rank)
+			continue;
+		*x = other_half(x->q, c->rank, t.sends, t.peer, t.number);
+		return true;
+	}
+	return false;
+}
+
 /* @c waited in a clique that has ended since the front was called: for the rank that
  * is to blame for that end. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
                       const struct cohort_cause *cause)
 {
 	const int world = cause->world_rank;
+	const char *name;
 	struct node node;
 
 	if (world < 0 || world == c->world || cause->time_ns < w->since_ns)
@@ -209,14 +253,23 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	node = node_of_world(c->clique, world);
 	node.number = cause->collective;
 	node.name = name_of(c, cause->collective);
-	add_edge(w, from, node, c->clique, cause->collective, node.name);
+	name = node.name;
+	if (!node.number && find_last(c, &node))
+		name = half_name(!node.sends);
+	add_edge(w, from, node, c->clique, cause->collective, name);
 }
 
-/* True if the rank has called nothing since the collective: its thread may wait for
- * that without the library's knowledge, in cudaStreamSynchronize(). */
-static bool has_called_last(const struct rank_snapshot *r)
+/* True if the rank has called nothing since the collective, or since its last transfer: its
+ * thread may wait for that without the library's knowledge, in cudaStreamSynchronize(). */
+static bool has_called_last(const struct cohort_comm *c,
+                            const struct rank_snapshot *r)
 {
-	return r->joined && r->last.ticket && r->last.ticket == r->call.ticket;
+	struct transfer t;
+
+	return r->last.ticket &&
+	       ((r->joined && r->last.ticket == r->call.ticket) ||
+	        (pair_read(c, pair_count(c), &t) &&
+	         t.ticket == r->last.ticket));
 }
 
 /* The edges of node @from in the communicator @c. */
@@ -231,20 +284,28 @@ static void add_edges(struct walk *w, int from, const struct cohort_comm *c)
 	if (cause_any(c->clique->end))
 		return;
 	snapshot_part(&r, c, number);
-	if (!cycle_is_held(&r) && !(w->with_queued && has_called_last(&r)))
+	if (!cycle_is_held(&r) && !(w->with_queued && has_called_last(c, &r)))
 		return;
 	if (r.joined && !r.done && is_at(c->clique, &r))
 		add_collective(w, from, c, number);
-	p2p_snapshot_waits(&r, c, number);
-	add_transfers(w, from, c, &r);
+	add_transfers(w, from, c, number, true);
+	if (w->nodes[from].to < 0)
+		add_transfers(w, from, c, number, false);
 }
 
 static void follow(struct walk *w, int from)
 {
 	const struct clique *q;
+	struct rank_snapshot r;
 	int i;
 
-	for (q = w->all; q && w->nodes[from].c; q = q->next_entered)
+	if (!w->nodes[from].c)
+		return;
+	/* Whatever a rank that has left does now, it will not call. */
+	snapshot_part(&r, w->nodes[from].c, 0);
+	if (rank_has_left(&r))
+		return;
+	for (q = w->all; q; q = q->next_entered)
 		for (i = 0; i < q->size; i++)
 			if (q->platform == w->here->platform &&
 			    is_same(w->nodes[from].c, &q->comms[i]))
@@ -282,6 +343,19 @@ static void spell_call(char *to, const char *name, uint64_t number,
 	text_add(&t, " of %s\"%s\"", group, q->name);
 }
 
+/* What the culprit @x has not called. */
+static void spell_missing(char *to, const struct node *x)
+{
+	struct text t = { to, WAITS_CALL };
+
+	if (!x->half)
+		spell_call(to, x->name, x->number, x->q, "");
+	else
+		text_add(&t, "%s %llu %s rank %d of \"%s\"", x->name,
+		         (unsigned long long)x->half, x->sends ? "to" : "from",
+		         x->other, x->q->name);
+}
+
 /* The rank that node @x is in the clique @q, -1 if it is none there. */
 static int rank_in(const struct clique *q, const struct node *x)
 {
@@ -313,23 +387,35 @@ static void add_culprit(struct walk *w, const struct node *x)
 		.rank = x->rank,
 		.at = { .rank = -1 },
 		.has_called = x->has_called,
-		.identity = x->q->identity,
-		.number = x->number,
+		.in = {
+			.identity = x->q->identity,
+			.number = x->half ? x->half : x->number,
+			.is_transfer = x->half,
+			.sends = x->sends,
+			.other = x->other,
+		},
 	};
 	if (x->c)
 		snapshot_part(&to->at, x->c, x->number);
-	spell_call(to->call, x->name, x->number, x->q, "");
+	spell_missing(to->call, x);
 }
 
 static void add_link(struct walk *w, const struct node *x)
 {
 	struct waits *out = w->out;
 	const struct node *y = &w->nodes[x->to];
-	struct wait_link link = { .for_world = world_of(y->q, y->c, y->rank) };
+	struct wait_link link = {
+		.for_world = world_of(y->q, y->c, y->rank),
+		.way = x->way,
+	};
 	const int world = world_of(x->q, x->c, x->rank);
 	int i = 0;
 
-	spell_call(link.call, x->in_name, x->in_number, x->in, "group ");
+	if (x->way == WAITS_FOR)
+		spell_call(link.call, x->in_name, x->in_number, x->in,
+		           "group ");
+	else
+		text_set(link.call, sizeof(link.call), "%s", x->in_name);
 	while (i < out->link_count &&
 	       (strcmp(out->links[i].call, link.call) != 0 ||
 	        out->links[i].for_world != link.for_world))
@@ -356,6 +442,22 @@ static void add_cycle(struct walk *w)
 	} while (at != first);
 }
 
+/* The link of the transfer's rank to its peer. */
+static void add_own(struct walk *w)
+{
+	const struct transfer_snapshot *x = &w->s->transfer;
+	const struct clique *q = w->here;
+	struct waits *out = w->out;
+	struct wait_link *link = &out->links[out->link_count++];
+
+	*link = (struct wait_link){
+		.for_world = world_of(q, clique_rank(q, x->peer), x->peer),
+		.way = x->sends ? WAITS_TO : WAITS_FROM,
+	};
+	text_set(link->call, sizeof(link->call), "%s", half_name(x->sends));
+	rank_set_add(link->worlds, clique_rank(q, x->rank)->world);
+}
+
 static void add_all(struct walk *w, int ends)
 {
 	int i;
@@ -365,6 +467,8 @@ static void add_all(struct walk *w, int ends)
 		add_cycle(w);
 		return;
 	}
+	if (w->is_transfer && w->nodes->rank != w->s->transfer.rank)
+		add_own(w);
 	for (i = 0; i < w->n; i++)
 		if (w->nodes[i].to < 0)
 			add_culprit(w, &w->nodes[i]);
@@ -398,13 +502,32 @@ static void add_starts(struct walk *w, const struct clique *q)
 	}
 }
 
+/* The rank that the transfer waits for, as the first node: the peer, or the rank itself
+ * if that has not come to its half. */
+static void add_transfer_start(struct walk *w, const struct clique *q)
+{
+	const struct transfer_snapshot *x = &w->s->transfer;
+	const bool is_own = x->met && w->s->starts_are_marked &&
+	                    !x->own.started && !x->own.in_call;
+	const int rank = is_own ? x->rank : x->peer;
+	struct node node = other_half(q, is_own ? x->peer : x->rank,
+	                              x->sends != is_own, rank, x->number);
+
+	w->since_ns = x->since_ns;
+	node.has_called = x->met;
+	if (node.c && !(x->met && !is_own && x->other.done))
+		reach(w, node);
+}
+
 static void take(const struct clique *all, void *arg)
 {
 	struct walk *w = arg;
 	int starts, ends;
 
 	w->all = all;
-	if (w->s)
+	if (w->is_transfer)
+		add_transfer_start(w, w->here);
+	else if (w->s)
 		add_starts(w, w->here);
 	else
 		reach(w, (struct node){ .q = w->here,
@@ -420,9 +543,9 @@ static void take(const struct clique *all, void *arg)
 		add_all(w, ends);
 }
 
-/* Walk from the ranks that the front of @s waits for, or from @start if @s is NULL.
- * Without memory nothing is found. */
-static void find(struct waits *out, const struct snapshot *s,
+/* Walk from the ranks that the front of @s, or its transfer, waits for, or from @start if @s
+ * is NULL.  Without memory nothing is found. */
+static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
                  const struct clique *here, const struct cohort_comm *start,
                  uint64_t number)
 {
@@ -434,6 +557,7 @@ static void find(struct waits *out, const struct snapshot *s,
 		return;
 	w->out = out;
 	w->s = s;
+	w->is_transfer = is_transfer;
 	w->here = here;
 	w->start = start;
 	w->number = number;
@@ -452,25 +576,34 @@ static void put_found(struct snapshot *s)
 {
 	struct culprit *x = s->waits.culprits;
 	const struct found_rank *f = &s->found;
+	struct wait_link *l = s->waits.links;
 
-	if (!s->waits.culprit_count || x->at.rank >= 0 || x->rank >= 0 ||
-	    x->identity != f->identity || x->number != f->number)
+	if (!s->waits.culprit_count || x->at.rank >= 0 || f->rank < 0 ||
+	    (x->rank >= 0 && x->rank != f->rank) ||
+	    x->in.identity != f->in.identity || x->in.number != f->in.number ||
+	    x->in.is_transfer != f->in.is_transfer)
 		return;
-	x->world = f->world;
+	x->waits = f->waits_for >= 0;
+	x->world = x->waits ? f->waits_for : f->world;
 	x->rank = f->rank;
-	x->kind = f->kind;
+	x->kind = x->waits ? COHORT_VERDICT_OUTSIDE : f->kind;
 	memcpy(x->text, f->text, sizeof(x->text));
-	s->waits.links[0].for_world = f->world;
-	if (f->world >= 0 && !s->is_child)
-		rank_set_add(s->waits.here, f->world);
+	for (; l < s->waits.links + s->waits.link_count; l++)
+		if (l->for_world < 0)
+			l->for_world = f->world;
+	if (s->is_child)
+		return;
+	memset(s->waits.here, 0, sizeof(s->waits.here));
+	if (x->world >= 0)
+		rank_set_add(s->waits.here, x->world);
 }
 
-void waits_take(struct snapshot *s, const struct clique *q)
+void waits_take(struct snapshot *s, const struct clique *q, bool is_transfer)
 {
 	memset(&s->waits, 0, sizeof(s->waits));
-	if (!s->front)
+	if (is_transfer ? !s->transfer.number : !s->front)
 		return;
-	find(&s->waits, s, q, NULL, 0);
+	find(&s->waits, s, is_transfer, q, NULL, 0);
 	put_found(s);
 }
 
@@ -527,13 +660,31 @@ int waits_resolve(uint64_t identity, uint64_t number)
 
 void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out)
 {
-	find(out, NULL, c->clique, c, number);
+	find(out, NULL, false, c->clique, c, number);
 }
 
-void waits_resolve_all(struct remote_rank *x, int n)
+/* The rank that rank @world of @q's family, if it is of this process, waits for itself. */
+static int resolve_world(const struct clique *q, int world)
 {
-	for (; n--; x++)
-		if (!x->joined && x->waits_in)
+	const struct cohort_comm *c = clique_rank(clique_tree_root(q), world);
+	struct waits waits = { .culprit_count = 0 };
+
+	if (c)
+		waits_of(c, 0, &waits);
+	return waits.culprit_count && waits.culprits[0].world >= 0
+	               ? waits.culprits[0].world
+	               : world;
+}
+
+void waits_resolve_all(const struct clique *q, struct remote_rank *x, int n)
+{
+	for (; n--; x++) {
+		if (x->joined)
+			continue;
+		if (x->waits_in)
 			x->waits_for =
 				waits_resolve(x->waits_in, x->waits_number);
+		else if (x->waits_for >= 0)
+			x->waits_for = resolve_world(q, x->waits_for);
+	}
 }

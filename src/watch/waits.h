@@ -16,10 +16,11 @@
 #include "watch/snapshot.h"
 
 /*
- * Follow the waits of the ranks of @clique that the snapshot's front waits for, into
- * s->waits.  Takes the lock of clique_tree.c.
+ * Follow the waits of the ranks of @clique that the snapshot's front waits for, or its
+ * transfer, into s->waits.  Takes the lock of clique_tree.c.
  */
-void waits_take(struct snapshot *s, const struct clique *clique);
+void waits_take(struct snapshot *s, const struct clique *clique,
+                bool is_transfer);
 
 /*
  * Follow the waits of rank @c, which has not called collective @number of its clique, into
@@ -36,8 +37,8 @@ struct clique *waits_clique(uint64_t identity);
  * that does not.  Takes the lock of clique_tree.c. */
 int waits_resolve(uint64_t identity, uint64_t number);
 
-/* Do so for those of the @n ranks at @x that wait in cliques of which this process has
- * ranks. */
-void waits_resolve_all(struct remote_rank *x, int n);
+/* Set .waits_for of those of the @n ranks at @x, of other processes, that wait for ranks of
+ * this process, which may wait themselves.  @q is the clique that they were asked about. */
+void waits_resolve_all(const struct clique *q, struct remote_rank *x, int n);
 
 #endif

@@ -167,7 +167,6 @@ static void sample_again(struct watch *g, struct snapshot *s)
 		snapshot_take(s, g->clique);
 	snapshot_awaited(s, g->clique);
 	crossing_take(s, g->clique);
-	waits_take(s, g->clique);
 	snapshot_tags(s, g->clique);
 	add_watch(g, s);
 }
@@ -388,7 +387,8 @@ static bool waits_elsewhere(const struct watch *g)
 {
 	const struct culprit *x = g->now.waits.culprits;
 
-	return g->now.waits.culprit_count && x->at.rank < 0 && x->rank < 0;
+	return g->now.waits.culprit_count && x->at.rank < 0 &&
+	       (x->rank < 0 || x->in.is_transfer);
 }
 
 /* Ask the other processes what their ranks of @q do.  Job. */
@@ -409,7 +409,7 @@ static void ask(struct watch *g, const struct clique *q)
 /* Ask about the clique that ranks here wait in, if it is still there. */
 static void ask_elsewhere(struct watch *g)
 {
-	struct clique *q = waits_clique(g->elsewhere.identity);
+	struct clique *q = waits_clique(g->elsewhere.in.identity);
 
 	ask(g, q);
 	if (q)
@@ -447,6 +447,8 @@ static void refuse_stacks(struct watch *g, const char *why)
 static bool begin_evidence(struct watch *g, const uint64_t *set,
                            const struct expiry *due)
 {
+	const struct culprit *x;
+
 	choose_threads(g, set);
 	g->takes_stacks = g->stack_count;
 	g->asks_elsewhere = due && g->remote && waits_elsewhere(g);
@@ -460,14 +462,19 @@ static bool begin_evidence(struct watch *g, const uint64_t *set,
 	if (g->asks_others)
 		g->peer_question = peers_question(&g->now, due->is_transfer);
 	if (g->asks_elsewhere) {
+		x = &g->now.waits.culprits[0];
 		g->elsewhere = (struct found_rank){
-			.identity = g->now.waits.culprits[0].identity,
-			.number = g->now.waits.culprits[0].number,
+			.in = x->in,
 			.world = -1,
 			.rank = -1,
+			.waits_for = -1,
 		};
 		g->peer_question = (struct peer_question){
-			.number = g->elsewhere.number,
+			.number = x->in.number,
+			.is_transfer = x->in.is_transfer,
+			.sends = x->in.sends,
+			.asked = x->rank,
+			.asking = x->in.other,
 		};
 	}
 	if (!g->takes_stacks && !g->asks_others)
@@ -526,7 +533,8 @@ static void add_found(struct watch *g)
 	if (x < end) {
 		f->rank = x->rank;
 		f->kind = x->kind;
-		f->world = x->waits_for >= 0 ? x->waits_for : x->world;
+		f->world = x->world;
+		f->waits_for = x->waits_for;
 		text_set(f->text, sizeof(f->text), "%s", x->text);
 	}
 	g->now.found = *f;
@@ -545,8 +553,7 @@ static void add_answers(struct watch *g)
 	}
 	s->remote_count = g->remote_count;
 	s->remote = g->remote;
-	if (g->asked_about.rank < 0)
-		waits_resolve_all(g->remote, s->remote_count);
+	waits_resolve_all(g->clique, g->remote, s->remote_count);
 	s->kept.exists = false;
 	if (g->asked_about.rank >= 0 && s->remote_count)
 		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),
@@ -570,6 +577,7 @@ static void judge_again(struct watch *g)
 		forget_stacks(g);
 		return;
 	}
+	waits_take(&g->now, g->clique, due.is_transfer);
 	g->subject = subject_of(&g->now, &due);
 	add_stacks(g, &g->now);
 	restore_bound(&g->now);
@@ -594,6 +602,7 @@ static uint64_t judge(struct watch *g)
 		return due.next_ns;
 	g->now.remote_count = 0; /* of an earlier verdict */
 	g->now.silent = NULL;
+	waits_take(&g->now, g->clique, due.is_transfer);
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what != EXPIRY_VERDICT) {
 		remember(&g->now, &due);

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -48,6 +49,12 @@ static void says(const char *text)
 {
 	cr_assert_not_null(strstr(cause.text, text), "\"%s\" is not in %s",
 	                   text, cause.text);
+}
+
+static void details(const char *rows)
+{
+	cr_assert_not_null(strstr(cause.details, rows), "\"%s\" is not in %s",
+	                   rows, cause.details);
 }
 
 static void expect_blame(int rank)
@@ -262,6 +269,136 @@ Test(blame, error_of_a_child_is_no_fault_of_the_rank_that_returns_it)
 	says("; rank 2 gave up first (its worker returned COHORT_STALLED)");
 	expect_lost(3);
 	close_group();
+}
+
+/* ---- sends and receives --------------------------------------------------- */
+
+#define PATIENCE (300 * MS) /* a rank that is about to wait does so by then */
+
+static atomic_int waiting; /* ranks that wait, or are about to */
+
+static int wait_in(struct cohort_comm *c)
+{
+	waiting++;
+	return sum(c, COHORT_FOREVER);
+}
+
+static int receive(struct cohort_comm *c, int peer, uint64_t timeout_ns)
+{
+	int32_t x;
+
+	return cohort_recv_host(c, &x, 1, COHORT_I32, peer, timeout_ns);
+}
+
+/* Once @others wait, receive with a deadline that passes before any other. */
+static int receive_last(struct cohort_comm *c, int peer, int others)
+{
+	const struct cohort_deadlines soon = { .join_ns = PATIENCE };
+	struct backoff b = BACKOFF;
+
+	while (waiting < others)
+		backoff_wait(&b, UINT64_MAX);
+	ranks_must(cohort_deadline_push(c, &soon), "push");
+	return receive(c, peer, COHORT_FOREVER);
+}
+
+/* Rank 1 hangs, rank 0 waits for it in a pair, and rank 2 for rank 0 in another one. */
+static int stage_waits_for_stage(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *tensors, *pipeline;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &tensors), "split");
+	ranks_must(cohort_comm_split(c, rank % 2, 0, &pipeline), "split");
+	if (rank == 0)
+		return wait_in(tensors);
+	return rank == 2 ? receive_last(pipeline, 0, 1) : hang(c);
+}
+
+Test(blame, rank_that_a_sender_waits_for_in_another_pair_is_blamed)
+{
+	run(RANKS, stage_waits_for_stage, NULL, COHORT_STALLED);
+	expect_blame(1);
+	says("rank 1 has not called all_reduce_host 1 of \"world.0\" (");
+	details("\nwait   rank 2 waits in recv from rank 0"
+	        "\nwait   rank 0 waits in all_reduce_host 1 of group "
+	        "\"world.0\" for rank 1\n");
+	expect_lost(1);
+	close_group();
+}
+
+static int rank_0_hangs_in_pipeline(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+
+	(void)user;
+	if (!rank)
+		return hang(c);
+	if (rank == RANKS - 1)
+		return receive_last(c, rank - 1, RANKS - 2);
+	waiting++;
+	return receive(c, rank - 1, COHORT_FOREVER);
+}
+
+Test(blame, first_stage_of_a_pipeline_is_blamed_for_the_wait_of_the_last_one)
+{
+	run(RANKS, rank_0_hangs_in_pipeline, NULL, COHORT_STALLED);
+	expect_blame(0);
+	cr_assert_neq(cause.kind, COHORT_VERDICT_DIFFERENT_CALL);
+	says("rank 0 has not called send 1 to rank 1 of \"world\" (");
+	details("\nwait   rank 3 waits in recv from rank 2"
+	        "\nwait   rank 2 waits in recv from rank 1"
+	        "\nwait   rank 1 waits in recv from rank 0\n");
+	expect_lost(0);
+	close_group();
+}
+
+/* Rank 3 receives from rank 2, which waits in a child for rank 1; if @user is not NULL,
+ * with a timeout of its own. */
+static int rank_1_hangs_in_child(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *child;
+	struct backoff b = BACKOFF;
+
+	ranks_must(cohort_comm_split(c, rank < 3 ? 0 : COHORT_NO_COLOR, 0,
+	                             &child),
+	           "split");
+	if (rank == 1)
+		return hang(c);
+	if (rank < 3)
+		return wait_in(child);
+	if (!user)
+		return receive_last(c, 2, 2);
+	while (waiting < 2)
+		backoff_wait(&b, UINT64_MAX);
+	return receive(c, 2, PATIENCE);
+}
+
+static void expect_rank_1(void)
+{
+	expect_blame(1);
+	says("rank 1 has not called all_reduce_host 1 of \"world.0\" (");
+	details("\nwait   rank 3 waits in recv from rank 2"
+	        "\nwait   rank 2 waits in all_reduce_host 1 of group "
+	        "\"world.0\" for rank 1\n");
+	expect_lost(1);
+	close_group();
+}
+
+Test(blame, rank_that_a_sender_waits_for_in_a_child_is_blamed)
+{
+	run(RANKS, rank_1_hangs_in_child, NULL, COHORT_STALLED);
+	expect_rank_1();
+}
+
+Test(blame, rank_that_a_sender_waits_for_is_blamed_if_the_receiver_gives_up)
+{
+	run(RANKS, rank_1_hangs_in_child, &o, COHORT_STALLED);
+	cr_assert_eq(cause.worker, COHORT_TIMED_OUT);
+	says("; rank 3 gave up first (its worker returned COHORT_TIMED_OUT)");
+	expect_rank_1();
 }
 
 /* ---- pauses and pushed deadlines --------------------------------------- */

@@ -2,7 +2,8 @@
 
 /*
  * Waits across communicators: in random trees of communicators, in which all ranks but
- * one wait for others somewhere, that one is named and no other
+ * one wait for others somewhere, in collectives or in sends and receives, that one is named
+ * and no other
  */
 
 #include <criterion/criterion.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 
 #include "core/clique_tree.h"
+#include "core/pair.h"
 #include "watch/verdict.h"
 #include "watch/waits.h"
 
@@ -22,6 +24,8 @@
 
 static const struct platform platform;
 static struct clique *cliques[MAX_CLIQUES];
+static bool
+	has_transfers[MAX_CLIQUES]; /* ranks wait in sends and receives there */
 static int count;
 
 /* A number from 0 to @n - 1. */
@@ -66,9 +70,11 @@ static struct clique *make(struct clique *parent, const int *above, int n)
 	q->generation = 1;
 	q->parent = parent;
 	q->end = cause_create();
+	q->config.connect = COHORT_CONNECT_ALL;
 	for (i = 0; i < n; i++)
 		make_comm(q, i, parent ? &parent->comms[above[i]] : NULL);
 	clique_tree_enter(q);
+	has_transfers[count] = false;
 	cliques[count++] = q;
 	return q;
 }
@@ -82,9 +88,11 @@ static void unmake(struct clique *q)
 		free(c->done);
 		free(c->started);
 		free(c->agreed);
+		pairs_free(c->pairs);
 		recorder_fini(&c->recorder);
 		call_shapes_fini(&c->shapes);
 	}
+	free(q->halves);
 	cause_put(q->end);
 	free(q);
 }
@@ -109,6 +117,8 @@ static void make_tree(void)
 		if (n > 1)
 			make(parent, above, n);
 	}
+	for (i = 0; i < count; i++)
+		has_transfers[i] = pick(2);
 }
 
 /* ---- waits ------------------------------------------------------------- */
@@ -130,20 +140,40 @@ static void wait_in(struct cohort_comm *c)
 	atomic_store(&c->waits, 1);
 }
 
+/* The thread of @c waits in its first send to @peer, or in its first receive from it. */
+static void wait_for(struct cohort_comm *c, const struct cohort_comm *peer)
+{
+	const struct cohort_tensor tensor = { .count = 1, .type = COHORT_I32 };
+	const struct op op = {
+		.kind = pick(2) ? OP_SEND : OP_RECV,
+		.root = peer->rank,
+		.tensors = &tensor,
+		.n = 1,
+	};
+
+	cr_assert_eq(pair_prepare(c, &op), COHORT_OK);
+	cr_assert_eq(pair_agree(c, &op, 1, 1, false), COHORT_OK);
+	atomic_store(&c->last, 1);
+	atomic_store(&c->waits, 1);
+}
+
 static bool waits_in(const struct cohort_comm *c)
 {
 	return atomic_load(&c->waits);
 }
 
-/* True if a rank of @q waits elsewhere, or is the culprit. */
-static bool misses_one(const struct clique *q, int but, const bool *placed)
+/* A rank of @q other than @but that waits elsewhere, or is the culprit; or, if @anywhere,
+ * that waits.  NULL if there is none. */
+static const struct cohort_comm *find_missing(const struct clique *q, int but,
+                                              const bool *placed, bool anywhere)
 {
 	const struct cohort_comm *c;
 
 	for (c = q->comms; c < q->comms + q->size; c++)
-		if (c->world != but && placed[c->world] && !waits_in(c))
-			return true;
-	return false;
+		if (c->world != but && placed[c->world] &&
+		    (anywhere || !waits_in(c)))
+			return c;
+	return NULL;
 }
 
 static struct cohort_comm *comm_of(struct clique *q, int world)
@@ -156,23 +186,31 @@ static struct cohort_comm *comm_of(struct clique *q, int world)
 	return NULL;
 }
 
-/* Let every rank but @culprit wait in a clique where some rank is missing. */
+/* Let every rank but @culprit wait in a clique where some rank is missing, or for one that
+ * waits there. */
 static void place_all(int culprit)
 {
 	bool placed[MAX_RANKS] = { false };
 	const int size = cliques[0]->size;
+	const struct cohort_comm *missing;
 	struct cohort_comm *c;
-	int rank, start = pick(size), i;
+	int rank, start = pick(size), i, k;
 
 	placed[culprit] = true;
 	for (i = 0; i < size; i++) {
 		rank = (start + i) % size;
 		if (rank == culprit)
 			continue;
-		do
-			c = comm_of(cliques[pick(count)], rank);
-		while (!c || !misses_one(c->clique, rank, placed));
-		wait_in(c);
+		do {
+			k = pick(count);
+			c = comm_of(cliques[k], rank);
+			missing = find_missing(cliques[k], rank, placed,
+			                       has_transfers[k]);
+		} while (!c || !missing);
+		if (has_transfers[k])
+			wait_for(c, missing);
+		else
+			wait_in(c);
 		placed[rank] = true;
 	}
 }
@@ -181,7 +219,7 @@ static void place_all(int culprit)
 
 static void check(struct clique *q, int culprit, long seed)
 {
-	const struct expiry due = { .what = EXPIRY_VERDICT, .deadline_ns = 1 };
+	struct expiry due = { .what = EXPIRY_VERDICT, .deadline_ns = 1 };
 	const struct cohort_comm *c = comm_of(q, culprit);
 	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
 	struct verdict out;
@@ -190,8 +228,9 @@ static void check(struct clique *q, int culprit, long seed)
 	cr_assert(snapshot_init(&s, q));
 	cr_assert(verdict_init(&out, q->size));
 	snapshot_take(&s, q);
-	waits_take(&s, q);
-	if (s.front && !s.all_joined) {
+	due.is_transfer = s.transfer.number;
+	waits_take(&s, q, due.is_transfer);
+	if (due.is_transfer || (s.front && !s.all_joined)) {
 		verdict_stalled(&s, &due, &out);
 		cr_assert_eq(out.v.world_rank, culprit,
 		             "seed %ld: %d, not %d: %s", seed, out.v.world_rank,
@@ -241,7 +280,7 @@ Test(waits, of_a_ring_through_many_communicators_are_a_cycle)
 	cr_assert(snapshot_init(&s, cliques[3]));
 	cr_assert(verdict_init(&out, 2));
 	snapshot_take(&s, cliques[3]);
-	waits_take(&s, cliques[3]);
+	waits_take(&s, cliques[3], false);
 	verdict_stalled(&s, &due, &out);
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
 	cr_assert_eq(out.v.rank, -1);

@@ -115,12 +115,12 @@ static bool names_all(const struct drill_run *run, const char *text)
 }
 
 /* True if a text has the stack of the thread that is waited for, or says why not;
- * or if such a stack would not help, or the thread may be another process's, or the rank
- * that gives up does not wait for one. */
+ * or if such a stack would not help, or the thread may be another process's or have ended,
+ * or the rank that gives up does not wait for one. */
 static bool has_stack(const struct drill_run *run, int kind, const char *text)
 {
 	if (run->options->processes > 1 || run->cell->blame == NOBODY ||
-	    run->trouble == BY_TIMEOUT)
+	    run->trouble == BY_TIMEOUT || run->cell->blame == FIRST)
 		return true;
 	if (kind != COHORT_VERDICT_NOT_STARTED &&
 	    kind != COHORT_VERDICT_NEVER_CALLED &&

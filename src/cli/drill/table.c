@@ -241,8 +241,9 @@ static const struct cell table[PLACES][TROUBLES] = {
 		[BY_TYPE] = ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
 		                 "recv of 1000 int32 from rank"),
 		[BY_OPERATION] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
+		/* The victim receives from rank 0, which waits for nobody. */
 		[BY_ROOT] = { .kind = COHORT_VERDICT_OUTSIDE,
-		              .blame = VICTIM,
+		              .blame = FIRST,
 		              .bound = BY_DEADLINE,
 		              .says = "send",
 		              .least = 4 },
