@@ -1304,6 +1304,21 @@ Test(due, a_transfer_has_a_clock_of_its_own)
 	cr_assert_eq(at(began + 10 * S).what, EXPIRY_NOTHING);
 }
 
+/* Its peer may have received by a native call or a graph before it left. */
+Test(due, a_transfer_to_a_rank_that_has_left_is_due_at_once_if_it_is_numbered)
+{
+	given(2);
+	sends(S / 1000);
+	ranks[0].waiting = true;
+	ranks[1].returned = true;
+	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
+	ranks[1].is_uncompared = true;
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
+	ranks[1].is_uncompared = false;
+	ranks[0].is_uncompared = true;
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
+}
+
 Test(due, the_graver_of_a_transfer_and_a_collective_is_reported)
 {
 	given(2);
@@ -1481,6 +1496,7 @@ Test(verdict, of_a_transfer_with_a_process_that_is_stopped_begins_with_it)
 {
 	given_peer(true);
 	peer.kind = COHORT_VERDICT_PROCESS_STOPPED;
+	peer.is_process = true;
 	strcpy(peer.text, "process 1 (pid 7), which drives rank 3, is stopped");
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_PROCESS_STOPPED);
@@ -1718,6 +1734,7 @@ Test(verdict, blames_a_stopped_process_before_a_rank_that_is_late)
 	remote[0].kind = COHORT_VERDICT_OUTSIDE;
 	for (i = 1; i < 3; i++) {
 		remote[i].kind = COHORT_VERDICT_PROCESS_STOPPED;
+		remote[i].is_process = true;
 		memcpy(remote[i].text, stopped, sizeof(stopped));
 	}
 	stalled();
