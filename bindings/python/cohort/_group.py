@@ -165,6 +165,7 @@ class Group(Handle):
         self._comms: List[Comm] = []
         self._handles: Any = ()  # of the communicators, as C has written them
         self._past: "weakref.WeakSet[Comm]" = weakref.WeakSet()
+        self._former: List[Comm] = []  # of former generations, with memory that is not freed
         self._held: Dict[Number, object] = {}
         self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
         self._forks = _library.forks
@@ -295,8 +296,13 @@ class Group(Handle):
         assert cause
         error = failure(status, lambda _: cause, None, cause.text)
         error.exceptions = run.exceptions(cause)
-        raise error from error.exceptions.get(
-            cause.rank, next(iter(error.exceptions.values()), None))
+        try:
+            raise error from error.exceptions.get(
+                cause.rank, next(iter(error.exceptions.values()), None))
+        finally:
+            # They have frames that refer to these: a cycle would keep the workers' arrays.
+            run.errors.clear()
+            del error
 
     def respawn(self, lost: Sequence[int] = ()) -> None:
         """A new generation without the ranks that were lost (cohort_group_respawn()).
@@ -321,9 +327,8 @@ class Group(Handle):
             raise failure(answer.status, text=answer.text or None)
 
     def _begin_generation(self) -> None:
+        self._former = [comm for comm in [*self._former, *self._comms] if comm._retire()]
         for comm in self._comms:
-            comm._drop_answered()
-            comm._give_back_dropped()
             self._past.add(comm)
         self._comms, self._handles = [], ()
         self._held.clear()

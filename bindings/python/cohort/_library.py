@@ -245,7 +245,8 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
 
     C writes its handle into the cell.  When the object is dropped, in whatever thread, the
     weak reference is appended to a list of the communicator's, which gives it back with
-    its next call."""
+    its next call.  The garbage collector does that only if something else refers to the
+    communicator: its group does, or the parent that it was split from."""
 
     __slots__ = ("cell", "keep", "call", "_before", "_answers")
 
@@ -253,7 +254,7 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
         return super().__new__(cls, of, dropped.append)  # type: ignore[arg-type]
 
     def __init__(self, of: object, dropped: List["Owned"], cell: Any, keep: object,
-                 call: Callable[..., int], *before: Any) -> None:
+                 call: Any, *before: Any) -> None:
         super().__init__(of, dropped.append)  # type: ignore[call-arg]
         self.cell = cell
         self.keep = keep  #: what C may use until then
@@ -264,7 +265,7 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
     @property
     def handle(self) -> int:
         """The handle; 0 before C has given it, and after C has taken it back."""
-        if self._answers and self._answers[-1][1] in (Status.OK, Status.WEDGED):
+        if self._answers and self._answers[-1][1] in (Status.OK, Status.WEDGED, Status.STALE):
             return 0
         return self.cell.value or 0
 

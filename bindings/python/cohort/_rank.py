@@ -7,12 +7,11 @@ import os
 import time
 from threading import get_ident
 import warnings
-import weakref
 from dataclasses import dataclass, fields
 from functools import partial
 from types import FrameType
-from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence, Tuple,
-                    TypeVar, Union)
+from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optional, Sequence, Set,
+                    Tuple, TypeVar, Union)
 
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
@@ -195,7 +194,8 @@ class Rank(Handle):
         self._joined = False
         self._ended = False  # the group was closed, while another thread has it
         self._forks = _library.forks
-        self._children: "weakref.WeakSet[Rank]" = weakref.WeakSet()
+        # Those that are open: memory of one that was dropped is still to be given back.
+        self._children: Set["Rank"] = set()
         self._on_host = platform == Platform.HOST
         self.platform = platform
         self.rank: int = lib.cohort_comm_rank(handle)
@@ -364,11 +364,27 @@ class Rank(Handle):
         self._giving.append(_library._frame())
         try:
             if count_inside(self._giving) == 1:
-                for owned in list(self._dropped):
-                    if self._disown(owned) in (Status.OK, Status.WEDGED, Status.INVALID):
-                        self._dropped.remove(owned)
+                kept = 0
+                while kept < len(self._dropped):  # what this one kept may be dropped next
+                    owned = self._dropped[kept]
+                    if self._disown(owned) == Status.INVALID or not owned.handle:
+                        self._dropped.pop(kept)
+                    else:
+                        kept += 1
         finally:
             self._giving.remove(_library._frame())
+
+    def _retire(self) -> bool:
+        """Give back what a communicator of a former generation need not have; whether
+        there is memory left."""
+        left = [child._retire() for child in list(self._children)]
+        self._drop_answered()
+        for owned in list(self._owned.values()):
+            if owned.call is lib.cohort_deregister:
+                self._disown(owned)
+        self._give_back_dropped()
+        return any(left) or any(owned.call in (lib.cohort_free, lib.cohort_reducer_free)
+                                for owned in list(self._owned.values()))
 
     @inside
     def copy(self, recv: Array, send: Array, *, stream: Stream = None) -> None:
@@ -518,8 +534,9 @@ class Rank(Handle):
 
     def _free_memory(self) -> None:
         """Give back what nothing uses: close does not."""
-        calls: Tuple[Callable[..., int], ...] = (lib.cohort_deregister, lib.cohort_free)
-        for call in calls:
+        for child in list(self._children):
+            child._free_memory()
+        for call in (lib.cohort_deregister, lib.cohort_free):
             for owned in list(self._owned.values()):
                 if owned.call is call and not self._uses(owned.keep or owned() or owned):
                     self._disown(owned)
@@ -539,6 +556,8 @@ class Rank(Handle):
         _library.closed(self)
         for child in list(self._children):
             child._gone(status)
+        if isinstance(self._owner, Rank):
+            self._owner._children.discard(self)
 
     def _abort(self, reason: str) -> None:
         handle = self._raw

@@ -485,6 +485,74 @@ class Arrays(Case):
         lost[0].free()
         self.assertEqual(len(given_back), 3)
 
+    def unfreed(self):
+        """The addresses of memory that was allocated and not given back, from now on."""
+        addresses = set()
+        alloc, free = _library.lib.cohort_alloc, _library.lib.cohort_free
+
+        def allocating(comm, size, cell):
+            status = alloc(comm, size, cell)
+            addresses.add(cell._obj.value)
+            return status
+
+        def freeing(comm, address):
+            status = free(comm, address)
+            if status == cohort.Status.OK:
+                addresses.remove(address)
+            return status
+        patch = mock.patch.multiple(_library.lib, cohort_alloc=allocating, cohort_free=freeing)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return addresses
+
+    def test_a_respawn_frees_the_memory_of_a_failed_worker(self):
+        """Without the garbage collector: nothing of the package forms a cycle."""
+        def worker(comm):
+            memory = comm.alloc(1)
+            comm.register(memory)
+            with comm.premul_sum(memory):
+                if comm.rank:
+                    raise KeyError(memory)
+                comm.barrier().wait()
+        unfreed = self.unfreed()
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        with opened(2) as group:
+            for _ in range(7):
+                try:  # assertRaises() clears the frames
+                    group.run(worker)
+                except cohort.WorkerError as error:
+                    self.assertIsInstance(error.__cause__, KeyError)
+                group.respawn()
+            self.assertEqual((len(unfreed), group._former), (0, []))
+
+    def test_a_close_frees_the_memory_of_former_workers(self):
+        """Also if it is garbage that the communicators are part of."""
+        def worker(comm):
+            memory = comm.alloc(4)
+            memory.cycle = memory
+            child = comm.split(0)
+            other = child.alloc(4)
+            other.cycle = other
+            raise KeyError
+        unfreed = self.unfreed()
+        with opened(2) as group:
+            for _ in range(7):
+                with self.assertRaises(cohort.WorkerError):
+                    group.run(worker)
+                group.respawn()
+            self.assertGreater(len(unfreed), 0)
+            gc.collect()
+        self.assertEqual(len(unfreed), 0)
+
+    def test_a_close_frees_the_memory_of_a_part_that_was_dropped(self):
+        unfreed = self.unfreed()
+        with opened(2) as group:
+            group.run(lambda comm: comm.split(0).alloc(4) and None)
+            gc.collect()
+        self.assertEqual(len(unfreed), 0)
+
     def test_registered_memory_at_a_close(self):
         with opened(1) as group:
             [comm] = group.split()
