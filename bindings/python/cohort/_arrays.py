@@ -10,6 +10,7 @@ be resized; a capsule does not: PyTorch's resize_() moves a tensor that is in us
 import ctypes
 import math
 import sys
+import weakref
 from typing import Any, Dict, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from ._abi import Type
@@ -323,6 +324,7 @@ class Memory(Handle):
         self.count = math.prod(shape)
         self.nbytes = self.count * SIZES[kind]
         size = integer(max(self.nbytes, 1), f"shape is {shape}: its size", ctypes.c_size_t)
+        self._users: "weakref.WeakSet[Owner]" = weakref.WeakSet([comm])
         cell = ctypes.c_void_p()
         self._owned = comm._own(self, cell, None, lib.cohort_free, comm._live)
         comm._check((lib.cohort_alloc_registered if registered else lib.cohort_alloc)(
@@ -336,22 +338,28 @@ class Memory(Handle):
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._address and self._comm._handle and not self._comm._uses(self):
+        if self._address and self._comm._handle and not self._is_used():
             self.free()
 
     def free(self) -> None:
         """Give it back (cohort_free()).
 
-        BufferError while a call that was not waited for uses it.  Blocks on work of the
-        device, as cudaFree() does; a submitting call of the communicator.
+        BufferError while a call that was not waited for uses it, an open batch, a
+        reducer, or a premul_sum().  A prepared call with it raises BufferError from then
+        on.  Blocks on work of the device, as cudaFree() does; a submitting call of the
+        communicator.
         """
         if not self._address:
             return
-        if self._comm._uses(self):
-            raise BufferError("the memory is in use by a call that is not done: wait for "
-                              "its ticket first")
+        if self._is_used():
+            raise BufferError("the memory is in use by a call that is not done, an open "
+                              "batch, a reducer or a premul_sum(): end that first")
         assert self._comm._live
         self._comm._check(self._comm._disown(self._owned))
+
+    def _is_used(self) -> bool:
+        """Whether what has begun may still use it."""
+        return any(comm._uses(self) for comm in list(self._users))
 
     def _elements(self, what: str) -> Elements:
         if not self._address:

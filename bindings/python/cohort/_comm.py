@@ -13,10 +13,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
-from ._arrays import HOST, PINNED, Elements, look, stream_of, type_of
+from ._arrays import HOST, PINNED, Elements, Memory, look, stream_of, type_of
 from ._errors import Handle
 from ._library import Number, Scope, bare, failure, inside, integer, lib, nanoseconds, real, record
-from ._rank import Array, Rank, Stream, Ticket
+from ._rank import Array, Rank, Stream, Ticket, refer
 
 #: A reduction: a member, its name, or a sum that Comm.premul_sum() gives.
 AnyOp = Union[Op, str, "PremulSum"]
@@ -99,6 +99,19 @@ class PremulSum(Handle):
             comm._check(status)
 
 
+def _guarded(call: Callable[..., int], refs: Tuple[object, ...]) -> Callable[..., int]:
+    """A call that raises BufferError once memory among its arrays was freed."""
+    memories = [one for one in refs if isinstance(one, Memory)]
+
+    def guarded(*arguments: Any) -> int:
+        for memory in memories:
+            memory._elements("an array of the prepared call")
+        return call(*arguments)
+    if memories:
+        return guarded
+    return call
+
+
 class PreparedHost(Handle):
     """An all-reduce in memory of the process, to be made again and again.
 
@@ -108,13 +121,13 @@ class PreparedHost(Handle):
 
     __slots__ = ("_comm", "_refs", "_call", "_again")
 
-    def __init__(self, comm: "Comm", refs: object, again: Callable[[], None],
+    def __init__(self, comm: "Comm", refs: Tuple[object, ...], again: Callable[[], None],
                  *arguments: Any) -> None:
         self._comm = comm
         self._refs = refs
         self._again = again
-        self._call = partial(bare("cohort_all_reduce_host"), ctypes.c_void_p(comm._live),
-                             *arguments)
+        self._call = _guarded(partial(bare("cohort_all_reduce_host"),
+                                      ctypes.c_void_p(comm._live), *arguments), refs)
 
     def run(self) -> None:
         """Make the call and wait for its end, as all_reduce_host() does."""
@@ -143,14 +156,15 @@ class Prepared(Handle):
 
     __slots__ = ("_comm", "_inside", "_refs", "_number", "_at", "_submit", "_wait")
 
-    def __init__(self, comm: "Comm", name: str, refs: object, *arguments: Any) -> None:
+    def __init__(self, comm: "Comm", name: str, refs: Tuple[object, ...], *arguments: Any
+                 ) -> None:
         self._comm = comm
         self._inside = comm._inside
         self._refs = refs
         self._number = Number()
         self._at = _byref(self._number)
         handle = ctypes.c_void_p(comm._live)
-        self._submit = partial(bare(name), handle, *arguments)
+        self._submit = _guarded(partial(bare(name), handle, *arguments), refs)
         self._wait = partial(bare("cohort_wait"), handle, self._number,
                              ctypes.c_uint64(FOREVER))
 
@@ -240,6 +254,10 @@ class Comm(Rank):
     def _open_batch(self) -> Optional[Batch]:
         batch = self._batch() if self._batch is not None else None
         return batch if batch is not None and batch.open else None
+
+    def _uses(self, what: object) -> bool:
+        batch = self._open_batch() if self._batch is not None else None
+        return batch is not None and refer(batch._refs, what) or super()._uses(what)
 
     def _noted(self, refs: object) -> Number:
         """A cell for the number of a call's ticket: Ctrl-C may come once it is queued."""

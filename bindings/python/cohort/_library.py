@@ -257,7 +257,7 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
                  call: Any, *before: Any) -> None:
         super().__init__(of, dropped.append)  # type: ignore[call-arg]
         self.cell = cell
-        self.keep = keep  #: what C may use until then
+        self.keep: Any = keep  #: what C may use until then
         self.call = call
         self._before = before
         self._answers: List[Tuple[bool, int]] = []

@@ -166,10 +166,14 @@ class AbortHandle(Handle):
         return bool(lib.cohort_abort_fired(self._handle))
 
 
-def _refer(refs: object, what: object) -> bool:
-    """Whether these arrays are this one, or have it among them."""
+def refer(refs: object, what: object) -> bool:
+    """Whether these arrays are this one, or a view of it, or have such among them."""
+    if isinstance(refs, memoryview):
+        refs = refs.obj
+        while refs is not None and refs is not what:
+            refs = getattr(refs, "base", None)  # of NumPy
     return refs is what or isinstance(refs, (tuple, list)) and any(
-        _refer(one, what) for one in refs)
+        refer(one, what) for one in refs)
 
 
 class Rank(Handle):
@@ -269,9 +273,12 @@ class Rank(Handle):
             self._copies.clear()
 
     def _uses(self, what: object) -> bool:
-        """Whether a call that is not done uses this."""
+        """Whether a call that is not done uses this, or a reducer or premul_sum()."""
         self._drop_answered()
-        return any(_refer(refs, what) for refs in [*self._held.values(), *self._copies])
+        lasting = [owned.keep for owned in list(self._owned.values())
+                   if owned.handle and owned.call is not lib.cohort_deregister]
+        return any(refer(refs, what) for refs in
+                   [*list(self._held.values()), *self._copies, *lasting])
 
     def _answered(self, cell: Number, status: int) -> None:
         """A ticket was waited for: its arrays may go, unless they are in use."""
@@ -309,6 +316,8 @@ class Rank(Handle):
         """An array that a call on device memory may use on a stream; None: on none."""
         found = look(array, what, writable, -1 if stream is None else stream,
                      stream == self.stream)
+        if isinstance(array, Memory):
+            array._users.add(self)
         if self._on_host:
             if found.place not in (HOST, PINNED):
                 raise BufferError(f"{what} is on a GPU, and the group on the host platform")
@@ -487,7 +496,8 @@ class Rank(Handle):
     def close(self) -> None:
         """This rank leaves (cohort_comm_close()).
 
-        Memory of alloc() that nothing uses is freed first, even if the close is refused.
+        Memory of alloc() that no call uses is freed first, with the reducers that use it,
+        even if the close is refused.
         Waits for its tickets, up to the close deadline.  TimedOut: nothing has changed.
         Other errors than Busy, Owner, StateError and Invalid say what the tickets have
         answered, and it is closed.  Closing one that is closed does nothing.  The last
@@ -536,10 +546,20 @@ class Rank(Handle):
         """Give back what nothing uses: close does not."""
         for child in list(self._children):
             child._free_memory()
-        for call in (lib.cohort_deregister, lib.cohort_free):
+        for call in (lib.cohort_reducer_free, lib.cohort_op_destroy, lib.cohort_deregister,
+                     lib.cohort_free):
             for owned in list(self._owned.values()):
-                if owned.call is call and not self._uses(owned.keep or owned() or owned):
+                if owned.call is call and self._is_spare(owned):
                     self._disown(owned)
+
+    def _is_spare(self, owned: Owned) -> bool:
+        """Whether a close gives it back first: nothing that stays uses it."""
+        if owned.call is lib.cohort_reducer_free:  # the close frees it if it has no such memory
+            return any(isinstance(one, Memory) for one in owned.keep)
+        if owned.call is lib.cohort_deregister:
+            return not self._uses(owned.keep)
+        memory = owned()
+        return not isinstance(memory, Memory) or not memory._is_used()
 
     def _gone(self, status: int = Status.OK) -> None:
         """The handle may not be used any more."""

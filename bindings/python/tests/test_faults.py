@@ -452,6 +452,72 @@ class Arrays(Case):
             memory.free()
             self.assertRaisesRegex(BufferError, "send was freed", first.all_reduce, memory)
 
+    def test_memory_in_use_by_a_batch_a_reducer_or_a_sum_is_not_freed(self):
+        with opened(1) as group:
+            [comm] = group.split()
+            users = (lambda memory: comm.batch(),
+                     lambda memory: cohort.Reducer(comm, [memory]),
+                     lambda memory: comm.premul_sum(memory))
+            for user in users:
+                memory = comm.alloc(1)
+                with user(memory) as using:
+                    with memory:
+                        if isinstance(using, cohort.Batch):
+                            comm.all_reduce(memory)
+                    self.assertRaisesRegex(BufferError, "in use", memory.free)
+                comm.synchronize()
+                memory.free()
+            memory = comm.alloc(1)
+            with self.assertRaises(ValueError):
+                cohort.Reducer(comm, [memory, cohort.Parameter(count=-1)])
+            memory.free()
+
+    def test_memory_in_use_by_another_communicator_is_not_freed(self):
+        """One of another generation, or of another group."""
+        with opened(2) as group, opened(2) as other:
+            memory = group.split()[0].alloc(1)
+            group.abort()
+            group.respawn()
+            for comms in group.split(), other.split():
+                ticket = comms[0].all_reduce(memory)
+                self.assertRaisesRegex(BufferError, "in use", memory.free)
+                comms[1].all_reduce(floats(1)).wait()
+                ticket.wait()
+            memory.free()
+
+    def test_a_prepared_call_raises_once_its_memory_was_freed(self):
+        with opened(1) as group:
+            def worker(comm):
+                for prepare in comm.prepare_all_reduce, comm.prepare_all_reduce_host:
+                    memory = comm.alloc(1)
+                    prepared = prepare(memory)
+                    prepared.run()
+                    memory.free()
+                    self.assertRaisesRegex(BufferError, "was freed", prepared.run)
+                comm.barrier().wait()
+            group.run(worker)
+
+    def test_a_refused_close_frees_no_memory_of_a_reducer_that_is_left(self):
+        deadlines = cohort.Deadlines(close=0.05, abort=20.0)
+        with opened(2, deadlines=deadlines) as group:
+            first, second = group.split()
+            memory = first.alloc(1)
+            reducer = cohort.Reducer(first, [memory])
+            reducer.begin()
+            reducer.ready(0)  # in flight until the other rank comes
+            self.assertRaises(cohort.TimedOut, first.close)
+            self.assertRaisesRegex(BufferError, "in use", memory.free)
+            group.abort()
+
+    def test_a_close_frees_memory_that_a_reducer_or_a_sum_uses(self):
+        unfreed = self.unfreed()
+        with opened(1) as group:
+            [comm] = group.split()
+            memory, scalar = comm.alloc(1), comm.alloc(1)
+            using = cohort.Reducer(comm, [memory]), comm.premul_sum(scalar)
+        self.assertEqual(len(unfreed), 0)
+        self.assertRaisesRegex(cohort.StateError, "was freed", using[0].begin)
+
     def test_memory_that_another_thread_drops(self):
         """The next call of the rank that has it gives it back."""
         given_back = []
