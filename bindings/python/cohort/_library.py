@@ -328,12 +328,12 @@ class Scope(Handle):
 class Answer:
     """What a call on another thread has come to."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int = Status.SYSTEM) -> None:
         self.done = False
         # Not an Event: a signal handler may leave its condition inconsistent.
         self._lock = _thread.allocate_lock()
         self._lock.acquire()
-        self.status: int = Status.SYSTEM
+        self.status = status
         self.text = ""
         self.error: Optional[BaseException] = None
 

@@ -16,7 +16,8 @@ from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optiona
 from . import _abi, _library
 from ._abi import Launch, Platform, Status, Type
 from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
-from ._errors import Cause, CohortError, Handle, RankReport, known, report_of, text_of
+from ._errors import (Cause, CohortError, Handle, RankReport, Stale, known, report_of,
+                      text_of)
 from ._library import (STILL_OPEN, Number, Owned, Scope, check, count_inside, failure, inside,
                        integer, lib, nanoseconds, record)
 
@@ -142,8 +143,8 @@ class AbortHandle(Handle):
         made = record(self._handles, True, lib.cohort_comm_abort_handle, comm._live) \
             if comm is not None else record(self._handles, True, lib.cohort_abort_create)
         if not made:
-            raise failure(Status.FORKED, text="there are no abort handles in the child of "
-                                              "a fork")
+            raise failure(Status.FORKED if _library.forks else Status.NO_MEMORY
+                          if comm is None else Status.STALE)
 
     def __del__(self) -> None:
         if getattr(self, "_put", None) == [] and self._handle:
@@ -500,8 +501,8 @@ class Rank(Handle):
         even if the close is refused.
         Waits for its tickets, up to the close deadline.  TimedOut: nothing has changed.
         Other errors than Busy, Owner, StateError and Invalid say what the tickets have
-        answered, and it is closed.  Closing one that is closed does nothing.  The last
-        closed rank of those that have joined, or were split off, ends them all.
+        answered, and it is closed.  Closing one that is closed does nothing, and neither
+        does closing one of a generation that was forgotten.  The last closed rank of those that have joined, or were split off, ends them all.
         """
         handle = self._raw
         if not handle:
@@ -516,7 +517,11 @@ class Rank(Handle):
     def _close(self) -> _library.Answer:
         # What is being closed must not be aborted by its own handle.
         mine = self._handle and self._forks == _library.forks
-        handle = self.abort_handle() if mine else None
+        try:
+            handle = self.abort_handle() if mine else None
+        except Stale:  # its generation was forgotten, so that there is nothing to close
+            self._gone()
+            return _library.Answer(Status.OK)
 
         def give_up(answer: _library.Answer) -> None:
             if handle:

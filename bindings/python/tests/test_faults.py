@@ -351,6 +351,19 @@ class Ranks(Case):
         with self.assertRaisesRegex(TypeError, "abort is 3, not cohort.AbortHandle"):
             cohort.Group.open(2, abort=3)
 
+    def test_a_communicator_that_was_forgotten_can_be_closed(self):
+        """Also one that was split off, and at the end of a block."""
+        with opened(1) as group:
+            [comm] = group.split()
+            child = comm.split(0)
+            with comm.split(0), comm:
+                for _ in range(5):
+                    group.abort()
+                    group.respawn()
+                self.assertRaisesRegex(cohort.Stale, "respawned 5 times", comm.abort_handle)
+            child.close()
+            self.assertRaises(cohort.StateError, child.abort_handle)
+
     def test_a_close_says_what_has_ended_its_tickets(self):
         with opened(2, deadlines=SHORT) as group:
             first = group.split()[0]
