@@ -461,7 +461,10 @@ class Group(Handle):
     def __del__(self) -> None:
         if hasattr(self, "_forks") and self._raw and self._forks == _library.forks:
             said = f"{self!r} was not closed"
-            self._end(0.0)
+            for comm in self._comms:
+                if comm._bound_here:  # only this thread can
+                    record(comm._bindings, False, lib.cohort_comm_unbind, comm._made)
+            _library.abandon(self)
             if not self._unwanted:
                 warnings.warn(said, ResourceWarning, source=self)
 

@@ -427,6 +427,16 @@ def closed(what: Closable) -> None:
     _open.discard(what)
 
 
+def abandon(what: Closable) -> None:
+    """End what was dropped, on a thread of its own: the garbage collector drops things on
+    any thread, maybe on a rank's for which the devices of this one wait."""
+    opened(what)  # its weak references may be gone
+    try:
+        _thread.start_new_thread(what._end, (0.0,))
+    except RuntimeError:  # the interpreter ends, and starts no threads any more
+        what._end(0.0)
+
+
 @atexit.register
 def _at_exit() -> None:
     """End what is open, so that no thread of the library calls a Python that is gone."""

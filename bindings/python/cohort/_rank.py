@@ -604,7 +604,7 @@ class Rank(Handle):
     def __del__(self) -> None:
         if getattr(self, "_joined", False) and self._raw and self._forks == _library.forks:
             said = f"{self!r} was not closed"
-            self._end(0.0)
+            _library.abandon(self)
             warnings.warn(said, ResourceWarning, source=self)
 
     def __enter__(self: R) -> R:

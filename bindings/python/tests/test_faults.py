@@ -816,7 +816,33 @@ class Arrays(Case):
             comms[0].all_reduce(floats(1))
             del group, comms
             gc.collect()
+        self.await_closes()
+
+    def await_closes(self):
+        """Wait until other threads have closed what was dropped."""
+        end = time.monotonic() + support.sure()
+        while _library._open and time.monotonic() < end:
+            time.sleep(0.001)
         self.assertEqual(len(_library._open), 0)
+
+    def test_a_rank_that_collects_a_dropped_group_does_not_wait_for_its_devices(self):
+        """Its peer's collective, which waits for the rank, occupies them."""
+        def worker(comm):
+            if comm.rank == 0:
+                while not comm.snapshot()[1].started:
+                    time.sleep(0.001)
+                gc.collect()
+            comm.barrier().wait()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        deadlines = cohort.Deadlines(join=5.0, abort=20.0)
+        with self.assertWarnsRegex(ResourceWarning, "was not closed"):
+            dropped = opened(2, deadlines=deadlines)
+            dropped.memory, dropped.cycle = dropped.split()[0].alloc(1), dropped
+            del dropped
+            with opened(2, deadlines=deadlines) as group:
+                group.run(worker)
+        self.await_closes()
 
 
 class Signals(Case):
