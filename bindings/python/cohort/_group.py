@@ -168,6 +168,7 @@ class Group(Handle):
         self._former: List[Comm] = []  # of former generations, with memory that is not freed
         self._held: Dict[Number, object] = {}
         self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
+        self._left: List[None] = []  # one for each call that goes on aside of the main thread
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
@@ -273,20 +274,19 @@ class Group(Handle):
         run = _Run(self, lambda comm: worker(comm, *arguments))
         number = next(_run_numbers)
         raw = _abi.cohort_cause()
-        handle = self._live
 
         def call() -> int:
-            _runs[number] = run
-            status = int(lib.cohort_group_run(handle, _worker, number, _byref(raw)))
+            _runs[number] = run  # before the look: a close looks the other way round
+            status = int(lib.cohort_group_run(self._handle, _worker, number, _byref(raw)))
             run.over = True
-            if not self.abandoned or status in (Status.STATE, Status.INVALID, Status.FORKED):
+            if status in (Status.STATE, Status.INVALID, Status.FORKED) or not self.abandoned:
                 _runs.pop(number, None)
             return status
 
         def give_up(answer: _library.Answer) -> None:
-            lib.cohort_group_abort(handle, b"the main thread was interrupted")
+            self._abort("the main thread was interrupted")
             answer.wait()
-        answer = _library.aside(call, give_up)
+        answer = self._aside(call, give_up)
         status = answer.status
         if status == Status.OK:
             return run.results
@@ -309,22 +309,37 @@ class Group(Handle):
 
         Blocks until the former generation is reclaimed and the new one is connected, up to
         the abort and init deadlines.  Communicators of the former generation raise Stale.
+        If Ctrl-C interrupts the main thread, it goes on, and a close waits for it.
         """
         if not isinstance(lost, Iterable):
             raise TypeError(f"lost is {lost!r}, not a list of ranks")
         numbers = [integer(rank, f"lost[{i}]") for i, rank in enumerate(lost)]
         ranks = (ctypes.c_int * len(numbers))(*numbers)
-        handle = self._live
-
-        def call() -> int:
-            status = int(lib.cohort_group_respawn(handle, ranks if numbers else None,
-                                                  len(numbers)))
-            if status >= 0:
-                self._begin_generation()
-            return status
-        answer = _library.aside(call, lambda answer: None)
+        answer = self._aside(partial(self._respawn_here, ranks if numbers else None,
+                                     len(numbers)), lambda answer: None)
         if answer.status < 0:
             raise failure(answer.status, text=answer.text or None)
+
+    @inside
+    def _respawn_here(self, lost: Any, n: int) -> int:
+        status = int(lib.cohort_group_respawn(self._live, lost, n))
+        if status >= 0:
+            self._begin_generation()
+        return status
+
+    def _aside(self, call: Callable[[], int], give_up: Callable[[_library.Answer], None]
+               ) -> _library.Answer:
+        """Make a call that Ctrl-C on the main thread may leave to another thread."""
+        caller = threading.get_ident()
+
+        def noted() -> int:
+            left = [None] if threading.get_ident() != caller else []
+            self._left += left
+            try:
+                return call()
+            finally:
+                del self._left[:len(left)]
+        return _library.aside(noted, give_up)
 
     def _begin_generation(self) -> None:
         self._former = [comm for comm in [*self._former, *self._comms] if comm._retire()]
@@ -362,9 +377,16 @@ class Group(Handle):
             if handle:
                 handle.fire("the main thread was interrupted")
             answer.wait()
+        main = _library.on_main()
+
+        def call_alone() -> int:
+            while main and self._left:  # by Ctrl-C; a respawn may connect a new generation
+                self._abort("the main thread was interrupted")
+                time.sleep(0.005)
+            return call()
         # Only this thread's close unbinds what is bound to it.
-        return _library.aside(call, give_up, any(comm._bound_here for comm in self._comms),
-                              must=True)
+        return _library.aside(call_alone, give_up,
+                              any(comm._bound_here for comm in self._comms), must=True)
 
     def _is_inside(self) -> bool:
         """Whether a thread is in another call of the group or of a communicator."""
@@ -390,7 +412,7 @@ class Group(Handle):
             for comm in shut:
                 comm._handle = None
         try:
-            if self._is_inside():  # since the first look
+            if self._is_inside() or self._is_running():  # since the first look
                 raise busy
             if not self._is_running(True):
                 for comm in shut:
@@ -462,8 +484,7 @@ class Group(Handle):
         if hasattr(self, "_forks") and self._raw and self._forks == _library.forks:
             said = f"{self!r} was not closed"
             for comm in self._comms:
-                if comm._bound_here:  # only this thread can
-                    record(comm._bindings, False, lib.cohort_comm_unbind, comm._made)
+                comm._unbind_here()
             _library.abandon(self)
             if not self._unwanted:
                 warnings.warn(said, ResourceWarning, source=self)

@@ -494,6 +494,11 @@ class Rank(Handle):
         if self._ended:
             self._gone()
 
+    def _unbind_here(self) -> None:
+        """Unbind it from this thread, which only this thread can."""
+        if self._bound_here:
+            record(self._bindings, False, lib.cohort_comm_unbind, self._made)
+
     def close(self) -> None:
         """This rank leaves (cohort_comm_close()).
 
@@ -604,6 +609,7 @@ class Rank(Handle):
     def __del__(self) -> None:
         if getattr(self, "_joined", False) and self._raw and self._forks == _library.forks:
             said = f"{self!r} was not closed"
+            self._unbind_here()
             _library.abandon(self)
             warnings.warn(said, ResourceWarning, source=self)
 

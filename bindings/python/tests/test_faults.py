@@ -956,6 +956,35 @@ except KeyboardInterrupt:
 """))
 
 
+    def test_a_close_waits_for_what_was_interrupted(self):
+        """A respawn, and a run after a second Ctrl-C."""
+        for call in "respawn()", "run(print)":
+            name = "cohort_group_" + call.split("(", maxsplit=1)[0]
+            out = self.interrupted(f"""
+lib, closing = cohort._lib, threading.Event()
+real, abort = lib.{name}, lib.cohort_group_abort
+def slow(*arguments):
+    print("waiting", flush=True)
+    closing.wait()
+    return real(*arguments)
+def aborting(*arguments):
+    abort(*arguments)
+    if threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt("the second")
+    closing.set()
+lib.{name} = slow
+group.abort()
+lib.cohort_group_abort = aborting
+try:
+    try:
+        group.{call}
+    finally:
+        group.close()
+except KeyboardInterrupt as error:
+    print("heard", group)
+""")
+            self.assertIn("heard <cohort.Group 'cohort', closed>", out)
+
     def test_ends_a_close(self):
         """The group cannot be used after the interrupted close."""
         for ends in ("raise ZeroDivisionError", "pass"):
