@@ -51,19 +51,23 @@ static void tell_cause(struct notifier *n)
 	if (!cause || n->cause_is_told || !n->options->on_abort)
 		return;
 	n->cause_is_told = true;
+	atomic_store(&n->calling, "on_abort");
 	n->options->on_abort(cause, n->options->user);
 }
 
 static int call(struct notifier *n, const struct cohort_verdict *v)
 {
-	if (v->stage == COHORT_STAGE_SLOW)
+	if (v->stage == COHORT_STAGE_SLOW) {
+		atomic_store(&n->calling, "on_slow");
 		return n->options->on_slow
 		               ? n->options->on_slow(v, n->options->user)
 		               : 0;
+	}
 	if (v->stage >= COHORT_STAGE_EXPIRED)
 		log_verdict(&n->options->log, v);
 	if (v->stage == COHORT_STAGE_ENDED)
 		tell_cause(n);
+	atomic_store(&n->calling, "on_verdict");
 	return n->options->on_verdict
 	               ? n->options->on_verdict(v, n->options->user)
 	               : 0;
@@ -124,6 +128,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 		.options = options,
 		.end = q->end,
 		.name = q->name,
+		.calling = "on_verdict",
 		.dumper = dumper,
 		.is_held = options->is_held,
 		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,

@@ -29,6 +29,7 @@ struct notifier {
 	 * from. */
 	_Atomic uint64_t since_ns;
 	_Atomic uint64_t answered;
+	const char *_Atomic calling; /* name of the last callback that was called */
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;

@@ -293,8 +293,8 @@ struct snapshot {
 	int probing;        /* the rank that the prober asks about, -1: none */
 	const char *asking; /* the native call that the prober is in */
 	uint64_t probing_since_ns;
-	uint64_t telling_since_ns; /* when on_verdict was called, 0: it is not
-	                              running */
+	const char *telling; /* the callback that is running, or was last */
+	uint64_t telling_since_ns; /* when it was called, 0 if none is running */
 
 	/* What ranks of other processes have answered about the front, if they were
 	 * asked.  Set by the watchdog. */

@@ -239,7 +239,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		text_add(&t, "; the prober is inside %s of rank %d", s->asking,
 		         s->probing);
 	if (s->telling_since_ns) {
-		text_add(&t, "; on_verdict has not returned for ");
+		text_add(&t, "; %s has not returned for ", s->telling);
 		describe_age(&t, s, s->telling_since_ns);
 	}
 	copy_line(out);

@@ -300,7 +300,7 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 	if (!symbolizer_stop(&g->symbolizer, deadline_ns))
 		left = "the search for names of functions";
 	if (!notifier_stop(&g->notifier, deadline_ns))
-		left = "on_verdict";
+		left = atomic_load(&g->notifier.calling);
 	dumper_stop(g->dumper, deadline_ns);
 	if (left)
 		watch_leave(g);

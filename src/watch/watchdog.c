@@ -73,6 +73,7 @@ static void add_watch(const struct watch *g, struct snapshot *s)
 		s->probing = -1; /* the prober has come back since */
 	s->asking = atomic_load(&g->prober.asking);
 	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
+	s->telling = atomic_load(&g->notifier.calling);
 }
 
 static void forget_stacks(struct watch *g)

@@ -1163,6 +1163,7 @@ Test(verdict, names_a_prober_and_an_on_verdict_that_do_not_return)
 	s.probing = 1;
 	s.asking = "ncclCommGetAsyncError";
 	s.probing_since_ns = NOW - 11 * S;
+	s.telling = "on_verdict";
 	s.telling_since_ns = NOW - 12 * S;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED

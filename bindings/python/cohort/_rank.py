@@ -159,7 +159,10 @@ class AbortHandle(Handle):
 
         Any thread, and a handler that signal.signal() has set.  Does not block.
         """
-        return bool(check(lib.cohort_abort_fire(self._handle, as_bytes(reason))) == Status.OK)
+        status = lib.cohort_abort_fire(self._handle, as_bytes(reason))
+        if status < 0:  # it leaves no text of its own
+            raise failure(status, text=text_of(lib.cohort_status_text(status)))
+        return bool(status == Status.OK)
 
     @property
     def fired(self) -> bool:

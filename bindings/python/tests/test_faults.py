@@ -328,6 +328,15 @@ class Ranks(Case):
             self.assertFalse(handle.fire())
             self.assertRaisesRegex(cohort.Aborted, "enough", comm.barrier)
 
+    def test_a_close_names_the_callback_that_has_not_returned(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        deadlines = cohort.Deadlines(close=20.0, abort=0.3)
+        with self.assertRaisesRegex(cohort.Wedged, "on_abort has not returned"):
+            with opened(1, deadlines=deadlines, on_abort=lambda cause: release.wait(
+                    support.sure())) as group:
+                group.abort()
+
     def test_a_handle_ends_an_open_that_waits_for_other_processes(self):
         handle, release = cohort.AbortHandle(), threading.Event()
 
@@ -1233,8 +1242,13 @@ with cohort.Group.open(2, platform="host") as group:
     first, second = group.split()
     ticket = first.all_reduce(array("f", [1]))
     memory = second.alloc(3)
+    handle = first.abort_handle()
     child = os.fork()
     if not child:
+        try:
+            handle.fire()
+        except cohort.Forked as error:
+            assert "fork" in str(error), error
         for call in (lambda: first.barrier(), lambda: cohort.Group(2),
                      lambda: group.run(print), lambda: ticket.wait(),
                      lambda: group.respawn(), lambda: first.abort_handle()):
