@@ -109,16 +109,26 @@ class _Run:
 
     def exceptions(self, cause: Cause) -> Dict[int, BaseException]:
         """Each rank's exception, except those that only report the end of the group."""
-        own = ((rank, own_of(error, cause)) for rank, error in sorted(self.errors.items()))
+        own = ((rank, own_of(error, cause, rank == cause.rank))
+               for rank, error in sorted(self.errors.items()))
         return {rank: error for rank, error in own if error}
 
 
-def own_of(error: Optional[BaseException], cause: Cause) -> Optional[BaseException]:
+def reports(error: BaseException, cause: Cause, is_to_blame: bool) -> bool:
+    """Whether an exception of a rank only reports the end of the group, or of a part that
+    ended because of the same rank."""
+    found = getattr(error, "cause", None)
+    return isinstance(error, CohortError) and isinstance(found, Cause) and (
+        found == cause or not is_to_blame
+        and (found.status, found.world_rank) == (cause.status, cause.world_rank))
+
+
+def own_of(error: Optional[BaseException], cause: Cause, is_to_blame: bool
+           ) -> Optional[BaseException]:
     """The exception, unless it only reports the end of the group: then the exception that
     was being handled when it was raised, or None."""
     seen: List[BaseException] = []
-    while isinstance(error, CohortError) and getattr(error, "cause", None) == cause \
-            and error not in seen:
+    while error is not None and reports(error, cause, is_to_blame) and error not in seen:
         seen.append(error)
         error = error.__cause__ or error.__context__
     return None if error in seen else error

@@ -277,6 +277,27 @@ class Ranks(Case):
                          {0: (0,), 1: (1,)})
         self.assertIs(error.__cause__, error.exceptions[error.rank])
 
+    def test_a_report_of_the_end_of_a_part_is_not_among_the_exceptions(self):
+        reported = threading.Event()
+
+        def worker(comm):
+            child = comm.split(0)
+            if comm.rank == 1:
+                child.fail(7)
+                reported.wait(support.sure())
+                raise KeyError
+            try:
+                child.barrier().wait()
+            except cohort.WorkerError:
+                reported.set()
+                raise
+        with opened(2) as group:
+            with self.assertRaises(cohort.WorkerError) as caught:
+                group.run(worker)
+        error = caught.exception
+        self.assertEqual((error.rank, list(error.exceptions)), (1, [1]))
+        self.assertIsInstance(error.__cause__, KeyError)
+
     def test_a_thread_that_ends_without_calling(self):
         def leave(comm):
             comm.bind()
