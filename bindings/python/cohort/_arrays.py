@@ -179,7 +179,12 @@ def _torch_stream(array: Any, device: int) -> Optional[int]:
 
 
 def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: bool) -> Elements:
-    place, device = (int(number) for number in array.__dlpack_device__())
+    where = array.__dlpack_device__()
+    try:
+        place, device = (int(number) for number in where)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}: __dlpack_device__() returned {where!r}, not two numbers"
+                        ) from None
     if place not in (HOST, CUDA, PINNED, MANAGED):
         raise BufferError(f"{what} is on a device of DLPack's type {place}, neither the "
                           "host nor a GPU of CUDA's")
@@ -221,34 +226,30 @@ def _size_of(shape: Sequence[Any], kind: Type, what: str) -> int:
 def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
                   place: int) -> Elements:
     try:
-        return _of_facts(array, facts, what, writable, place)
-    except (KeyError, IndexError) as error:
+        spelling, shape = str(facts["typestr"]), tuple(facts["shape"])
+        strides = tuple(facts.get("strides") or ())
+        address, read_only = facts["data"]
+        stream = facts.get("stream")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TypeError(f"{what} has an incomplete array interface: {facts!r}") from error
-
-
-def _of_facts(array: Any, facts: Dict[str, Any], what: str, writable: bool,
-                  place: int) -> Elements:
-    spelling = facts["typestr"]
     name = str(getattr(array, "dtype", ""))
     kind = NAMES.get({"float8_e4m3fn": "float8e4m3", "float8_e5m2": "float8e5m2"}.get(
         name, name))
-    if kind is None and spelling[0] in "<|" and spelling[2:].isdigit():
+    if kind is None and spelling[:1] in ("<", "|") and spelling[2:].isdigit():
         kind = TYPES.get((spelling[1], int(spelling[2:])))
     if kind is None:
         raise _wrong_type(what, spelling)
-    shape, strides = facts["shape"], facts.get("strides")
     count, step = _size_of(shape, kind, what), SIZES[kind]
-    for extent, stride in zip(reversed(shape), reversed(strides or ())):
+    for extent, stride in zip(reversed(shape), reversed(strides)):
         if extent != 1 and stride != step and count:
             raise _not_contiguous(what)
         step *= extent
-    address, read_only = facts["data"]
     if writable and read_only:
         raise _read_only(what)
-    stream = facts.get("stream")
+    if stream is not None:  # 1 is the legacy default stream
+        stream = integer(stream, f"{what}: its stream", ctypes.c_size_t)
     return Elements(integer(address or 0, f"{what}: its address", ctypes.c_size_t), count, kind,
-                    array, place, -1,
-                    0 if stream == 1 else stream)
+                    array, place, -1, 0 if stream == 1 else stream)
 
 
 def look(array: Any, what: str, writable: bool, stream: int = 0, can_wait: bool = False

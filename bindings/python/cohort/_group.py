@@ -580,7 +580,9 @@ class Group(Handle):
         """Write the counters of all ranks as text for Prometheus (cohort_stats_write()).
 
         file is a descriptor, or has fileno()."""
-        number = integer(file if isinstance(file, int) else file.fileno(), "file")
+        if not hasattr(file, "fileno") and not hasattr(file, "__index__"):
+            raise TypeError(f"file is {file!r}, neither a descriptor nor with fileno()")
+        number = integer(file.fileno() if hasattr(file, "fileno") else file, "file")
         self._check(lib.cohort_stats_write(self._live, number))
 
     # ---- one thread for all ranks -----------------------------------------------------------

@@ -100,10 +100,13 @@ def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "t
     if seconds is None:
         return default
     try:
-        if isinstance(seconds, bool):
+        # float() also takes text.
+        if isinstance(seconds, bool) or not (
+                hasattr(seconds, "__float__") or hasattr(seconds, "__index__")):
             raise TypeError
-        number = math.inf if isinstance(seconds, int) and seconds >= 2**64 \
-            else float(seconds + 0)  # text has no sum with a number
+        number = float(seconds)
+    except OverflowError:
+        number = math.inf if seconds > 0 else -math.inf
     except TypeError:
         raise TypeError(f"{what} is {seconds!r}, not a number of seconds") from None
     if not number >= 0:

@@ -79,14 +79,19 @@ class Protocols(Case):
         self.assertEqual(gpu.stream, 1)  # the legacy default stream
 
     def test_dlpack_that_is_refused(self):
+        nowhere = Capsule()
+        nowhere.place = None
         for kind, words, array in (
                 (TypeError, "x has elements of type", Capsule(code=5, bits=64)),
                 (TypeError, "x has elements of type", Capsule(bits=4)),
                 (BufferError, "x is not contiguous", Capsule(strides=(1, 2))),
                 (BufferError, "x is read-only", Capsule(flags=1)),
+                (TypeError, r"x: __dlpack_device__\(\) returned None", nowhere),
                 (BufferError, "type 10, neither", Capsule(place=10))):
             with self.assertRaisesRegex(kind, words):
                 _arrays.look(array, "x", True)
+        bare = SimpleNamespace(__array_interface__=5)
+        self.assertRaisesRegex(TypeError, "x has an incomplete", _arrays.look, bare, "x", True)
         self.assertEqual(_arrays.look(Capsule(flags=1), "x", False).count, 6)
         with opened(1) as group:
             [comm] = group.split()
@@ -102,6 +107,12 @@ class Protocols(Case):
         for kind, words, facts in (
                 (TypeError, "type <c8", {"typestr": "<c8"}),
                 (TypeError, "type >f4", {"typestr": ">f4"}),
+                (TypeError, "x has an incomplete", {"data": None}),
+                (TypeError, "x has an incomplete", {"shape": 2}),
+                (TypeError, "x has an incomplete", {"strides": 4}),
+                (TypeError, "x has elements of type None", {"typestr": None}),
+                (TypeError, "x has elements of type", {"typestr": ""}),
+                (TypeError, "x: its stream is 'a'", {"stream": "a"}),
                 (BufferError, "not contiguous", {"strides": (8,)}),
                 (BufferError, "read-only", {"data": (8, True)})):
             with self.assertRaisesRegex(kind, words):
@@ -210,6 +221,8 @@ class NumPy(Case):
                     (TypeError, "elements of type", numpy.array([None]))):
                 with self.assertRaisesRegex(kind, words):
                     comm.all_reduce(array)
+            huge = numpy.broadcast_to(numpy.float32(1), (10**6, 10**6))
+            self.assertRaisesRegex(TypeError, "timeout is", comm.synchronize, huge)
 
     def test_memory_of_the_device(self):
         with opened(1) as group:

@@ -331,6 +331,7 @@ class Collectives(Case):
                     (ValueError, "scalar is 300", lambda: comm.premul_sum(300, "int8")),
                     (TypeError, "scalar is True", lambda: comm.premul_sum(True)),
                     (TypeError, "timeout is True", lambda: comm.synchronize(True)),
+                    (TypeError, "file is 'x', neither", lambda: self.group.stats("x")),
                     (ValueError, "timeout is nan", lambda: comm.synchronize(float("nan"))),
                     (ValueError, "recv: its number of bytes is",
                      lambda: comm.copy(Spelled((2**40, 2**40)), Spelled((2**40, 2**40)))),
