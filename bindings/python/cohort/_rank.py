@@ -509,8 +509,9 @@ class Rank(Handle):
         even if the close is refused.
         Waits for its tickets, up to the close deadline.  TimedOut: nothing has changed.
         Other errors than Busy, Owner, StateError and Invalid say what the tickets have
-        answered, and it is closed.  Closing one that is closed does nothing, and neither
-        does closing one of a generation that was forgotten.  The last closed rank of those that have joined, or were split off, ends them all.
+        answered, and it is closed.  Closing one that is closed does nothing, nor does closing
+        one of a generation that was forgotten.  The last closed rank of those that have
+        joined, or were split off, ends them all.
         """
         handle = self._raw
         if not handle:
