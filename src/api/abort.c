@@ -68,7 +68,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 		.worker = code,
 	};
 	char reason[CAUSE_MAX_REASON + 1] = "";
-	char how[CAUSE_MAX_REASON + 64];
+	char how[CAUSE_MAX_REASON + 64], name[RANK_NAME_SIZE];
 	struct cohort_cause witness;
 	int rc = comm_check_closely(comm);
 
@@ -84,6 +84,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 	         *reason ? ": " : "", reason);
 	if (gave_up(comm, code, how, &witness))
 		return cause_set(comm->clique->end, &witness);
-	return clique_fire(comm->clique, &cause, "rank %d gave up with %d%s%s",
-	                   comm->rank, code, *reason ? ": " : "", reason);
+	return clique_fire(comm->clique, &cause, "%s gave up with %d%s%s",
+	                   clique_name_rank(comm->clique, comm->rank, name),
+	                   code, *reason ? ": " : "", reason);
 }

@@ -151,6 +151,7 @@ static int end(struct clique *q)
 		.kind = COHORT_VERDICT_ABORTED,
 	};
 	struct cohort_comm *c;
+	char name[RANK_NAME_SIZE];
 	int rc = await_all(q, &c);
 
 	if (rc == COHORT_OK)
@@ -160,10 +161,9 @@ static int end(struct clique *q)
 	cause.rank = c->rank;
 	cause.ticket = atomic_load(&c->last);
 	rc = error_set(COHORT_ABORTED,
-	               "closed after %llu ms with operations of rank %d in "
-	               "flight",
+	               "closed after %llu ms with operations of %s in flight",
 	               (unsigned long long)(q->deadlines.close_ns / 1000000),
-	               c->rank);
+	               clique_name_rank(q, c->rank, name));
 	if (clique_fire(q, &cause, "%s", cohort_last_error()) == COHORT_OK)
 		error_set(rc, "%s", clique_whole_cause(q)->text);
 	return rc;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -36,6 +37,21 @@ void rank_set_spell(struct text *t, const uint64_t *set)
 		text_add(t, " and %d more", more);
 	if (!*gap)
 		text_add(t, "none");
+}
+
+void rank_set_name(struct text *t, const uint64_t *set, const uint64_t *world,
+                   const char *group)
+{
+	const bool is_known = !rank_set_is_empty(world);
+
+	text_add(t, rank_set_count(set) == 1 ? "rank " : "ranks ");
+	if (is_known)
+		rank_set_spell(t, world);
+	if (memcmp(world, set, COHORT_RANK_WORDS * sizeof(*set)) == 0)
+		return;
+	text_add(t, is_known ? " (" : "");
+	rank_set_spell(t, set);
+	text_add(t, " in \"%s\"%s", group, is_known ? ")" : "");
 }
 
 /* Wakes the watchdog.  Never destroyed: a signal handler may post it at any

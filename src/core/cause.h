@@ -77,6 +77,15 @@ static inline bool rank_set_has(const uint64_t *set, int rank)
 	return rank < COHORT_MAX_RANKS && set[rank / 64] >> rank % 64 & 1;
 }
 
+static inline int rank_set_count(const uint64_t *set)
+{
+	int i, n = 0;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		n += __builtin_popcountll(set[i]);
+	return n;
+}
+
 static inline bool rank_set_is_empty(const uint64_t *set)
 {
 	int i;
@@ -89,6 +98,12 @@ static inline bool rank_set_is_empty(const uint64_t *set)
 
 /* Add the ranks of a set: "0, 2-5", or "none". */
 void rank_set_spell(struct text *t, const uint64_t *set);
+
+/* Add "rank 3", or "ranks 2-3 (0-1 in "dp.1")" if the ranks in @set, which are those of
+ * @group, have other numbers in the group that all was split from: those in @world, which
+ * is empty if they are not known. */
+void rank_set_name(struct text *t, const uint64_t *set, const uint64_t *world,
+                   const char *group);
 
 /* Make a block with one reference, or NULL without memory; take a reference;
  * put one. */

@@ -391,6 +391,18 @@ const struct cohort_comm *clique_rank(const struct clique *q, int rank);
 const struct cohort_comm *clique_rank_of_world(const struct clique *q,
                                                int world);
 
+/* Add the ranks in @set by their numbers in the clique that has no parent, and by those in
+ * @q if these differ: see rank_set_name(). */
+void clique_add_ranks(struct text *t, const struct clique *q,
+                      const uint64_t *set);
+
+/* Room for the name of a rank. */
+#define RANK_NAME_SIZE 112
+
+/* Store the text of clique_add_ranks() for @rank in @name, and return @name. */
+const char *clique_name_rank(const struct clique *q, int rank,
+                             char name[RANK_NAME_SIZE]);
+
 /* Run the reaper of a clique that has a cause, or is closing, unless it was run
  * before.  Does not block; not in a signal handler. */
 void clique_reap(struct clique *q);

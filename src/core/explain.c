@@ -78,7 +78,7 @@ static void add_side(struct text *t, const struct clique *q,
 {
 	uint64_t side[COHORT_RANK_WORDS] = { 0 };
 	struct doing doing, other;
-	int i, n = 0;
+	int i;
 
 	find_doing(first, &doing);
 	for (i = 0; i < q->size; i++) {
@@ -89,10 +89,9 @@ static void add_side(struct text *t, const struct clique *q,
 			continue;
 		rank_set_add(told, i);
 		rank_set_add(side, q->comms[i].rank);
-		n++;
 	}
-	text_add(t, n > 1 ? " ranks " : " rank ");
-	rank_set_spell(t, side);
+	text_add(t, " ");
+	clique_add_ranks(t, q, side);
 	text_add(t, " %s", doing.text);
 }
 
@@ -126,8 +125,12 @@ static void add_sides(struct text *t, const struct clique *q, int rank)
 
 	if (!first)
 		first = find_untold(q, told);
+	if (first && clique_is_child(q))
+		text_add(t, "; when \"%s\" ended:", q->name);
+	else if (first)
+		text_add(t, "; when it ended:");
 	for (sides = 0; first && sides < MAX_SIDES; sides++) {
-		text_add(t, sides ? ";" : "; when it ended:");
+		text_add(t, sides ? ";" : "");
 		add_side(t, q, first, told);
 		first = find_untold(q, told);
 	}

@@ -221,6 +221,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 		.nccl = (int)s->r.nccl,
 		.cuda = (int)s->r.cuda,
 	};
+	char name[RANK_NAME_SIZE];
 
 	cause.status =
 		s->r.cuda != cudaSuccess
@@ -231,8 +232,8 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	if (op_is_collective(op))
 		cause.collective = atomic_load(&c->collectives);
 	await_reason(c->clique, s->r.nccl);
-	clique_fire(c->clique, &cause, "rank %d%s, %s, ticket %llu: %s",
-	            s->r.rank,
+	clique_fire(c->clique, &cause, "%s%s, %s, ticket %llu: %s",
+	            clique_name_rank(c->clique, s->r.rank, name),
 	            cause.kind == COHORT_VERDICT_DEVICE_LOST
 	                    ? ", whose device has failed"
 	                    : "",
@@ -251,8 +252,10 @@ void launch_fire_for_device(struct cohort_comm *c, int status,
 		.rank = c->rank,
 		.cuda = (int)error,
 	};
+	char name[RANK_NAME_SIZE];
 
-	clique_fire(c->clique, &cause, "rank %d: %s", c->rank,
+	clique_fire(c->clique, &cause, "%s: %s",
+	            clique_name_rank(c->clique, c->rank, name),
 	            cohort_last_error());
 	s->ended = true;
 }

@@ -3,6 +3,7 @@
 #include "core/mismatch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -52,6 +53,7 @@ static void hear_own(const struct clique *q, uint64_t number, struct voices *v)
 		if (agree_word_is_of(word, number))
 			v->of[v->n++] = (struct voice){
 				.rank = q->comms[r].rank,
+				.world = q->comms[r].world,
 				.word = word,
 			};
 	}
@@ -134,19 +136,29 @@ static void hear_others(const struct clique *q, uint64_t number,
 
 /* ---- texts ------------------------------------------------------------ */
 
-/* Add the ranks on the side of voice @i: "ranks 0 2 3 call ...". */
+/* Add the ranks on the side of voice @i: "ranks 0, 2-3 call ...". */
 static void add_side(struct text *t, const struct clique *q,
                      const struct voices *v, int i, uint64_t number)
 {
 	const struct cohort_comm *c = clique_rank(q, v->of[i].rank);
-	const bool are_several = side_size(v, i) > 1;
+	uint64_t set[COHORT_RANK_WORDS] = { 0 },
+		 world[COHORT_RANK_WORDS] = { 0 };
+	bool is_known = true;
 	int k;
 
-	text_add(t, are_several ? "ranks" : "rank");
-	for (k = 0; k < v->n; k++)
-		if (v->of[k].word == v->of[i].word)
-			text_add(t, " %d", v->of[k].rank);
-	text_add(t, are_several ? " call " : " calls ");
+	for (k = 0; k < v->n; k++) {
+		if (v->of[k].word != v->of[i].word)
+			continue;
+		rank_set_add(set, v->of[k].rank);
+		if (v->of[k].world >= 0)
+			rank_set_add(world, v->of[k].world);
+		else
+			is_known = false;
+	}
+	if (!is_known)
+		memset(world, 0, sizeof(world));
+	rank_set_name(t, set, world, q->name);
+	text_add(t, side_size(v, i) > 1 ? " call " : " calls ");
 	if (c)
 		add_call(t, c, number);
 	else
@@ -193,7 +205,10 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 	const bool is_seen = side_size(v, 0) < v->n;
 	int i, right = is_seen ? majority(v, v->n) : -1;
 
-	text_add(&t, "collective %llu differs", (unsigned long long)number);
+	text_add(&t, "collective %llu ", (unsigned long long)number);
+	if (clique_is_child(q))
+		text_add(&t, "of \"%s\" ", q->name);
+	text_add(&t, "differs");
 	if (right < 0)
 		text_add(
 			&t,
@@ -203,8 +218,10 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 		rank_set_add(cause->joined, v->of[i].rank);
 		if (right >= 0 && v->of[i].word == v->of[right].word)
 			continue;
-		if (right >= 0 && cause->rank < 0)
+		if (right >= 0 && cause->rank < 0) {
 			cause->rank = v->of[i].rank;
+			cause->world_rank = v->of[i].world;
+		}
 		if (is_repeated(v, i))
 			continue;
 		text_add(&t, ": ");
@@ -215,7 +232,6 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 		add_side(&t, q, v, right, number);
 	}
 	add_tensors(&t, q, v, right, number);
-	cause->world_rank = clique_world(q, cause->rank);
 	cause_set(q->end, cause);
 }
 
@@ -228,6 +244,7 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 		.status = COHORT_MISMATCH,
 		.kind = COHORT_VERDICT_DIFFERENT_CALL,
 		.rank = -1,
+		.world_rank = -1,
 		.ticket = ticket,
 		.collective = number,
 	};
@@ -272,7 +289,9 @@ static void add_place(struct text *t, const struct cohort_comm *c,
 static void add_half(struct text *t, const struct cohort_comm *c,
                      const struct transfer *half)
 {
-	text_add(t, ": rank %d calls ", c->rank);
+	char name[RANK_NAME_SIZE];
+
+	text_add(t, ": %s calls ", clique_name_rank(c->clique, c->rank, name));
 	record_add(t, &(struct record){
 			      .kind = half->sends ? OP_SEND : OP_RECV,
 			      .from_host = half->from_host,
@@ -300,14 +319,17 @@ int mismatch_end_transfer(struct cohort_comm *c, const struct transfer *own,
 	};
 	struct text t = { cause.text, sizeof(cause.text) };
 	struct transfer half = *other;
+	char names[2][RANK_NAME_SIZE];
 
 	/* Its ticket is known unless many transfers were called after it. */
 	if (!pair_find(peer, other->sends, c->rank, own->number, &half))
 		half = *other;
 	rank_set_add(cause.joined, from->rank);
 	rank_set_add(cause.joined, to->rank);
-	text_add(&t, "message %llu from rank %d to rank %d differs",
-	         (unsigned long long)own->number, from->rank, to->rank);
+	text_add(&t, "message %llu from %s to %s differs",
+	         (unsigned long long)own->number,
+	         clique_name_rank(c->clique, from->rank, names[0]),
+	         clique_name_rank(c->clique, to->rank, names[1]));
 	add_half(&t, from, own->sends ? own : &half);
 	add_half(&t, to, own->sends ? &half : own);
 	cause_set(c->clique->end, &cause);

@@ -45,6 +45,7 @@ struct call_words {
 /* What a rank has called under some number. */
 struct voice {
 	int rank;
+	int world; /* its number in the clique that has no parent; -1 if not known */
 	uint64_t word; /* see agree_word() */
 	char call[160];
 };

@@ -58,12 +58,13 @@ static void fire(struct cohort_comm *c)
 		.kind = COHORT_VERDICT_THREAD_EXITED,
 		.rank = c->rank,
 	};
-	char name[THREAD_NAME_SIZE] = "?";
+	char name[THREAD_NAME_SIZE] = "?", who[RANK_NAME_SIZE];
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
 	clique_fire(c->clique, &cause,
-	            "the thread of rank %d (%d \"%s\") has exited", c->rank,
-	            thread_id(), name);
+	            "the thread of %s (%d \"%s\") has exited",
+	            clique_name_rank(c->clique, c->rank, who), thread_id(),
+	            name);
 }
 
 void (*_Atomic owner_exits)(struct cohort_comm *comm);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ranks of a clique: finding one, and the deadlines of its calls
+ * The ranks of a clique: finding and naming one, and the deadlines of its calls
  */
+
+#include <string.h>
 
 #include "core/clique.h"
 
@@ -65,4 +67,33 @@ const struct cohort_comm *clique_rank_of_world(const struct clique *q,
 		if (q->comms[i].world == world)
 			return &q->comms[i];
 	return NULL;
+}
+
+void clique_add_ranks(struct text *t, const struct clique *q,
+                      const uint64_t *set)
+{
+	uint64_t world[COHORT_RANK_WORDS] = { 0 };
+	int r, w;
+
+	for (r = 0; r < q->world; r++) {
+		if (!rank_set_has(set, r))
+			continue;
+		w = clique_world(q, r);
+		if (w < 0) {
+			memset(world, 0, sizeof(world));
+			break;
+		}
+		rank_set_add(world, w);
+	}
+	rank_set_name(t, set, world, q->name);
+}
+
+const char *clique_name_rank(const struct clique *q, int rank,
+                             char name[RANK_NAME_SIZE])
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	rank_set_add(set, rank);
+	clique_add_ranks(&(struct text){ name, RANK_NAME_SIZE }, q, set);
+	return name;
 }

@@ -70,7 +70,7 @@ static void fire_late(struct clique *q, const struct connection *connection)
 	};
 	unsigned long long ms = q->deadlines.init_ns / 1000000;
 	const char *stuck = cohort_verdict_text(COHORT_VERDICT_INIT_STUCK);
-	char place[64];
+	char place[64], name[RANK_NAME_SIZE];
 	int i = connect_place(connection, place, sizeof(place));
 
 	if (i < 0) {
@@ -83,9 +83,9 @@ static void fire_late(struct clique *q, const struct connection *connection)
 	}
 	cause.rank = q->comms[i].rank;
 	clique_fire(q, &cause,
-	            "%s: comm_split: %s, for rank %d, has not returned within "
+	            "%s: comm_split: %s, for %s, has not returned within "
 	            "%llu ms",
-	            stuck, place, cause.rank, ms);
+	            stuck, place, clique_name_rank(q, cause.rank, name), ms);
 }
 
 /* True if the thread uses nothing of the parent any more: the children's
@@ -124,8 +124,10 @@ static void fire_failed(struct cohort_comm *c, int status)
 		                              : COHORT_VERDICT_NATIVE_ERROR,
 		.rank = c->rank,
 	};
+	char name[RANK_NAME_SIZE];
 
-	clique_fire(c->clique, &cause, "rank %d, comm_split: %s", c->rank,
+	clique_fire(c->clique, &cause, "%s, comm_split: %s",
+	            clique_name_rank(c->clique, c->rank, name),
 	            cohort_last_error());
 }
 

@@ -75,11 +75,14 @@ static void end_group(struct cohort_reducer *r, int canceller, int other)
 		.kind = COHORT_VERDICT_ABORTED,
 		.rank = canceller,
 	};
+	struct clique *q = r->comm->clique;
+	char names[2][RANK_NAME_SIZE];
 
-	clique_fire(r->comm->clique, &cause,
-	            "rank %d has cancelled a step of the reducer that rank %d "
-	            "has finished on a stream, which goes on",
-	            canceller, other);
+	clique_fire(q, &cause,
+	            "%s has cancelled a step of the reducer that %s has "
+	            "finished on a stream, which goes on",
+	            clique_name_rank(q, canceller, names[0]),
+	            clique_name_rank(q, other, names[1]));
 }
 
 int reducer_stream(struct cohort_reducer *r)

@@ -6,6 +6,7 @@
 
 #include "core/clique_tree.h"
 #include "watch/describe.h"
+#include "watch/render.h"
 
 /* Ranks that a text names, at most. */
 #define MAX_NAMED 6
@@ -139,8 +140,10 @@ static void add_wait(struct text *t, const struct snapshot *s,
 		&s->ranks[cycle->places[(i + 1) % cycle->n]];
 
 	text_add(t, ROW);
-	describe_name(t, a);
-	text_add(t, ", for rank %d in ", b->rank);
+	describe_name_of(t, s, a);
+	text_add(t, ", for ");
+	render_rank(t, s, b->rank);
+	text_add(t, " in ");
 	describe_call(t, call_of_wait(a, b));
 }
 
@@ -405,13 +408,13 @@ void crossing_add(struct text *t, const struct snapshot *s)
 		return;
 	}
 	text_add(t, ROW);
-	describe_name(t, snapshot_rank(s, a->rank));
+	describe_name_of(t, s, snapshot_rank(s, a->rank));
 	text_add(t, " has called this, ");
 	describe_age(t, s, a->here_ns);
 	text_add(t, " ago, %s ", a->there_ns ? "then" : "and not yet");
 	add_there(t, s, there);
 	text_add(t, ROW);
-	describe_name(t, snapshot_rank(s, b->rank));
+	describe_name_of(t, s, snapshot_rank(s, b->rank));
 	text_add(t, " has called that, ");
 	describe_age(t, s, b->there_ns);
 	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");

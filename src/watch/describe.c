@@ -43,13 +43,15 @@ static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 		         r->alive ? ", which is alive" : ", which has exited");
 }
 
-static void add_name(struct text *t, const struct snapshot *s,
-                     const struct rank_snapshot *r)
+void describe_name_of(struct text *t, const struct snapshot *s,
+                      const struct rank_snapshot *r)
 {
-	text_add(t, "rank %d (", r->rank);
-	if (s && s->pid && *s->host)
+	text_add(t, "rank %d (", s->is_child ? r->world : r->rank);
+	if (s->is_child && r->world != r->rank)
+		text_add(t, "%d in \"%s\", ", r->rank, s->group);
+	if (s->pid && *s->host)
 		text_add(t, "host %s, ", s->host);
-	if (s && s->pid)
+	if (s->pid)
 		text_add(t, "pid %lld, ", (long long)s->pid);
 	if (!rank_has_thread(r)) {
 		text_add(t, "device %d", r->device);
@@ -60,17 +62,6 @@ static void add_name(struct text *t, const struct snapshot *s,
 		text_add(t, ", device %d", r->device);
 	}
 	text_add(t, ")");
-}
-
-void describe_name(struct text *t, const struct rank_snapshot *r)
-{
-	add_name(t, NULL, r);
-}
-
-void describe_name_of(struct text *t, const struct snapshot *s,
-                      const struct rank_snapshot *r)
-{
-	add_name(t, s, r);
 }
 
 /* Whether the rank's thread lives, if it has one, and where the rank is. */

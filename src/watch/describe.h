@@ -19,9 +19,9 @@ void describe_age(struct text *t, const struct snapshot *s, uint64_t time_ns);
 void describe_call(struct text *t, const struct record *call);
 
 /* "rank 2 (thread 4711 "dp/2", device 2)"; where any thread may call: "rank 2 (device 2,
- * last seen in thread 4711 "loader/1", which is alive)".  With a snapshot that is for
- * another process: "rank 2 (pid 4710, thread 4711 "dp/2", device 2)". */
-void describe_name(struct text *t, const struct rank_snapshot *r);
+ * last seen in thread 4711 "loader/1", which is alive)".  In a child whose numbers differ:
+ * "rank 2 (0 in "dp.1", thread ...)".  With a snapshot that is for another process:
+ * "rank 2 (pid 4710, thread 4711 "dp/2", device 2)". */
 void describe_name_of(struct text *t, const struct snapshot *s,
                       const struct rank_snapshot *r);
 

@@ -236,8 +236,11 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	out->worker = status;
 	text_append(out->text, sizeof(out->text),
 	            "; rank %d gave up first (%s)", c->world, how);
-	text_append(out->details, sizeof(out->details),
-	            "\nnote   rank %d gave up first (%s)", c->world, how);
+	/* Without rows of their own, the details are the text. */
+	if (*out->details)
+		text_append(out->details, sizeof(out->details),
+		            "\nnote   rank %d gave up first (%s)", c->world,
+		            how);
 	return true;
 }
 

@@ -73,6 +73,7 @@ static int ask(struct others *o, const struct clique *q, uint64_t number,
 		if (!agree_word_is_of(x->word, number))
 			continue;
 		out[told].rank = x->rank;
+		out[told].world = x->world;
 		out[told].word = x->word;
 		memcpy(out[told].call, x->call, sizeof(x->call));
 		told++;

@@ -45,16 +45,17 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 		.rank = c->rank,
 		.nccl = (int)result,
 	};
+	char name[RANK_NAME_SIZE];
 
 	/* NCCL keeps only one text, whichever communicator it was for. */
-	clique_fire(
-		c->clique, &cause,
-		"rank %d: the native communicator has failed: %s (%d)%s%s%s",
-		c->rank, p->ncclGetErrorString(result), (int)result,
-		more && *more ? "; NCCL's last message, maybe from another "
-				"call: \""
-			      : "",
-		more ? more : "", more && *more ? "\"" : "");
+	clique_fire(c->clique, &cause,
+	            "%s: the native communicator has failed: %s (%d)%s%s%s",
+	            clique_name_rank(c->clique, c->rank, name),
+	            p->ncclGetErrorString(result), (int)result,
+	            more && *more ? "; NCCL's last message, maybe from another "
+	                            "call: \""
+	                          : "",
+	            more ? more : "", more && *more ? "\"" : "");
 }
 
 /* A lost device answers every query with the error that it was lost to.  The
@@ -70,13 +71,14 @@ static void ask_device(struct cohort_comm *c)
 		.rank = c->rank,
 		.cuda = (int)error,
 	};
+	char name[RANK_NAME_SIZE];
 
 	if (error == cudaSuccess || error == cudaErrorNotReady ||
 	    native_is_exit(error))
 		return;
-	clique_fire(c->clique, &cause, "rank %d: device %d has failed: %s (%d)",
-	            c->rank, c->device, p->cudaGetErrorString(error),
-	            (int)error);
+	clique_fire(c->clique, &cause, "%s: device %d has failed: %s (%d)",
+	            clique_name_rank(c->clique, c->rank, name), c->device,
+	            p->cudaGetErrorString(error), (int)error);
 }
 
 /* NCCL may find that a process has ended before this one is told, which says more. */

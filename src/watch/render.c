@@ -23,44 +23,6 @@
 
 /* ---- ranks -------------------------------------------------------------- */
 
-static int rank_set_count(const uint64_t *set)
-{
-	int i, n = 0;
-
-	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		n += __builtin_popcountll(set[i]);
-	return n;
-}
-
-/* Spell @set by the ranks' numbers in the group that all was split from; where these
- * differ, add their numbers in the snapshot's group. */
-static void spell_ranks(struct text *t, const struct snapshot *s,
-                        const uint64_t *set)
-{
-	uint64_t world[COHORT_RANK_WORDS] = { 0 };
-	int r, w;
-
-	if (!s->is_child) {
-		rank_set_spell(t, set);
-		return;
-	}
-	for (r = 0; r < s->world; r++) {
-		if (!rank_set_has(set, r))
-			continue;
-		w = stall_world(s, r);
-		if (w < 0)
-			break;
-		rank_set_add(world, w);
-	}
-	if (r == s->world)
-		rank_set_spell(t, world);
-	if (memcmp(world, set, sizeof(world)) == 0)
-		return;
-	text_add(t, r == s->world ? " (" : "");
-	rank_set_spell(t, set);
-	text_add(t, " in \"%s\"%s", s->group, r == s->world ? ")" : "");
-}
-
 /* "rank 2", or "ranks 0-1, 3": numbers in the group that all was split from. */
 static void add_numbers(struct text *t, const uint64_t *set)
 {
@@ -70,8 +32,20 @@ static void add_numbers(struct text *t, const uint64_t *set)
 
 void render_ranks(struct text *t, const struct snapshot *s, const uint64_t *set)
 {
-	text_add(t, rank_set_count(set) == 1 ? "rank " : "ranks ");
-	spell_ranks(t, s, set);
+	uint64_t world[COHORT_RANK_WORDS] = { 0 };
+	int r, w;
+
+	for (r = 0; r < s->world; r++) {
+		if (!rank_set_has(set, r))
+			continue;
+		w = stall_world(s, r);
+		if (w < 0) {
+			memset(world, 0, sizeof(world));
+			break;
+		}
+		rank_set_add(world, w);
+	}
+	rank_set_name(t, set, world, s->group);
 }
 
 void render_rank(struct text *t, const struct snapshot *s, int rank)
@@ -206,9 +180,11 @@ static void add_transfer(struct text *t, const struct snapshot *s, int rank)
 	const bool sends = x->sends == is_own;
 	const int peer = is_own ? x->peer : x->rank;
 
-	text_add(t, "%s %llu %s rank %d of \"%s\"", sends ? "send" : "recv",
-	         (unsigned long long)x->number, sends ? "to" : "from", peer,
-	         s->group);
+	text_add(t, "%s %llu %s ", sends ? "send" : "recv",
+	         (unsigned long long)x->number, sends ? "to" : "from");
+	render_rank(t, s, peer);
+	if (stall_world(s, peer) == peer)
+		text_add(t, " of \"%s\"", s->group);
 }
 
 /* Add the tag that is set now for a rank between calls, or that of its last call. */
@@ -285,6 +261,16 @@ static void add_cycle_ranks(struct text *t, const struct snapshot *s,
 	text_add(t, " wait for each other in a cycle");
 }
 
+static void add_both_ends(struct text *t, const struct snapshot *s)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	rank_set_add(set, s->transfer.rank);
+	rank_set_add(set, s->transfer.peer);
+	render_ranks(t, s, set);
+	text_add(t, " wait for each other's messages");
+}
+
 /* What the ranks in @set have not done about the front or the transfer. */
 static const char *omission(const struct snapshot *s, const struct expiry *due,
                             const struct cohort_verdict *v, const uint64_t *set)
@@ -357,8 +343,7 @@ static void add_headline(struct text *t, const struct snapshot *s,
 		text_add(t, ": ranks use two communicators in different "
 		            "orders");
 	} else if (v->kind == COHORT_VERDICT_CYCLE) {
-		text_add(t, "ranks %d and %d wait for each other's messages",
-		         s->transfer.rank, s->transfer.peer);
+		add_both_ends(t, s);
 	} else if (stall_remote_process(s, v))
 		text_add(t, "%s", stall_remote_process(s, v)->text);
 	else if (stall_is_minority(s, v))
@@ -688,8 +673,9 @@ static void add_notes(struct text *t, const struct snapshot *s,
 	}
 	if (s->probing >= 0) {
 		start_row(t, "note");
-		text_add(t, "%s of rank %d has not returned for ", s->asking,
-		         s->probing);
+		text_add(t, "%s of ", s->asking);
+		render_rank(t, s, s->probing);
+		text_add(t, " has not returned for ");
 		describe_age(t, s, s->probing_since_ns);
 	}
 	stall_add_notes(t, s, due, v);

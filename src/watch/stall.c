@@ -460,7 +460,7 @@ void stall_add_hint(struct text *t, const struct snapshot *s)
 		text_add(t,
 		         "; one thread calls for ranks %d and %d: that needs a "
 		         "group-level call, or options.launch ahead",
-		         caller->rank, r->rank);
+		         stall_world(s, caller->rank), stall_world(s, r->rank));
 }
 
 void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
@@ -481,8 +481,11 @@ static void add_different(struct text *t, const struct snapshot *s)
 
 	while (x < end && !calls_other(x, own_digest(s)))
 		x++;
-	if (x < end)
-		text_add(t, ROW "rank %d calls %s", x->rank, x->call);
+	if (x == end)
+		return;
+	text_add(t, ROW);
+	render_rank(t, s, x->rank);
+	text_add(t, " calls %s", x->call);
 }
 
 const struct remote_rank *stall_remote_waiter(const struct snapshot *s,

@@ -147,7 +147,7 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 {
 	const bool is_in = r->inside && !r->staged;
 
-	describe_name(t, r);
+	describe_name_of(t, s, r);
 	if (r->native) {
 		text_add(t, " is inside its native communicator");
 	} else if (is_in && r->last.ticket &&
@@ -187,10 +187,11 @@ static int kind_of_wedge(const struct snapshot *s)
 	return s->closing ? COHORT_VERDICT_CLOSE_STUCK : COHORT_VERDICT_WEDGED;
 }
 
-static void add_captor(struct text *t, const struct rank_snapshot *r)
+static void add_captor(struct text *t, const struct snapshot *s,
+                       const struct rank_snapshot *r)
 {
 	text_add(t, "; ");
-	describe_name(t, r);
+	describe_name_of(t, s, r);
 	text_add(t,
 	         " has captured %llu call%s into CUDA graphs: those that are "
 	         "alive have to be destroyed first",
@@ -229,15 +230,18 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		text_add(&t, "; and %d more ranks", n - MAX_BLOCKERS);
 	if (captor(s)) {
 		v->rank = captor(s)->rank;
-		add_captor(&t, captor(s));
+		add_captor(&t, s, captor(s));
 	}
 	if (s->reaping)
 		text_add(&t, "; the reaper is inside %s", s->reaping);
-	if (s->reaping && s->reaping_rank >= 0)
-		text_add(&t, " of rank %d", s->reaping_rank);
-	if (s->probing >= 0)
-		text_add(&t, "; the prober is inside %s of rank %d", s->asking,
-		         s->probing);
+	if (s->reaping && s->reaping_rank >= 0) {
+		text_add(&t, " of ");
+		render_rank(&t, s, s->reaping_rank);
+	}
+	if (s->probing >= 0) {
+		text_add(&t, "; the prober is inside %s of ", s->asking);
+		render_rank(&t, s, s->probing);
+	}
 	if (s->telling_since_ns) {
 		text_add(&t, "; %s has not returned for ", s->telling);
 		describe_age(&t, s, s->telling_since_ns);
@@ -255,10 +259,10 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	out->v.rank = s->probing;
 	out->v.since_ns = s->probing_since_ns;
 	out->v.deadline_ns = s->abort_ns;
-	text_add(&t,
-	         "the prober of group \"%s\" has been inside %s of rank %d "
-	         "for ",
-	         s->group, s->asking, s->probing);
+	text_add(&t, "the prober of group \"%s\" has been inside %s of ",
+	         s->group, s->asking);
+	render_rank(&t, s, s->probing);
+	text_add(&t, " for ");
 	describe_age(&t, s, s->probing_since_ns);
 	copy_line(out);
 }

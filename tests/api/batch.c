@@ -399,7 +399,7 @@ static void differ(int how, const char *text)
 	cr_assert_not_null(strstr(cause.text, text), "%s", cause.text);
 	cr_assert_not_null(
 		strstr(cause.text,
-	               "ranks 0 2 call batch of 2 calls, the first all_reduce "
+	               "ranks 0, 2 call batch of 2 calls, the first all_reduce "
 	               "of 1 int32, sum"),
 		"%s", cause.text);
 }

@@ -401,6 +401,67 @@ Test(blame, rank_that_a_sender_waits_for_is_blamed_if_the_receiver_gives_up)
 	expect_rank_1();
 }
 
+/* The ranks of the group are named by their numbers in it, and nothing is left out. */
+static void expect_child_text(const char *text)
+{
+	says(text);
+	cr_assert_str_eq(cause.details, cause.text);
+}
+
+/* Ranks 2 and 3 are a pair, in which they sum different counts. */
+static int pair_differs(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair;
+	int32_t x[2] = { 1, 1 };
+	int rc;
+
+	(void)user;
+	rc = cohort_comm_split(c, rank / 2, 0, &pair);
+	if (rc != COHORT_OK)
+		return rc; /* the group has ended */
+	return rank < 2 ? sum(c, COHORT_FOREVER)
+	                : cohort_all_reduce_host(pair, x, (size_t)rank - 1,
+	                                         COHORT_I32, COHORT_SUM,
+	                                         COHORT_FOREVER);
+}
+
+Test(blame, mismatch_in_a_child_names_the_ranks_of_the_group)
+{
+	run(RANKS, pair_differs, NULL, COHORT_MISMATCH);
+	expect_child_text("collective 1 of \"world.1\" differs, no majority: "
+	                  "rank 2 (0 in \"world.1\") calls all_reduce_host of "
+	                  "1 int32, sum: rank 3 (1 in \"world.1\") calls "
+	                  "all_reduce_host of 2 int32, sum; rank ");
+	close_group();
+}
+
+static int rank_3_fails_in_pair(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair;
+	int rc;
+
+	(void)user;
+	rc = cohort_comm_split(c, rank / 2, 0, &pair);
+	if (rc != COHORT_OK)
+		return rc; /* the group has ended */
+	if (rank != 3)
+		return sum(rank == 2 ? pair : c, COHORT_FOREVER);
+	ranks_must(cohort_comm_fail(pair, 77, "disk is full"), "fail");
+	return hang(c);
+}
+
+Test(blame, failure_in_a_child_names_the_rank_of_the_group)
+{
+	run(RANKS, rank_3_fails_in_pair, NULL, COHORT_WORKER);
+	expect_blame(3);
+	expect_child_text("rank 3 (1 in \"world.1\") gave up with 77: disk is "
+	                  "full; when \"world.1\" ended: rank");
+	says("; rank 2 gave up first (");
+	close_group();
+}
+
 /* ---- pauses and pushed deadlines --------------------------------------- */
 
 /* Rank 0 takes its time, as it says on the parent. */

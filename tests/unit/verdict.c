@@ -752,6 +752,9 @@ Test(verdict, ranks_of_a_split_group_are_named_by_both_numbers)
 	                 "program; rank 2 (0 in \"dp\") waits");
 	cr_assert_eq(out.v.rank, 1);
 	cr_assert_eq(out.v.world_rank, 3);
+	cr_assert_str_eq(out.ranks[1].text,
+	                 "rank 3 (1 in \"dp\", thread 4001 \"dp/1\", device 1) "
+	                 "is alive, busy in the program" LAST);
 }
 
 /* Everything that can be said about a rank. */
