@@ -93,6 +93,8 @@ static void comm_release(struct cohort_comm *c)
 static void comm_fini(struct cohort_comm *c)
 {
 	comm_release(c);
+	if (c->former)
+		cause_put(c->former);
 	batch_free(c->batch);
 	pairs_free(c->pairs);
 	register_free_all(c->registrations);

@@ -21,6 +21,27 @@ void clique_tree_enter(struct clique *q)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Keep the cause of @q, which was split from another clique, for a rank that returns it
+ * only now. */
+static void keep_cause(const struct clique *q)
+{
+	const struct cohort_comm *c;
+	struct cohort_comm *top;
+
+	if (!clique_cause(q))
+		return;
+	for (c = q->comms; c < q->comms + q->size; c++) {
+		for (top = c->above; top && top->above; top = top->above)
+			;
+		if (!top)
+			continue;
+		if (top->former)
+			cause_put(top->former);
+		top->former = q->end;
+		cause_get(q->end);
+	}
+}
+
 void clique_tree_leave(struct clique *q)
 {
 	struct clique **at = &all;
@@ -28,8 +49,10 @@ void clique_tree_leave(struct clique *q)
 	pthread_mutex_lock(&lock);
 	while (*at && *at != q)
 		at = &(*at)->next_entered;
-	if (*at)
+	if (*at) {
 		*at = q->next_entered;
+		keep_cause(q);
+	}
 	pthread_mutex_unlock(&lock);
 }
 

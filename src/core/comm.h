@@ -70,6 +70,11 @@ struct cohort_comm {
 		/* The same rank in the parent clique; NULL in a clique that was
 		 * not split from another. */
 		struct cohort_comm *above;
+
+		/* If the clique was not split from another: the end of the
+		 * rank's clique that has left clique_tree.c last with a cause;
+		 * a reference, or NULL.  Guarded by the lock of that file. */
+		struct cohort_abort *former;
 		int device;
 		ncclComm_t native;
 		cudaStream_t stream; /* its own; NULL once nobody can use it */

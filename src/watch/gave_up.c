@@ -29,10 +29,9 @@ struct family {
 	const struct cohort_comm *c;
 	int status;
 
-	/* The latest cause of that status, or of a rank that gave up with it, and
-	 * its clique; NULL if there is none. */
-	const struct cohort_cause *cause;
-	const struct clique *ended;
+	/* The latest cause of that status, or of a rank that gave up with it, as one of
+	 * the clique of .c; its time is 0 if there is none. */
+	struct cohort_cause cause;
 
 	/* The operation that the rank has called last, of those that are not done:
 	 * its communicator, NULL if there is none, and when it was called. */
@@ -47,16 +46,59 @@ static bool has_witness(const struct cohort_cause *cause, int status)
 	       cause->status != COHORT_WORKER;
 }
 
-static void visit_cause(struct family *f, const struct clique *q)
+/* The rank of @q that has the number @world in the clique that has no parent, or -1. */
+static int rank_of_world(const struct clique *q, int world)
 {
-	const struct cohort_cause *cause = clique_cause(q);
+	const struct cohort_comm *c = clique_rank_of_world(q, world);
 
+	return c ? c->rank : clique_is_child(q) ? -1 : world;
+}
+
+/* Have @set, the numbers of ranks in @from, be their numbers in @q; empty if @from is
+ * NULL. */
+static void translate(uint64_t *set, const struct clique *from,
+                      const struct clique *q)
+{
+	uint64_t to[COHORT_RANK_WORDS] = { 0 };
+	int i, rank;
+
+	for (i = 0; from && i < from->size; i++) {
+		if (!rank_set_has(set, from->comms[i].rank))
+			continue;
+		rank = rank_of_world(q, from->comms[i].world);
+		if (rank >= 0)
+			rank_set_add(to, rank);
+	}
+	memcpy(set, to, sizeof(to));
+}
+
+/* The cause of @from as one of @q. */
+static struct cohort_cause cause_in(const struct clique *q,
+                                    const struct clique *from,
+                                    const struct cohort_cause *cause)
+{
+	struct cohort_cause out = *cause;
+
+	if (from == q)
+		return out;
+	out.ticket = out.collective = 0;
+	translate(out.joined, from, q);
+	translate(out.missing, from, q);
+	out.rank = out.world_rank < 0 ? -1 : rank_of_world(q, out.world_rank);
+	if (out.rank >= 0)
+		rank_set_add(out.missing, out.rank);
+	return out;
+}
+
+/* @q is NULL if all ranks have closed the clique of @cause. */
+static void visit_cause(struct family *f, const struct cohort_cause *cause,
+                        const struct clique *q)
+{
 	if (!cause ||
 	    (cause->status != f->status && !has_witness(cause, f->status)) ||
-	    (f->cause && f->cause->time_ns >= cause->time_ns))
+	    f->cause.time_ns >= cause->time_ns)
 		return;
-	f->cause = cause;
-	f->ended = q;
+	f->cause = cause_in(f->c->clique, q, cause);
 }
 
 /* When the oldest operation of @c that is not done was called; 0 if all are done. */
@@ -85,60 +127,20 @@ static void visit_all(const struct clique *first, void *arg)
 {
 	struct family *f = arg;
 	const struct clique *q, *root = clique_tree_root(f->c->clique);
-	const struct cohort_comm *c;
+	const struct cohort_comm *c = f->c;
 
+	while (c->above)
+		c = c->above;
+	if (c->former)
+		visit_cause(f, cause_look(c->former), NULL);
 	for (q = first; q; q = q->next_entered)
 		for (c = q->comms; c < q->comms + q->size; c++) {
 			if (c->world != f->c->world ||
 			    clique_tree_root(q) != root)
 				continue;
-			visit_cause(f, q);
+			visit_cause(f, clique_cause(q), q);
 			visit_pending(f, c);
 		}
-}
-
-/* The rank of @q that has the number @world in the clique that has no parent, or -1. */
-static int rank_of_world(const struct clique *q, int world)
-{
-	const struct cohort_comm *c = clique_rank_of_world(q, world);
-
-	return c ? c->rank : clique_is_child(q) ? -1 : world;
-}
-
-/* Set @to to the ranks of @set by their numbers in @q, where @set has their numbers in
- * @from. */
-static void translate(uint64_t *set, const struct clique *from,
-                      const struct clique *q)
-{
-	uint64_t to[COHORT_RANK_WORDS] = { 0 };
-	int i, rank;
-
-	for (i = 0; i < from->size; i++) {
-		if (!rank_set_has(set, from->comms[i].rank))
-			continue;
-		rank = rank_of_world(q, from->comms[i].world);
-		if (rank >= 0)
-			rank_set_add(to, rank);
-	}
-	memcpy(set, to, sizeof(to));
-}
-
-/* The cause of @from as one of @q. */
-static struct cohort_cause cause_in(const struct clique *q,
-                                    const struct clique *from,
-                                    const struct cohort_cause *cause)
-{
-	struct cohort_cause out = *cause;
-
-	if (from == q)
-		return out;
-	out.ticket = out.collective = 0;
-	translate(out.joined, from, q);
-	translate(out.missing, from, q);
-	out.rank = out.world_rank < 0 ? -1 : rank_of_world(q, out.world_rank);
-	if (out.rank >= 0)
-		rank_set_add(out.missing, out.rank);
-	return out;
 }
 
 /* True if a wait may end with @status although its operation is not done. */
@@ -218,21 +220,17 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 {
 	struct family f = { .c = c, .status = status };
 	const bool is_answer = gave_up_is_answer(c, status);
-	const struct clique *from;
 
 	clique_tree_look_at_all(visit_all, &f);
 	/* After a rank gave up in a child, its thread may have closed the child, with
 	 * another error. */
-	if (f.cause && (is_answer || has_witness(f.cause, status))) {
-		from = f.ended;
-		*out = *f.cause;
-	} else if (is_answer && f.pending && is_answer_to_wait(status) &&
-	           judge(&f, out)) {
-		from = f.pending->clique;
-	} else {
+	if (f.cause.time_ns && (is_answer || has_witness(&f.cause, status)))
+		*out = f.cause;
+	else if (is_answer && f.pending && is_answer_to_wait(status) &&
+	         judge(&f, out))
+		*out = cause_in(c->clique, f.pending->clique, out);
+	else
 		return false;
-	}
-	*out = cause_in(c->clique, from, out);
 	out->worker = status;
 	text_append(out->text, sizeof(out->text),
 	            "; rank %d gave up first (%s)", c->world, how);

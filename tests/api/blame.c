@@ -12,6 +12,8 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "core/clique.h"
+#include "core/clique_tree.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
@@ -399,6 +401,51 @@ Test(blame, rank_that_a_sender_waits_for_is_blamed_if_the_receiver_gives_up)
 	cr_assert_eq(cause.worker, COHORT_TIMED_OUT);
 	says("; rank 3 gave up first (its worker returned COHORT_TIMED_OUT)");
 	expect_rank_1();
+}
+
+static void ignore(struct clique *q, void *arg)
+{
+	(void)q;
+	(void)arg;
+}
+
+/* Ranks 1 to 3 have a child, in which rank 3 is late.  All close it, and return its error
+ * once the library has no more use for it. */
+static int rank_3_is_late_in_child(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct backoff b = BACKOFF;
+	struct cohort_comm *child;
+	struct clique *q;
+	int rc;
+
+	ranks_must(cohort_comm_split(c, rank ? 0 : COHORT_NO_COLOR, 0, &child),
+	           "split");
+	if (!rank)
+		return hang(c);
+	if (rank == 3)
+		hang(child);
+	rc = sum(child, COHORT_FOREVER);
+	q = child->clique;
+	clique_await(q, CLIQUE_RECLAIMED, UINT64_MAX);
+	spread_wait(user, RANKS - 1);
+	cohort_comm_close(child);
+	while (clique_tree_look(q, ignore, NULL))
+		backoff_wait(&b, UINT64_MAX);
+	return rc;
+}
+
+Test(blame, error_of_a_child_that_all_have_closed_blames_no_witness)
+{
+	struct spread_barrier barrier = { 0 };
+
+	o.deadlines.join_ns = 200 * MS;
+	run(RANKS, rank_3_is_late_in_child, &barrier, COHORT_STALLED);
+	expect_blame(3);
+	says("rank 3 (2 in \"world.0\") has not called all_reduce_host 1 of ");
+	says(" gave up first (its worker returned COHORT_STALLED)");
+	expect_lost(3);
+	close_group();
 }
 
 /* The ranks of the group are named by their numbers in it, and nothing is left out. */
