@@ -214,7 +214,9 @@ static struct crossing_side side_of(const struct rank_snapshot *here,
 	if (!c)
 		return side;
 	snapshot_part(&there, c, front);
-	if (there.done || here->done)
+	/* A rank that has left calls neither first. */
+	if (there.done || here->done || rank_has_left(&there) ||
+	    rank_has_left(here))
 		return side;
 	side.there = there.rank;
 	side.here_ns = here->joined ? here->arrived_ns : 0;

@@ -58,15 +58,33 @@ void render_rank(struct text *t, const struct snapshot *s, int rank)
 
 /* ---- the culprit -------------------------------------------------------- */
 
+/* True if the blamed rank is gone from here, whatever it waits for elsewhere. */
+static bool is_gone(const struct snapshot *s, const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
+
+	return r && !r->joined && stall_is_gone(r);
+}
+
+/* The end of the chain of waits, if that is to blame; or NULL. */
+static const struct culprit *chained(const struct snapshot *s,
+                                     const struct cohort_verdict *v)
+{
+	return s->waits.culprit_count && !is_gone(s, v) ? s->waits.culprits
+	                                                : NULL;
+}
+
 /* The rank of this process that is to blame, wherever it is missing; NULL if there is
  * none. */
 static const struct rank_snapshot *culprit_of(const struct snapshot *s,
                                               const struct cohort_verdict *v)
 {
+	const struct culprit *x = chained(s, v);
+
 	if (v->kind == COHORT_VERDICT_ORDER)
 		return NULL; /* the order is at fault, not what it does now */
-	if (s->waits.culprit_count && s->waits.culprits[0].at.rank >= 0)
-		return &s->waits.culprits[0].at;
+	if (x && x->at.rank >= 0)
+		return &x->at;
 	return snapshot_rank(s, v->rank);
 }
 
@@ -144,7 +162,7 @@ static const char *who_is(const struct snapshot *s,
                           const struct cohort_verdict *v,
                           const struct rank_snapshot *r, char name[WHO_ROOM])
 {
-	if (s->waits.culprit_count || rank_set_count(v->missing) < 2)
+	if (chained(s, v) || rank_set_count(v->missing) < 2)
 		return "it";
 	render_rank(&(struct text){ name, WHO_ROOM }, s, r->rank);
 	return name;
@@ -224,9 +242,9 @@ static void add_minority(struct text *t, const struct snapshot *s,
 		add_tag(t, &s->ranks[i]);
 }
 
-static void add_elsewhere(struct text *t, const struct snapshot *s)
+static void add_elsewhere(struct text *t, const struct culprit *x)
 {
-	const struct culprit *x = &s->waits.culprits[0];
+	const bool has_left = x->at.rank >= 0 && rank_has_left(&x->at);
 
 	if (x->waits) {
 		text_add(t, "%s waits for rank %d", x->call, x->world);
@@ -236,11 +254,15 @@ static void add_elsewhere(struct text *t, const struct snapshot *s)
 		text_add(t, "rank %d", x->world);
 	else
 		text_add(t, "another process");
-	if (x->rank >= 0 && x->rank != x->world)
+	if (x->rank >= 0 && x->rank != x->world && !has_left)
 		text_add(t, " (%d there)", x->rank);
-	text_add(t,
-	         x->has_called ? " has not started %s" : " has not called %s",
-	         x->call);
+	if (has_left)
+		text_add(t, " has left: %s", departure(&x->at));
+	else
+		text_add(t,
+		         x->has_called ? " has not started %s"
+		                       : " has not called %s",
+		         x->call);
 }
 
 static void add_cycle_ranks(struct text *t, const struct snapshot *s,
@@ -348,8 +370,8 @@ static void add_headline(struct text *t, const struct snapshot *s,
 		text_add(t, "%s", stall_remote_process(s, v)->text);
 	else if (stall_is_minority(s, v))
 		add_minority(t, s, v);
-	else if (s->waits.culprit_count)
-		add_elsewhere(t, s);
+	else if (chained(s, v))
+		add_elsewhere(t, chained(s, v));
 	else if (stall_remote_waiter(s, v)) {
 		add_operation(t, s, due, s->transfer.rank);
 		text_add(t, " waits for rank %d%s", v->world_rank,
@@ -370,11 +392,15 @@ static void find_waiters(const struct cohort_verdict *v, uint64_t *set)
 }
 
 static void add_links(struct text *t, const struct snapshot *s,
-                      const char *before)
+                      const struct cohort_verdict *v, const char *before)
 {
 	const struct wait_link *x = s->waits.links;
 	int i;
 
+	/* They lead to another rank. */
+	if (is_gone(s, v) &&
+	    (s->waits.is_cycle || s->waits.culprits[0].world != v->world_rank))
+		return;
 	for (i = 0; i < s->waits.link_count; i++, x++) {
 		text_add(t, "%s", before);
 		add_numbers(t, x->worlds);
@@ -452,7 +478,7 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 	if (v->kind == COHORT_VERDICT_LEFT ||
 	    v->kind == COHORT_VERDICT_PROCESS_STOPPED)
 		return;
-	if (r && (!r->joined || s->waits.culprit_count)) {
+	if (r && (!r->joined || chained(s, v))) {
 		text_add(t, ": ");
 		add_brief_place(t, r, who_is(s, v, r, name));
 	} else if (r && v->kind == COHORT_VERDICT_NOT_STARTED) {
@@ -460,8 +486,8 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 		add_progress(t, s, r);
 	} else if (x && *x->text) {
 		text_add(t, ": %s", x->text);
-	} else if (s->waits.culprit_count && *s->waits.culprits[0].text) {
-		text_add(t, ": %s", s->waits.culprits[0].text);
+	} else if (chained(s, v) && *chained(s, v)->text) {
+		text_add(t, ": %s", chained(s, v)->text);
 	}
 }
 
@@ -480,7 +506,7 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 	find_waiters(v, waiters);
 	if (v->kind == COHORT_VERDICT_CYCLE || rank_set_is_empty(waiters) ||
 	    (due->is_transfer && s->waits.link_count)) {
-		add_links(t, s, "; ");
+		add_links(t, s, v, "; ");
 		return;
 	}
 	text_add(t, "; ");
@@ -493,7 +519,7 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 		text_add(t, " in ");
 		add_operation(t, s, due, s->transfer.rank);
 	}
-	add_links(t, s, "; ");
+	add_links(t, s, v, "; ");
 	if (r && !r->joined && *r->awaits)
 		text_add(t, "; it needs %s", r->awaits);
 	if (!due->is_transfer)
@@ -524,11 +550,11 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 	const struct rank_snapshot *r = culprit_of(s, v);
 	char name[WHO_ROOM];
 
-	if (!r || (r->joined && !s->waits.culprit_count &&
+	if (!r || (r->joined && !chained(s, v) &&
 	           v->kind != COHORT_VERDICT_NOT_STARTED))
 		return;
 	start_row(t, "why");
-	if (r->joined && !s->waits.culprit_count)
+	if (r->joined && !chained(s, v))
 		add_progress(t, s, r);
 	else
 		add_place(t, r, who_is(s, v, r, name));
@@ -615,7 +641,7 @@ static void add_block_wait(struct text *t, const struct snapshot *s,
 		add_others(t, s);
 	}
 	if (!cycle->n)
-		add_links(t, s, "\nwait   ");
+		add_links(t, s, v, "\nwait   ");
 	find_waiters(v, waiters);
 	if (due->is_transfer)
 		return;

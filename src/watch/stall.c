@@ -79,8 +79,7 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = -1;
 }
 
-/* True if the rank makes no call any more, which needs no other evidence. */
-static bool is_gone(const struct rank_snapshot *r)
+bool stall_is_gone(const struct rank_snapshot *r)
 {
 	const int kind = stall_kind_of_absence(r);
 
@@ -98,7 +97,7 @@ static int count_joined(const struct snapshot *s)
 	if (!s->front || s->waits.link_count || s->crossing.exists)
 		return 0;
 	for (r = s->ranks; r < end; r++) {
-		if (!r->joined && is_gone(r))
+		if (!r->joined && stall_is_gone(r))
 			return 0;
 		joined += r->joined;
 	}
@@ -146,7 +145,7 @@ static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 	uint64_t gone[COHORT_RANK_WORDS] = { 0 };
 
 	for (r = end; r-- > s->ranks;) {
-		if (r->joined || !is_gone(r))
+		if (r->joined || !stall_is_gone(r))
 			continue;
 		rank_set_add(gone, r->rank);
 		v->rank = r->rank;

@@ -36,6 +36,9 @@ void stall_add_notes(struct text *t, const struct snapshot *s,
                      const struct expiry *due, const struct cohort_verdict *v);
 void stall_add_transfer(struct text *t, const struct snapshot *s);
 
+/* True if the rank makes no call any more, which needs no other evidence. */
+bool stall_is_gone(const struct rank_snapshot *r);
+
 /* What a rank is at fault for if the front waits for it: enum cohort_verdict_kind. */
 int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
 

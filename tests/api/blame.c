@@ -672,6 +672,30 @@ Test(blame, rank_that_closes_a_child_while_others_wait_is_named_at_once)
 	close_group();
 }
 
+static int rank_1_closes_child_and_goes_on(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	/* All have their communicators. */
+	ranks_must(sum(c, COHORT_FOREVER), "sum");
+	if (cohort_comm_rank(c) != 1)
+		return sum(child, COHORT_FOREVER);
+	ranks_must(cohort_comm_close(child), "close");
+	return sum(c, COHORT_FOREVER);
+}
+
+Test(blame, rank_that_closes_a_child_has_left_wherever_it_waits)
+{
+	o.deadlines.join_ns = COHORT_FOREVER;
+	run(2, rank_1_closes_child_and_goes_on, NULL, COHORT_STALLED);
+	expect_blame(1);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
+	says("rank 1 has left: its communicator was closed (");
+	close_group();
+}
+
 static int all_return(struct cohort_comm *c, void *user)
 {
 	(void)user;

@@ -738,6 +738,40 @@ Test(verdict, blames_no_rank_of_the_group_if_the_culprit_is_in_another)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
+/* Rank 1, for which ranks 0 and 3 wait, has left, and waits for rank 2 elsewhere. */
+Test(verdict, line_blames_the_rank_that_has_left_whatever_it_waits_for)
+{
+	given(4);
+	joins(0, 10 * S);
+	joins(3, 10 * S);
+	wait_in_child();
+	s.waits.links[0].worlds[0] = 2;
+	ranks[1].closed = true;
+	cr_assert_str_eq(stalled(),
+	                 "rank 1 has left: its communicator was closed (10.0 "
+	                 "s, limit 10.0 s); ranks 0, 3 wait for it in "
+	                 "all_reduce 7 of \"dp\"");
+	cr_assert_eq(out.v.rank, 1);
+}
+
+Test(verdict, line_says_how_the_end_of_a_chain_has_left)
+{
+	given(4);
+	joins(0, 10 * S);
+	ranks[2].returned = true;
+	wait_in_child();
+	cr_assert_str_eq(stalled(),
+	                 "rank 2 has left: its worker returned 0 (10.0 s, "
+	                 "limit 10.0 s); rank 0 waits for it in all_reduce 7 "
+	                 "of \"dp\"; ranks 1, 3 wait in all_reduce 3 of group "
+	                 "\"dp.1\" for rank 2");
+	/* It has left the child alone. */
+	ranks[2].returned = false;
+	s.waits.culprits[0].at.returned = true;
+	cr_assert_eq(strncmp(stalled(), "rank 2 has left: its worker", 27), 0,
+	             "%s", out.line);
+}
+
 Test(verdict, ranks_of_a_split_group_are_named_by_both_numbers)
 {
 	given(2);
