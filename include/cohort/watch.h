@@ -223,7 +223,8 @@ struct cohort_verdict {
 	uint64_t deadline_ns; /* what was allowed */
 
 	/* Sets of ranks: those that have called, and those that are waited for,
-	 * which are all if the collective runs on all. */
+	 * which are all if the collective runs on all, and none if nobody is to
+	 * blame, as in a cycle. */
 	uint64_t joined[COHORT_RANK_WORDS];
 	uint64_t missing[COHORT_RANK_WORDS];
 	int size; /* ranks in this process */
@@ -310,7 +311,8 @@ struct cohort_cause {
 
 	/* A set of ranks: those that a collective was waiting for when its time
 	 * was up; all of them if it was running on all; none if all of them wait
-	 * for a rank that is not in this communicator, or if a minority waits. */
+	 * for a rank that is not in this communicator, or if nobody is to blame,
+	 * as in a cycle, or where a minority waits. */
 	uint64_t missing[COHORT_RANK_WORDS];
 
 	/* All of this in one line, for diagnostics only; of a verdict, its

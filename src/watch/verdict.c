@@ -88,6 +88,16 @@ static void report_ranks(const struct snapshot *s, struct verdict *out)
 		verdict_report(s, &s->ranks[i], &out->ranks[i]);
 }
 
+/* True if the ranks that others wait for wait for these, or differ from them, so that
+ * nobody is to blame. */
+static bool blames_nobody(const struct cohort_verdict *v)
+{
+	return v->rank < 0 && v->world_rank < 0 &&
+	       (v->kind == COHORT_VERDICT_CYCLE ||
+	        v->kind == COHORT_VERDICT_ORDER ||
+	        v->kind == COHORT_VERDICT_DIFFERENT_CALL);
+}
+
 void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out)
 {
@@ -107,6 +117,8 @@ void verdict_stalled(const struct snapshot *s, const struct expiry *due,
 		stall_front(s, v);
 	stall_find_cycle(s, due->is_transfer, &cycle, v);
 	render_stall(s, due, &cycle, out);
+	if (blames_nobody(v))
+		memset(v->missing, 0, sizeof(v->missing));
 }
 
 /* Other verdicts than those on stalls have one text. */

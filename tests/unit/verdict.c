@@ -1587,7 +1587,7 @@ static void transfer_is_cycle(bool is)
 	if (!is)
 		return;
 	cr_assert_eq(out.v.rank, -1);
-	cr_assert_eq(out.v.missing[0], 9);
+	cr_assert_eq(out.v.missing[0], 0);
 	cr_assert_not_null(strstr(out.text, "\nwait   rank 3, for rank 0 to "
 	                                    "receive (number 2)"),
 	                   "%s", out.text);
@@ -1837,7 +1837,7 @@ Test(verdict, of_other_processes_blames_no_rank_if_most_call_something_else)
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 	cr_assert_eq(out.v.rank, -1);
-	cr_assert_eq(out.v.missing[0], 0x1c);
+	cr_assert_eq(out.v.missing[0], 0);
 }
 
 /* A record that is gone has no digest, and neither has a rank that has not called. */
