@@ -132,13 +132,15 @@ void describe_absence(struct text *t, const struct snapshot *s,
 	}
 	if (r->closed)
 		text_add(t, " has left by cohort_comm_close()");
+	else if (r->returned)
+		text_add(t, " has left: its worker returned 0");
 	else
 		add_place(t, r);
 	if (*r->awaits)
 		text_add(t, "; it waits for %s", r->awaits);
 	if (r->last.ticket)
 		add_last(t, s, r);
-	if (!r->closed)
+	if (!rank_has_left(r))
 		describe_thread(t, r);
 }
 

@@ -102,6 +102,22 @@ static const char *departure(const struct rank_snapshot *r)
 	                 : "its worker returned 0";
 }
 
+/* How the ranks in @set have left; "" if not all did so in the same way. */
+static const char *departures(const struct snapshot *s, const uint64_t *set)
+{
+	int i, closed = 0, returned = 0;
+
+	for (i = 0; i < s->size; i++) {
+		if (!rank_set_has(set, s->ranks[i].rank))
+			continue;
+		closed += s->ranks[i].closed;
+		returned += !s->ranks[i].closed;
+	}
+	return !closed     ? ": their workers returned 0"
+	       : !returned ? ": their communicators were closed"
+	                   : "";
+}
+
 static bool is_it(const char *who)
 {
 	return strcmp(who, "it") == 0;
@@ -131,6 +147,9 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
 		text_add(t, "%s is inside another call", who);
 	else if (r->waiting && r->last.ticket)
 		text_add(t, "%s waits for its %s", who, record_name(&r->last));
+	else if (!r->alive)
+		text_add(t, "the thread that last called for %s has exited",
+		         who);
 	else
 		text_add(t, "%s is busy in the program", who);
 }
@@ -346,6 +365,10 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 	else
 		memcpy(set, v->missing, sizeof(set));
 	render_ranks(t, s, set);
+	if (v->kind == COHORT_VERDICT_LEFT && rank_set_count(set) > 1) {
+		text_add(t, " have left%s", departures(s, set));
+		return;
+	}
 	if (v->kind == COHORT_VERDICT_LEFT && r) {
 		text_add(t, " has left: %s", departure(r));
 		return;
@@ -513,7 +536,9 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 	render_ranks(t, s, waiters);
 	text_add(t, rank_set_count(waiters) == 1 ? " waits" : " wait");
 	if (v->kind == COHORT_VERDICT_LEFT)
-		text_add(t, " for it");
+		text_add(t, rank_set_count(v->missing) > 1 && !chained(s, v)
+		                    ? " for them"
+		                    : " for it");
 	if (v->kind == COHORT_VERDICT_LEFT ||
 	    v->kind == COHORT_VERDICT_PROCESS_STOPPED) {
 		text_add(t, " in ");

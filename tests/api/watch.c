@@ -210,10 +210,9 @@ Test(watch, a_caller_that_exits_is_not_taken_for_the_rank)
 	cause = cause_now();
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	snprintf(
-		name, sizeof(name),
-		"busy in the program; last seen in thread %d, which has exited",
-		tid);
+	snprintf(name, sizeof(name),
+	         "for it has exited; last seen in thread %d, which has exited",
+	         tid);
 	cr_assert_not_null(strstr(cause.details, name), "%s", cause.details);
 	v = verdicts_next(&told);
 	cr_assert_eq(v->ranks[1].bound, 0);

@@ -555,7 +555,8 @@ Test(verdict, does_not_take_the_last_callers_exit_for_that_of_an_unbound_rank)
 	cr_assert_str_eq(
 		stalled(),
 		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		"10.0 s): it is busy in the program; rank 0 waits");
+		"10.0 s): the thread that last called for it has exited; rank "
+		"0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
@@ -769,6 +770,24 @@ Test(verdict, line_says_how_the_end_of_a_chain_has_left)
 	ranks[2].returned = false;
 	s.waits.culprits[0].at.returned = true;
 	cr_assert_eq(strncmp(stalled(), "rank 2 has left: its worker", 27), 0,
+	             "%s", out.line);
+}
+
+Test(verdict, several_ranks_that_have_left_are_named_together)
+{
+	given(4);
+	joins(0, 10 * S);
+	ranks[1].returned = ranks[2].returned = ranks[3].returned = true;
+	cr_assert_str_eq(stalled(),
+	                 "ranks 1-3 have left: their workers returned 0 (10.0 "
+	                 "s, limit 10.0 s); rank 0 waits for them in "
+	                 "all_reduce 7 of \"dp\"");
+	cr_assert_not_null(strstr(out.text,
+	                          "\nalso   rank 2 (thread 4002 \"dp/2\", "
+	                          "device 2) has left: its worker returned 0;"),
+	                   "%s", out.text);
+	ranks[2].closed = true;
+	cr_assert_eq(strncmp(stalled(), "ranks 1-3 have left (10.0 s", 27), 0,
 	             "%s", out.line);
 }
 
