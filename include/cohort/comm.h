@@ -171,7 +171,7 @@ COHORT_API int cohort_comm_fail(struct cohort_comm *comm, int code,
 /*
  * cohort_tag - a label for this rank's calls from now on
  * @text: for people: where in the program, "step 12, gradients"; copied, up to
- *        47 bytes; NULL or "": none
+ *        47 bytes, with "?" for control characters; NULL or "": none
  *
  * Kept with every call until the next tag, and shown with the call in verdicts:
  * those show a rank's last call, and not a tag that no call has had yet.

@@ -80,8 +80,8 @@ struct cohort_group_options {
 	size_t size; /* set by init */
 
 	/* The group's name in texts; its first 8 bytes or so are in thread
-	 * names.  Copied, up to 63 bytes, whole characters of UTF-8; default
-	 * "cohort". */
+	 * names.  Copied, up to 63 bytes, whole characters of UTF-8; texts have
+	 * "?" for control characters; default "cohort". */
 	const char *name;
 	int platform; /* enum cohort_platform; default _AUTO */
 

@@ -99,6 +99,13 @@ int text_character(const char *text)
 	return n;
 }
 
+void text_make_plain(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 void text_copy(char *to, size_t size, const char *from)
 {
 	size_t n = strnlen(from, size), back = 1;

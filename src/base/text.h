@@ -53,6 +53,9 @@ int text_character(const char *text);
 /* Replaces a byte that is not part of a character where text must be UTF-8. */
 #define TEXT_NO_CHARACTER "\xef\xbf\xbd" /* U+FFFD */
 
+/* Replace control characters, which end a line or drive a terminal, by "?". */
+void text_make_plain(char *text);
+
 /* Copy @from to the @size bytes at @to; what does not fit is cut off between
  * two characters. */
 void text_copy(char *to, size_t size, const char *from);

@@ -122,6 +122,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	text_copy(q->name, sizeof(q->name), options->name);
+	text_make_plain(q->name);
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
 		c->device = devices[i];

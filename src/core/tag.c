@@ -29,6 +29,7 @@ static void pack(uint64_t words[TAG_WORDS], const char *text)
 		end = text_cut(end);
 		memset(end, 0, (size_t)(bytes + TAG_SIZE - end));
 	}
+	text_make_plain(bytes);
 	memcpy(words, bytes, TAG_SIZE);
 }
 

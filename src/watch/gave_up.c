@@ -14,6 +14,9 @@
 #include "watch/verdict.h"
 #include "watch/waits.h"
 
+/* Bytes of a verdict's line that are cut for a note, at most. */
+#define NOTE_MOST 80
+
 bool gave_up_is_answer(const struct cohort_comm *c, int status)
 {
 	uint64_t error_ns;
@@ -215,9 +218,23 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 	return is_known;
 }
 
+/* Add @note to the text of @cause.  The line of a verdict is cut to make room for it. */
+static void append(struct cohort_cause *cause, const char *note)
+{
+	const bool is_line = cause->status == COHORT_STALLED;
+	const size_t n = strlen("; ") + strlen(note);
+	const size_t most = VERDICT_LINE - 1 - (n < NOTE_MOST ? n : NOTE_MOST);
+
+	if (is_line && strlen(cause->text) > most)
+		text_cut(cause->text + most);
+	text_append(cause->text, is_line ? VERDICT_LINE : sizeof(cause->text),
+	            "; %s", note);
+}
+
 bool gave_up(struct cohort_comm *c, int status, const char *how,
              struct cohort_cause *out)
 {
+	char note[CAUSE_MAX_REASON + 128];
 	struct family f = { .c = c, .status = status };
 	const bool is_answer = gave_up_is_answer(c, status);
 
@@ -232,13 +249,13 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	else
 		return false;
 	out->worker = status;
-	text_append(out->text, sizeof(out->text),
-	            "; rank %d gave up first (%s)", c->world, how);
+	text_set(note, sizeof(note), "rank %d gave up first (%s)", c->world,
+	         how);
+	append(out, note);
 	/* Without rows of their own, the details are the text. */
 	if (*out->details)
-		text_append(out->details, sizeof(out->details),
-		            "\nnote   rank %d gave up first (%s)", c->world,
-		            how);
+		text_append(out->details, sizeof(out->details), "\nnote   %s",
+		            note);
 	return true;
 }
 

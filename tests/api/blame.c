@@ -269,6 +269,7 @@ Test(blame, error_of_a_child_is_no_fault_of_the_rank_that_returns_it)
 	expect_blame(3);
 	says("rank 3 (1 in \"world.1\") has not called all_reduce_host 1 of ");
 	says("; rank 2 gave up first (its worker returned COHORT_STALLED)");
+	cr_assert_leq(strlen(cause.text), 200);
 	expect_lost(3);
 	close_group();
 }
@@ -407,6 +408,19 @@ static void ignore(struct clique *q, void *arg)
 {
 	(void)q;
 	(void)arg;
+}
+
+Test(blame, line_is_short_and_plain_whatever_the_group_is_called)
+{
+	o.name = "a name of two lines,\nred and long: \033[31m";
+	o.deadlines.join_ns = 200 * MS;
+	run(RANKS, rank_3_hangs_in_pair, NULL, COHORT_STALLED);
+	expect_blame(3);
+	says("\"a name of two lines,?red and long: ?[31m.1\"");
+	says("; rank 2 gave up first (its worker returned COHORT_STALLED)");
+	cr_assert_leq(strlen(cause.text), 200, "%s", cause.text);
+	cr_assert_null(strchr(cause.details, '\033'), "%s", cause.details);
+	close_group();
 }
 
 /* Ranks 1 to 3 have a child, in which rank 3 is late.  All close it, and return its error
