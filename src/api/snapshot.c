@@ -38,6 +38,8 @@ static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
 {
 	const struct cohort_rank_report none = { .rank = -1, .stack = "" };
 	struct snapshot s = {
+		.group = q->name,
+		.is_child = clique_is_child(q),
 		.starts_are_marked = q->platform->starts_are_marked,
 	};
 	struct cohort_rank_report report;

@@ -199,7 +199,7 @@ static const struct cohort_comm *comm_on(const struct clique *q, int device)
 static bool is_same_thread(const struct rank_snapshot *a,
                            const struct rank_snapshot *b)
 {
-	return !a->tid || !b->tid || a->tid == b->tid;
+	return !a->tid || !b->tid || a->is_new || b->is_new || a->tid == b->tid;
 }
 
 /* When a rank has called the fronts here and there; .there is -1 if it is done with

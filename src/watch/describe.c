@@ -126,8 +126,10 @@ static void add_last(struct text *t, const struct snapshot *s,
 void describe_absence(struct text *t, const struct snapshot *s,
                       const struct rank_snapshot *r)
 {
-	if (!r->tid) {
-		text_add(t, " has never called anything");
+	if (!r->tid || (r->is_new && !rank_has_left(r))) {
+		text_add(t, " has never called anything%s",
+		         r->is_new ? " in this communicator" : "");
+		describe_thread(t, r);
 		return;
 	}
 	if (r->closed)

@@ -130,8 +130,9 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
 {
 	if (rank_has_left(r))
 		text_add(t, "%s has left: %s", who, departure(r));
-	else if (!r->tid)
-		text_add(t, "%s has never called anything", who);
+	else if (!r->tid || r->is_new)
+		text_add(t, "%s has never called anything%s", who,
+		         r->is_new ? " in this communicator" : "");
 	else if (rank_has_thread(r) && !r->alive)
 		text_add(t,
 		         is_it(who) ? "its thread has exited"

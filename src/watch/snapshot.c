@@ -154,6 +154,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
                       const struct rank_snapshot *former)
 {
 	uint64_t last = atomic_load(&c->last);
+	const struct cohort_comm *up;
 
 	*r = (struct rank_snapshot){
 		.rank = c->rank,
@@ -172,6 +173,10 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		.alive = -1,
 		.captured = atomic_load(&c->captured),
 	};
+	for (up = c->above; up && !r->tid; up = up->above) {
+		r->is_new = true;
+		r->tid = atomic_load(&up->tid);
+	}
 	r->staged &= !r->inside;
 	r->inside |= r->staged;
 	r->native = r->inside && atomic_load(&c->native_user);

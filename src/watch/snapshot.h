@@ -64,6 +64,8 @@ struct rank_snapshot {
 	/* The thread that the rank is bound to, or else the last one that called.
 	 * Set by snapshot_threads(). */
 	bool bound;
+	bool is_new; /* it has called nothing in this communicator, and its thread is
+	                the last one that called in the parent */
 	int tid;   /* 0: none has called */
 	int alive; /* 1, 0; -1: not looked at */
 	char thread[THREAD_NAME_SIZE];

@@ -195,7 +195,7 @@ Test(snapshot, of_a_communicator_shows_its_clique)
 	cr_assert_eq(reports[0].rank, 0);
 	cr_assert_eq(reports[1].rank, 1);
 	cr_assert_eq(reports[1].device, 2);
-	says(1, "rank 1 (device 2) has never called anything");
+	says(1, "rank 2 (1 in \"cohort.0\", device 2, last seen in thread ");
 	cr_assert_eq(reports[2].rank, -1);
 	close_group();
 }

@@ -791,6 +791,24 @@ Test(verdict, several_ranks_that_have_left_are_named_together)
 	             "%s", out.line);
 }
 
+Test(verdict, says_where_a_rank_has_never_called)
+{
+	given(2);
+	joins(0, 10 * S);
+	ranks[1].last.ticket = 0;
+	ranks[1].is_new = true;
+	ranks[1].bound = false;
+	snprintf(ranks[1].state, sizeof(ranks[1].state), "asleep in futex");
+	cr_assert_str_eq(stalled(),
+	                 "rank 1 has not called all_reduce 7 of \"dp\" (10.0 "
+	                 "s, limit 10.0 s): asleep in futex; rank 0 waits");
+	cr_assert_not_null(strstr(out.text,
+	                          "\nwhy    it has never called anything in "
+	                          "this communicator; last seen in thread 4001 "
+	                          "\"dp/1\", which is asleep in futex"),
+	                   "%s", out.text);
+}
+
 Test(verdict, ranks_of_a_split_group_are_named_by_both_numbers)
 {
 	given(2);
