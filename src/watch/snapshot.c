@@ -147,7 +147,9 @@ static bool has_returned(const struct cohort_comm *c)
 {
 	while (c->above)
 		c = c->above;
-	return atomic_load(&c->returned);
+	/* After the group's end, which its children are about to hear of, a rank may
+	 * return. */
+	return atomic_load(&c->returned) && !cause_any(c->clique->end);
 }
 
 static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
