@@ -29,7 +29,8 @@ struct notifier {
 	 * from. */
 	_Atomic uint64_t since_ns;
 	_Atomic uint64_t answered;
-	const char *_Atomic calling; /* name of the last callback that was called */
+	const char *_Atomic
+		calling; /* name of the last callback that was called */
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;

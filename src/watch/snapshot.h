@@ -296,7 +296,8 @@ struct snapshot {
 	const char *asking; /* the native call that the prober is in */
 	uint64_t probing_since_ns;
 	const char *telling; /* the callback that is running, or was last */
-	uint64_t telling_since_ns; /* when it was called, 0 if none is running */
+	uint64_t
+		telling_since_ns; /* when it was called, 0 if none is running */
 
 	/* What ranks of other processes have answered about the front, if they were
 	 * asked.  Set by the watchdog. */
