@@ -6,7 +6,6 @@
 
 #include "core/clique_tree.h"
 #include "watch/describe.h"
-#include "watch/render.h"
 
 /* Ranks that a text names, at most. */
 #define MAX_NAMED 6
@@ -142,7 +141,7 @@ static void add_wait(struct text *t, const struct snapshot *s,
 	text_add(t, ROW);
 	describe_name_of(t, s, a);
 	text_add(t, ", for ");
-	render_rank(t, s, b->rank);
+	describe_number(t, s, b->rank);
 	text_add(t, " in ");
 	describe_call(t, call_of_wait(a, b));
 }

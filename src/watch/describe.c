@@ -43,6 +43,33 @@ static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 		         r->alive ? ", which is alive" : ", which has exited");
 }
 
+void describe_numbers(struct text *t, const struct snapshot *s,
+                      const uint64_t *set)
+{
+	uint64_t world[COHORT_RANK_WORDS] = { 0 };
+	int r, w;
+
+	for (r = 0; r < s->world; r++) {
+		if (!rank_set_has(set, r))
+			continue;
+		w = snapshot_world(s, r);
+		if (w < 0) {
+			memset(world, 0, sizeof(world));
+			break;
+		}
+		rank_set_add(world, w);
+	}
+	rank_set_name(t, set, world, s->group);
+}
+
+void describe_number(struct text *t, const struct snapshot *s, int rank)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	rank_set_add(set, rank);
+	describe_numbers(t, s, set);
+}
+
 void describe_name_of(struct text *t, const struct snapshot *s,
                       const struct rank_snapshot *r)
 {

@@ -18,6 +18,12 @@ void describe_age(struct text *t, const struct snapshot *s, uint64_t time_ns);
 /* "all_reduce of 4 float32, sum", or that the call has no record any more. */
 void describe_call(struct text *t, const struct record *call);
 
+/* Add "rank 3", or "rank 3 (1 in "dp.1")" if the rank of the group that all was split
+ * from has another number; and the same for a set of ranks. */
+void describe_number(struct text *t, const struct snapshot *s, int rank);
+void describe_numbers(struct text *t, const struct snapshot *s,
+                      const uint64_t *set);
+
 /* "rank 2 (thread 4711 "dp/2", device 2)"; where any thread may call: "rank 2 (device 2,
  * last seen in thread 4711 "loader/1", which is alive)".  In a child whose numbers differ:
  * "rank 2 (0 in "dp.1", thread ...)".  With a snapshot that is for another process:

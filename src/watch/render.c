@@ -30,32 +30,6 @@ static void add_numbers(struct text *t, const uint64_t *set)
 	rank_set_spell(t, set);
 }
 
-void render_ranks(struct text *t, const struct snapshot *s, const uint64_t *set)
-{
-	uint64_t world[COHORT_RANK_WORDS] = { 0 };
-	int r, w;
-
-	for (r = 0; r < s->world; r++) {
-		if (!rank_set_has(set, r))
-			continue;
-		w = stall_world(s, r);
-		if (w < 0) {
-			memset(world, 0, sizeof(world));
-			break;
-		}
-		rank_set_add(world, w);
-	}
-	rank_set_name(t, set, world, s->group);
-}
-
-void render_rank(struct text *t, const struct snapshot *s, int rank)
-{
-	uint64_t set[COHORT_RANK_WORDS] = { 0 };
-
-	rank_set_add(set, rank);
-	render_ranks(t, s, set);
-}
-
 /* ---- the culprit -------------------------------------------------------- */
 
 /* True if the blamed rank is gone from here, whatever it waits for elsewhere. */
@@ -184,7 +158,7 @@ static const char *who_is(const struct snapshot *s,
 {
 	if (chained(s, v) || rank_set_count(v->missing) < 2)
 		return "it";
-	render_rank(&(struct text){ name, WHO_ROOM }, s, r->rank);
+	describe_number(&(struct text){ name, WHO_ROOM }, s, r->rank);
 	return name;
 }
 
@@ -220,8 +194,8 @@ static void add_transfer(struct text *t, const struct snapshot *s, int rank)
 
 	text_add(t, "%s %llu %s ", sends ? "send" : "recv",
 	         (unsigned long long)x->number, sends ? "to" : "from");
-	render_rank(t, s, peer);
-	if (stall_world(s, peer) == peer)
+	describe_number(t, s, peer);
+	if (snapshot_world(s, peer) == peer)
 		text_add(t, " of \"%s\"", s->group);
 }
 
@@ -253,7 +227,7 @@ static void add_minority(struct text *t, const struct snapshot *s,
 	const bool is_one = rank_set_count(v->joined) == 1;
 	int i;
 
-	render_ranks(t, s, v->joined);
+	describe_numbers(t, s, v->joined);
 	text_add(t, is_one ? " alone waits in " : " alone wait in ");
 	add_front(t, s);
 	for (i = 0; !s->ranks[i].joined; i++)
@@ -294,7 +268,7 @@ static void add_cycle_ranks(struct text *t, const struct snapshot *s,
 	for (i = 0; i < cycle->n; i++)
 		rank_set_add(set, s->ranks[cycle->places[i]].rank);
 	if (cycle->n) {
-		render_ranks(t, s, set);
+		describe_numbers(t, s, set);
 	} else {
 		for (i = 0; i < s->waits.link_count; i++)
 			rank_set_add_all(set, s->waits.links[i].worlds);
@@ -309,7 +283,7 @@ static void add_both_ends(struct text *t, const struct snapshot *s)
 
 	rank_set_add(set, s->transfer.rank);
 	rank_set_add(set, s->transfer.peer);
-	render_ranks(t, s, set);
+	describe_numbers(t, s, set);
 	text_add(t, " wait for each other's messages");
 }
 
@@ -357,7 +331,7 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 	    rank_set_is_empty(v->missing)) {
 		add_operation(t, s, due, s->transfer.rank);
 		text_add(t, " has started and has not finished on ");
-		render_ranks(t, s, v->missing);
+		describe_numbers(t, s, v->missing);
 		return;
 	}
 	/* Both ends of a transfer may be missing, of which one is to blame. */
@@ -365,7 +339,7 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 		rank_set_add(set, v->rank);
 	else
 		memcpy(set, v->missing, sizeof(set));
-	render_ranks(t, s, set);
+	describe_numbers(t, s, set);
 	if (v->kind == COHORT_VERDICT_LEFT && rank_set_count(set) > 1) {
 		text_add(t, " have left%s", departures(s, set));
 		return;
@@ -465,7 +439,7 @@ static void add_others(struct text *t, const struct snapshot *s)
 	}
 	if (first)
 		has_called = first->last.ticket;
-	render_ranks(t, s, set);
+	describe_numbers(t, s, set);
 	text_add(t, rank_set_count(set) == 1 ? " is" : " are");
 	text_add(t, has_called ? " between calls" : " without a call so far");
 	if (first && tags_differ(s))
@@ -498,7 +472,7 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 	char name[WHO_ROOM];
 
 	if (!x && v->rank >= 0)
-		x = stall_remote(s, v->rank);
+		x = snapshot_remote(s, v->rank);
 	if (v->kind == COHORT_VERDICT_LEFT ||
 	    v->kind == COHORT_VERDICT_PROCESS_STOPPED)
 		return;
@@ -534,7 +508,7 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 		return;
 	}
 	text_add(t, "; ");
-	render_ranks(t, s, waiters);
+	describe_numbers(t, s, waiters);
 	text_add(t, rank_set_count(waiters) == 1 ? " waits" : " wait");
 	if (v->kind == COHORT_VERDICT_LEFT)
 		text_add(t, rank_set_count(v->missing) > 1 && !chained(s, v)
@@ -673,7 +647,7 @@ static void add_block_wait(struct text *t, const struct snapshot *s,
 		return;
 	start_row(t, rank_set_is_empty(waiters) ? "call" : "wait");
 	if (!rank_set_is_empty(waiters)) {
-		render_ranks(t, s, waiters);
+		describe_numbers(t, s, waiters);
 		text_add(t, ", in ");
 	}
 	describe_call(t, snapshot_front_call(s));
@@ -726,7 +700,7 @@ static void add_notes(struct text *t, const struct snapshot *s,
 	if (s->probing >= 0) {
 		start_row(t, "note");
 		text_add(t, "%s of ", s->asking);
-		render_rank(t, s, s->probing);
+		describe_number(t, s, s->probing);
 		text_add(t, " has not returned for ");
 		describe_age(t, s, s->probing_since_ns);
 	}

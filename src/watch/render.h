@@ -21,10 +21,4 @@
 void render_stall(const struct snapshot *s, const struct expiry *due,
                   const struct cycle *cycle, struct verdict *out);
 
-/* Add "rank 3", or "rank 3 (1 in "dp.1")" if the rank of the group that all was split
- * from has another number; and the same for a set of ranks. */
-void render_rank(struct text *t, const struct snapshot *s, int rank);
-void render_ranks(struct text *t, const struct snapshot *s,
-                  const uint64_t *set);
-
 #endif

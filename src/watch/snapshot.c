@@ -201,6 +201,25 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		tag_read(&c->recorder.labels, r->last.label, r->label);
 }
 
+const struct remote_rank *snapshot_remote(const struct snapshot *s, int rank)
+{
+	int i = 0;
+
+	while (i < s->remote_count && s->remote[i].rank != rank)
+		i++;
+	return i < s->remote_count ? &s->remote[i] : NULL;
+}
+
+int snapshot_world(const struct snapshot *s, int rank)
+{
+	const struct rank_snapshot *r = snapshot_rank(s, rank);
+	const struct remote_rank *x = snapshot_remote(s, rank);
+
+	if (!s->is_child)
+		return rank;
+	return r ? r->world : x ? x->world : -1;
+}
+
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,
                    uint64_t front)
 {

@@ -332,6 +332,12 @@ static inline bool snapshot_has_all(const struct snapshot *s)
 	return s->all_joined && !s->others_miss;
 }
 
+/* Return what is known of a rank of another process, or NULL. */
+const struct remote_rank *snapshot_remote(const struct snapshot *s, int rank);
+
+/* Return the rank's number in the group that all was split from, or -1 if it is not known. */
+int snapshot_world(const struct snapshot *s, int rank);
+
 /* Room for snapshots of @clique; false without memory. */
 bool snapshot_init(struct snapshot *s, const struct clique *clique);
 void snapshot_fini(struct snapshot *s);

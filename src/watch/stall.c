@@ -7,7 +7,6 @@
 #include "watch/adaptive.h"
 #include "watch/cycle.h"
 #include "watch/describe.h"
-#include "watch/render.h"
 
 /* ---- for the front and transfers --------------------------------------- */
 
@@ -198,25 +197,6 @@ static bool may_connect_all(const struct snapshot *s)
 	return s->front == 1;
 }
 
-const struct remote_rank *stall_remote(const struct snapshot *s, int rank)
-{
-	int i = 0;
-
-	while (i < s->remote_count && s->remote[i].rank != rank)
-		i++;
-	return i < s->remote_count ? &s->remote[i] : NULL;
-}
-
-int stall_world(const struct snapshot *s, int rank)
-{
-	const struct rank_snapshot *r = snapshot_rank(s, rank);
-	const struct remote_rank *x = stall_remote(s, rank);
-
-	if (!s->is_child)
-		return rank;
-	return r ? r->world : x ? x->world : -1;
-}
-
 /* True if the front waits for @x: it has not called, or, if all are known to have, it has
  * not started, or its process is stopped. */
 static bool is_at_fault(const struct remote_rank *x, bool all_joined)
@@ -247,7 +227,7 @@ static int find_unknown(const struct snapshot *s, uint64_t *set)
 
 	memset(set, 0, COHORT_RANK_WORDS * sizeof(*set));
 	for (r = 0; r < s->world; r++)
-		if (!snapshot_rank(s, r) && !stall_remote(s, r)) {
+		if (!snapshot_rank(s, r) && !snapshot_remote(s, r)) {
 			rank_set_add(set, r);
 			n++;
 		}
@@ -268,7 +248,7 @@ void stall_blame_world(const struct snapshot *s, int world,
 	const struct remote_rank *x;
 	int r = 0;
 
-	while (r < s->world && stall_world(s, r) != world)
+	while (r < s->world && snapshot_world(s, r) != world)
 		r++;
 	if (v->rank >= 0 || v->world_rank >= 0)
 		return;
@@ -278,7 +258,7 @@ void stall_blame_world(const struct snapshot *s, int world,
 		return;
 	v->rank = r;
 	rank_set_add(v->missing, r);
-	x = stall_remote(s, r);
+	x = snapshot_remote(s, r);
 	if (snapshot_rank(s, r))
 		v->kind = stall_kind_of_absence(snapshot_rank(s, r));
 	else if (x)
@@ -459,7 +439,8 @@ void stall_add_hint(struct text *t, const struct snapshot *s)
 		text_add(t,
 		         "; one thread calls for ranks %d and %d: that needs a "
 		         "group-level call, or options.launch ahead",
-		         stall_world(s, caller->rank), stall_world(s, r->rank));
+		         snapshot_world(s, caller->rank),
+		         snapshot_world(s, r->rank));
 }
 
 void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
@@ -483,7 +464,7 @@ static void add_different(struct text *t, const struct snapshot *s)
 	if (x == end)
 		return;
 	text_add(t, ROW);
-	render_rank(t, s, x->rank);
+	describe_number(t, s, x->rank);
 	text_add(t, " calls %s", x->call);
 }
 
@@ -502,7 +483,7 @@ const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
 const struct remote_rank *stall_remote_process(const struct snapshot *s,
                                                const struct cohort_verdict *v)
 {
-	const struct remote_rank *x = stall_remote(s, v->rank);
+	const struct remote_rank *x = snapshot_remote(s, v->rank);
 
 	return x && x->is_process && x->kind == v->kind ? x : NULL;
 }
@@ -511,7 +492,7 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
 {
-	const struct remote_rank *x = v->rank >= 0 ? stall_remote(s, v->rank)
+	const struct remote_rank *x = v->rank >= 0 ? snapshot_remote(s, v->rank)
 	                                           : stall_remote_waiter(s, v);
 	uint64_t unknown[COHORT_RANK_WORDS];
 
@@ -526,7 +507,7 @@ static void add_others(struct text *t, const struct snapshot *s,
 		text_add(t, ROW "%s", x->text);
 	if (s->remote_count && find_unknown(s, unknown)) {
 		text_add(t, ROW "nothing is known of ");
-		render_ranks(t, s, unknown);
+		describe_numbers(t, s, unknown);
 	}
 	if (s->silent)
 		text_add(t, ROW "no answer from %s", s->silent);
@@ -560,5 +541,5 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 	if (!is_found)
 		stall_blame_culprits(s, v);
 	if (v->rank >= 0 && v->world_rank < 0)
-		v->world_rank = stall_world(s, v->rank);
+		v->world_rank = snapshot_world(s, v->rank);
 }

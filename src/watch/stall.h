@@ -60,9 +60,6 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 /* What keeps a rank from calling. */
 int stall_kind_of_absence(const struct rank_snapshot *r);
 
-/* The number of a rank in the group that all was split from; -1 if it is not known. */
-int stall_world(const struct snapshot *s, int rank);
-
 /* The rank of another process that waits for the rank to blame, if that is in another
  * communicator; NULL if there is none. */
 const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
@@ -72,9 +69,6 @@ const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
  * closed its group; NULL if that is not so. */
 const struct remote_rank *stall_remote_process(const struct snapshot *s,
                                                const struct cohort_verdict *v);
-
-/* What is known of a rank of another process, NULL: nothing. */
-const struct remote_rank *stall_remote(const struct snapshot *s, int rank);
 
 /* If ranks that the front, or the transfer, waits for wait for others themselves, blame the
  * last ones of that chain. */

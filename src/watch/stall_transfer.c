@@ -36,7 +36,7 @@ struct peer_half {
 static struct peer_half peer_half_of(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = stall_remote(s, x->peer);
+	const struct remote_rank *other = snapshot_remote(s, x->peer);
 
 	if (x->is_local)
 		return (struct peer_half){
@@ -93,7 +93,7 @@ static void blame(const struct snapshot *s, struct cohort_verdict *v)
 static bool is_mutual(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = stall_remote(s, x->peer);
+	const struct remote_rank *other = snapshot_remote(s, x->peer);
 
 	return !x->is_local && other && s->kept.exists &&
 	       (x->own.in_call ||
@@ -135,7 +135,7 @@ static void add_half(struct text *t, const struct snapshot *s, int rank,
 static void add_peer(struct text *t, const struct snapshot *s, bool both_wait)
 {
 	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = stall_remote(s, x->peer);
+	const struct remote_rank *other = snapshot_remote(s, x->peer);
 
 	if (x->is_local) {
 		if (!s->waits.link_count)
@@ -172,7 +172,7 @@ void stall_add_transfer(struct text *t, const struct snapshot *s)
 void stall_transfer(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = stall_remote(s, x->peer);
+	const struct remote_rank *other = snapshot_remote(s, x->peer);
 
 	blame(s, v);
 	if (is_mutual(s)) {
@@ -180,12 +180,12 @@ void stall_transfer(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = -1;
 		rank_set_add(v->missing, x->rank);
 	} else if (other && !other->joined && other->waits_for >= 0 &&
-	           other->waits_for != stall_world(s, x->rank)) {
+	           other->waits_for != snapshot_world(s, x->rank)) {
 		v->rank = -1;
 		memset(v->missing, 0, sizeof(v->missing));
 		stall_blame_world(s, other->waits_for, v);
 	}
 	if (v->rank >= 0)
-		v->world_rank = stall_world(s, v->rank);
+		v->world_rank = snapshot_world(s, v->rank);
 	stall_blame_culprits(s, v);
 }

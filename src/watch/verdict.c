@@ -248,11 +248,11 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		text_add(&t, "; the reaper is inside %s", s->reaping);
 	if (s->reaping && s->reaping_rank >= 0) {
 		text_add(&t, " of ");
-		render_rank(&t, s, s->reaping_rank);
+		describe_number(&t, s, s->reaping_rank);
 	}
 	if (s->probing >= 0) {
 		text_add(&t, "; the prober is inside %s of ", s->asking);
-		render_rank(&t, s, s->probing);
+		describe_number(&t, s, s->probing);
 	}
 	if (s->telling_since_ns) {
 		text_add(&t, "; %s has not returned for ", s->telling);
@@ -273,7 +273,7 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	out->v.deadline_ns = s->abort_ns;
 	text_add(&t, "the prober of group \"%s\" has been inside %s of ",
 	         s->group, s->asking);
-	render_rank(&t, s, s->probing);
+	describe_number(&t, s, s->probing);
 	text_add(&t, " for ");
 	describe_age(&t, s, s->probing_since_ns);
 	copy_line(out);
