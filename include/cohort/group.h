@@ -129,6 +129,10 @@ COHORT_API int cohort_group_split(struct cohort_group *group,
  * root is 9, not 0 to 3".  A worker with a reason of its own calls
  * cohort_comm_fail() first.
  *
+ * No other thread may make a call for the rank after its worker has returned,
+ * not even on a communicator that was split from its own: the ranks that wait
+ * for one are told that the rank has left (COHORT_VERDICT_LEFT).
+ *
  * No exception, panic or longjmp() may leave the worker; pthread_exit() is the
  * exit of a thread that is bound (see cohort_comm_bind()).
  */
