@@ -161,9 +161,9 @@ void stall_add_transfer(struct text *t, const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 
-	text_add(t, "\ncall   %s of %zu %s by rank %d",
-	         x->sends ? "send" : "recv", x->count, type_name(x->type),
-	         x->rank);
+	text_add(t, "\ncall   %s of %zu %s by ", x->sends ? "send" : "recv",
+	         x->count, type_name(x->type));
+	describe_number(t, s, x->rank);
 	if (x->met)
 		add_half(t, s, x->rank, &x->own);
 	add_peer(t, s, is_mutual(s));
