@@ -29,7 +29,8 @@ struct clique;
 
 /* The words of a clique in one process, for others to read. */
 struct call_words {
-	/* The clique's; 0: nobody's.  Release and acquire: the rest. */
+	/* The clique's, even after that was freed, until another one takes these words; 0 if
+	 * they are nobody's.  Release and acquire: the rest. */
 	_Atomic uint64_t identity;
 
 	_Atomic uint64_t slots;

@@ -89,9 +89,9 @@ static void release(struct others *o)
 	struct shown *shown = shown_of(o);
 	struct peers *p = shown->peers;
 
+	/* The words stay readable until another clique takes the place: other processes
+	 * may still have to see that this one has called what they wait for. */
 	pthread_mutex_lock(&p->lock);
-	atomic_store_explicit(&p->page->calls[shown->place].identity, 0,
-	                      memory_order_release);
 	p->has_calls[shown->place] = false;
 	pthread_mutex_unlock(&p->lock);
 	free(shown);
@@ -117,8 +117,10 @@ static void fill(struct peers *p, struct clique *q, int place)
 	unsigned i;
 	int r;
 
+	/* Release: a reader that finds a word cleared also finds the identity cleared. */
+	atomic_store(&w->identity, 0);
 	for (i = 0; i < q->slots; i++)
-		atomic_store_explicit(&w->words[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&w->words[i], 0, memory_order_release);
 	atomic_store(&w->slots, q->slots);
 	atomic_store(&w->ranks, (uint64_t)q->size);
 	for (r = 0; r < q->size; r++)

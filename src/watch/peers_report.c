@@ -318,10 +318,7 @@ static const char *silence_of(const struct peer *x)
 static bool find_driven(const struct peers *p, const struct clique *q, int i,
                         uint64_t number, uint64_t *set)
 {
-	/* A process that has left has given up its words, which stay as they were. */
-	const struct call_words *w = q->others
-	                                     ? atomic_load(&q->others->found[i])
-	                                     : peers_calls_of(p, q, i);
+	const struct call_words *w = peers_calls_of(p, q, i);
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
 	const struct member *m = p->members;
 	int r, ranks;
