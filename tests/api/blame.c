@@ -331,6 +331,9 @@ static int stage_waits_for_stage(struct cohort_comm *c, void *user)
 	(void)user;
 	ranks_must(cohort_comm_split(c, rank / 2, 0, &tensors), "split");
 	ranks_must(cohort_comm_split(c, rank % 2, 0, &pipeline), "split");
+	/* The first call allocates host memory, which may wait for a device. */
+	sum_patiently(tensors);
+	sum_patiently(pipeline);
 	if (rank == 0)
 		return wait_in(tensors);
 	return rank == 2 ? receive_last(pipeline, 0, 1) : hang(c);
@@ -341,9 +344,9 @@ Test(blame, rank_that_a_sender_waits_for_in_another_pair_is_blamed)
 	o.connect = COHORT_CONNECT_ALL; /* or the first message has init_ns */
 	run(RANKS, stage_waits_for_stage, NULL, COHORT_STALLED);
 	expect_blame(1);
-	says("rank 1 has not called all_reduce_host 1 of \"world.0\" (");
+	says("rank 1 has not called all_reduce_host 2 of \"world.0\" (");
 	details("\nwait   rank 2 waits in recv from rank 0"
-	        "\nwait   rank 0 waits in all_reduce_host 1 of group "
+	        "\nwait   rank 0 waits in all_reduce_host 2 of group "
 	        "\"world.0\" for rank 1\n");
 	expect_lost(1);
 	close_group();
@@ -354,6 +357,7 @@ static int rank_0_hangs_in_pipeline(struct cohort_comm *c, void *user)
 	const int rank = cohort_comm_rank(c);
 
 	(void)user;
+	sum_patiently(c);
 	if (!rank)
 		return hang(c);
 	if (rank == RANKS - 1)
@@ -387,6 +391,9 @@ static int rank_1_hangs_in_child(struct cohort_comm *c, void *user)
 	ranks_must(cohort_comm_split(c, rank < 3 ? 0 : COHORT_NO_COLOR, 0,
 	                             &child),
 	           "split");
+	sum_patiently(c);
+	if (rank < 3)
+		sum_patiently(child);
 	if (rank == 1)
 		return hang(c);
 	if (rank < 3)
@@ -401,9 +408,9 @@ static int rank_1_hangs_in_child(struct cohort_comm *c, void *user)
 static void expect_rank_1(void)
 {
 	expect_blame(1);
-	says("rank 1 has not called all_reduce_host 1 of \"world.0\" (");
+	says("rank 1 has not called all_reduce_host 2 of \"world.0\" (");
 	details("\nwait   rank 3 waits in recv from rank 2"
-	        "\nwait   rank 2 waits in all_reduce_host 1 of group "
+	        "\nwait   rank 2 waits in all_reduce_host 2 of group "
 	        "\"world.0\" for rank 1\n");
 	expect_lost(1);
 	close_group();
