@@ -457,8 +457,13 @@ def check_stop(cohort):
         top.process.send_signal(signal.SIGTSTP)
         top.wait(lambda s: not s.alternate, "gives the terminal back")
         assert not top.screen.hidden
-        top.process.send_signal(signal.SIGCONT)
-        top.wait(lambda s: s.alternate and s.hidden, "takes the terminal again")
+
+        def takes_it_again(screen):
+            # Has no effect before the process has stopped.
+            top.process.send_signal(signal.SIGCONT)
+            return screen.alternate and screen.hidden
+
+        top.wait(takes_it_again, "takes the terminal again")
         top.see('"made"')
         top.press("q")
         assert top.end() == 0
