@@ -296,6 +296,19 @@ static bool is_in_call(const struct generation *g)
 	return false;
 }
 
+/* Return true if nothing is left to wait for on the devices of the tree. */
+static bool is_released(const struct generation *g)
+{
+	const struct generation *child;
+
+	if (clique_look(g->clique) != CLIQUE_RELEASED)
+		return false;
+	for (child = first_child(g); child; child = next_child(child))
+		if (!is_released(child))
+			return false;
+	return true;
+}
+
 /* Detach owner threads from the generation and its children, and make the program's
  * pointers to their communicators safe to use after the free. */
 static void detach(struct generation *g)
@@ -308,7 +321,9 @@ static void detach(struct generation *g)
 	g->clique->is_forgotten = true;
 }
 
-bool generation_forget(struct generation *g)
+/* Refuse all calls on the generation and give back what it has.  False if a call is in
+ * progress. */
+static bool withdraw(struct generation *g)
 {
 	bool is_free = is_unused(g);
 
@@ -322,6 +337,14 @@ bool generation_forget(struct generation *g)
 	if (!is_free)
 		return false;
 	detach(g);
+	let_go(g);
+	return true;
+}
+
+bool generation_forget(struct generation *g)
+{
+	if ((!g->clique->is_forgotten && !withdraw(g)) || !is_released(g))
+		return false;
 	generation_free(g);
 	return true;
 }

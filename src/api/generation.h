@@ -68,8 +68,9 @@ void generation_pass(struct generation *generation);
  * Free a former generation unless it is still in use.  Later calls on its communicators
  * return COHORT_STALE.
  *
- * Returns false, without a change, if a thread is inside one of its communicators, a worker
- * was abandoned, or the program still has memory, a registration or a reducer of it.
+ * Returns false, and has to be called again later, if a thread is inside one of its
+ * communicators, a worker was abandoned, the program still has memory, a registration or a
+ * reducer of it, or its resources have not been released.  Does not wait for a device.
  */
 bool generation_forget(struct generation *generation);
 
