@@ -795,10 +795,10 @@ static void take_up(struct watch *g)
  * this one. */
 static bool parent_has_ended(const struct clique *q)
 {
-	const struct clique *above = q->parent;
+	const struct cohort_comm *above = q->comms->above;
 
-	while (above && !cause_any(above->end))
-		above = above->parent;
+	while (above && !cause_any(above->clique->end))
+		above = above->above;
 	return above;
 }
 
