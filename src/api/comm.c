@@ -7,7 +7,6 @@
 #include "api/comm.h"
 
 #include "api/generation.h"
-
 #include "base/process.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -250,12 +250,24 @@ void generation_pass(struct generation *g)
 
 /* ---- forgetting ------------------------------------------------------- */
 
-/* Return true if no thread uses the generation or its children, and the program owns no
- * resource of theirs. */
+/* Return true if @holds does for the generation and for all its children. */
+static bool all_of(const struct generation *g,
+                   bool (*holds)(const struct generation *))
+{
+	const struct generation *child;
+
+	if (!holds(g))
+		return false;
+	for (child = first_child(g); child; child = next_child(child))
+		if (!all_of(child, holds))
+			return false;
+	return true;
+}
+
+/* Return true if no thread uses the generation, and the program owns no resource of it. */
 static bool is_unused(const struct generation *g)
 {
 	const struct clique *q = g->clique;
-	const struct generation *child;
 	int r;
 
 	if (g->watch || g->left || occupied(g->clique) ||
@@ -266,10 +278,19 @@ static bool is_unused(const struct generation *g)
 		if (q->comms[r].registrations ||
 		    atomic_load(&q->comms[r].abandoned))
 			return false;
-	for (child = first_child(g); child; child = next_child(child))
-		if (!is_unused(child))
-			return false;
 	return true;
+}
+
+/* Return true if no thread is in a call on a communicator of the generation. */
+static bool has_no_call(const struct generation *g)
+{
+	return !hazard_is_announced(g->clique, g->clique->bytes);
+}
+
+/* Return true if nothing is left to wait for on the devices. */
+static bool is_released(const struct generation *g)
+{
+	return clique_look(g->clique) == CLIQUE_RELEASED;
 }
 
 static void set_forgotten(struct generation *g, bool is_forgotten)
@@ -281,32 +302,6 @@ static void set_forgotten(struct generation *g, bool is_forgotten)
 		set_forgotten(child, is_forgotten);
 	for (r = 0; r < g->clique->size; r++)
 		atomic_store(&g->clique->comms[r].is_forgotten, is_forgotten);
-}
-
-/* Return true if a thread may be in a call on a communicator of the tree. */
-static bool is_in_call(const struct generation *g)
-{
-	const struct generation *child;
-
-	if (hazard_is_announced(g->clique, g->clique->bytes))
-		return true;
-	for (child = first_child(g); child; child = next_child(child))
-		if (is_in_call(child))
-			return true;
-	return false;
-}
-
-/* Return true if nothing is left to wait for on the devices of the tree. */
-static bool is_released(const struct generation *g)
-{
-	const struct generation *child;
-
-	if (clique_look(g->clique) != CLIQUE_RELEASED)
-		return false;
-	for (child = first_child(g); child; child = next_child(child))
-		if (!is_released(child))
-			return false;
-	return true;
 }
 
 /* Detach owner threads from the generation and its children, and make the program's
@@ -325,14 +320,14 @@ static void detach(struct generation *g)
  * progress. */
 static bool withdraw(struct generation *g)
 {
-	bool is_free = is_unused(g);
+	bool is_free = all_of(g, is_unused);
 
 	/* Refuse new calls before looking for the ones in progress. */
 	set_forgotten(g, is_free);
-	if (!is_free || is_in_call(g))
+	if (!is_free || !all_of(g, has_no_call))
 		return false;
 	/* The last of those may have allocated memory. */
-	is_free = is_unused(g);
+	is_free = all_of(g, is_unused);
 	set_forgotten(g, is_free);
 	if (!is_free)
 		return false;
@@ -343,7 +338,8 @@ static bool withdraw(struct generation *g)
 
 bool generation_forget(struct generation *g)
 {
-	if ((!g->clique->is_forgotten && !withdraw(g)) || !is_released(g))
+	if ((!g->clique->is_forgotten && !withdraw(g)) ||
+	    !all_of(g, is_released))
 		return false;
 	generation_free(g);
 	return true;
