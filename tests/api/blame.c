@@ -74,12 +74,15 @@ static void expect_lost(int rank)
 	cr_assert_eq(lost[0], rank);
 }
 
+static atomic_int settled; /* ranks that hang, or are about to wait */
+
 /* Make no call until the communicator has ended. */
 static int hang(struct cohort_comm *c)
 {
 	struct cohort_cause now = { .status = COHORT_OK };
 	struct backoff b = BACKOFF;
 
+	settled++;
 	while (now.status == COHORT_OK) {
 		backoff_wait(&b, UINT64_MAX);
 		ranks_must(cohort_comm_cause(c, &now), "cause");
@@ -295,11 +298,9 @@ Test(blame, error_of_a_child_is_no_fault_of_the_rank_that_returns_it)
 
 #define PATIENCE (300 * MS) /* a rank that is about to wait does so by then */
 
-static atomic_int waiting; /* ranks that wait, or are about to */
-
 static int wait_in(struct cohort_comm *c)
 {
-	waiting++;
+	settled++;
 	return sum(c, COHORT_FOREVER);
 }
 
@@ -310,14 +311,20 @@ static int receive(struct cohort_comm *c, int peer, uint64_t timeout_ns)
 	return cohort_recv_host(c, &x, 1, COHORT_I32, peer, timeout_ns);
 }
 
-/* Once @others wait, receive with a deadline that passes before any other. */
-static int receive_last(struct cohort_comm *c, int peer, int others)
+static void await_others(void)
 {
-	const struct cohort_deadlines soon = { .join_ns = PATIENCE };
 	struct backoff b = BACKOFF;
 
-	while (waiting < others)
+	while (settled < RANKS - 1)
 		backoff_wait(&b, UINT64_MAX);
+}
+
+/* Once the others hang or wait, receive with a deadline that passes before any other. */
+static int receive_last(struct cohort_comm *c, int peer)
+{
+	const struct cohort_deadlines soon = { .join_ns = PATIENCE };
+
+	await_others();
 	ranks_must(cohort_deadline_push(c, &soon), "push");
 	return receive(c, peer, COHORT_FOREVER);
 }
@@ -336,7 +343,7 @@ static int stage_waits_for_stage(struct cohort_comm *c, void *user)
 	sum_patiently(pipeline);
 	if (rank == 0)
 		return wait_in(tensors);
-	return rank == 2 ? receive_last(pipeline, 0, 1) : hang(c);
+	return rank == 2 ? receive_last(pipeline, 0) : hang(c);
 }
 
 Test(blame, rank_that_a_sender_waits_for_in_another_pair_is_blamed)
@@ -361,8 +368,8 @@ static int rank_0_hangs_in_pipeline(struct cohort_comm *c, void *user)
 	if (!rank)
 		return hang(c);
 	if (rank == RANKS - 1)
-		return receive_last(c, rank - 1, RANKS - 2);
-	waiting++;
+		return receive_last(c, rank - 1);
+	settled++;
 	return receive(c, rank - 1, COHORT_FOREVER);
 }
 
@@ -386,7 +393,6 @@ static int rank_1_hangs_in_child(struct cohort_comm *c, void *user)
 {
 	const int rank = cohort_comm_rank(c);
 	struct cohort_comm *child;
-	struct backoff b = BACKOFF;
 
 	ranks_must(cohort_comm_split(c, rank < 3 ? 0 : COHORT_NO_COLOR, 0,
 	                             &child),
@@ -399,9 +405,8 @@ static int rank_1_hangs_in_child(struct cohort_comm *c, void *user)
 	if (rank < 3)
 		return wait_in(child);
 	if (!user)
-		return receive_last(c, 2, 2);
-	while (waiting < 2)
-		backoff_wait(&b, UINT64_MAX);
+		return receive_last(c, 2);
+	await_others();
 	return receive(c, 2, PATIENCE);
 }
 

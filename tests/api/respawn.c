@@ -719,14 +719,36 @@ Test(respawn, leaves_a_thread_alone_whose_rank_was_forgotten)
 
 /* ---- threads ---------------------------------------------------------- */
 
+#define PF_EXITING 4U /* Linux's include/linux/sched.h */
+
+/* A thread that was joined may still be in the list of threads. */
+static bool is_exiting(const char *task)
+{
+	char path[64], line[512];
+	unsigned int flags = PF_EXITING;
+	const char *rest;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%.16s/stat", task);
+	file = fopen(path, "re");
+	if (!file)
+		return true;
+	rest = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	if (rest)
+		sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags);
+	fclose(file);
+	return flags & PF_EXITING;
+}
+
 static int count_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *entry;
 	int n = 0;
 
 	cr_assert_not_null(tasks);
-	while (readdir(tasks))
-		n++;
+	while ((entry = readdir(tasks)))
+		n += entry->d_name[0] != '.' && !is_exiting(entry->d_name);
 	closedir(tasks);
 	return n;
 }
