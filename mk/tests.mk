@@ -58,11 +58,13 @@ strict       := env COHORT_LOG=none $(if $(filter asan,$(VARIANT)),,COHORT_HOST_
 on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
 # With devices that wait for each other, as GPUs do.
 on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
-# The api suite in two programs: what mostly waits for deadlines goes beside the rest.
-waits        := adaptive|stopped|stuck|stuck_device|connect|stack|watch|dump
-api_most      = '$1$(api) --jobs=1 --verbose --filter !($(waits)$2)/*'
-api_waits     = '$1$(api) --jobs=1 --verbose --filter @($(waits))/*'
-api_in        = $(api_most) $(api_waits)
+# The api suite in three programs: what mostly waits for deadlines begins before
+# the rest.
+waits        := adaptive|connect|stack stopped|stuck|stuck_device|watch|dump
+api_most      = '$1$(api) --jobs=1 --verbose \
+                  --filter !($(firstword $(waits))|$(lastword $(waits))$2)/*'
+api_waits     = $(foreach w,$(waits),'$1$(api) --jobs=1 --verbose --filter @($w)/*')
+api_in        = $(api_waits) $(api_most)
 run.unit     := '$(unit) --jobs=1 --verbose'
 # As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  The api
 # suite runs so in make device, as make test is long.

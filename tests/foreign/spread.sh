@@ -63,7 +63,7 @@ says '100 ranks, generation 1: 1000 sums, the last is 4950'
 cat "$scratch/err"
 spread 10 10 stall 100
 # Whichever process is the first to tell, and whether it says what the others' ranks do.
-grep -qE ': rank 90 (has not|of other processes may not have) called all_reduce 100 ' "$scratch/out" ||
+grep -qE '(^|: )rank 90 (has not|of other processes may not have) called all_reduce 100 ' "$scratch/out" ||
 	fail 'not rank 90 alone is missing'
 spread 4 2 stop 100
 says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped ("
