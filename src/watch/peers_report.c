@@ -14,6 +14,7 @@
 #include "watch/cycle.h"
 #include "watch/describe.h"
 #include "watch/peer_page.h"
+#include "watch/render.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
 
@@ -71,6 +72,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 	const uint64_t front = snapshot_front(c->clique);
 	struct snapshot s = reporter(c, host);
 	struct text t = { out->text, sizeof(out->text) };
+	struct text brief = { out->brief, sizeof(out->brief) };
 	struct text call = { out->call, sizeof(out->call) };
 	const uint64_t word = agree_word(c, collective);
 	char other[256] = "";
@@ -98,6 +100,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 			describe_name_of(&t, &s, &r);
 			text_add(&t, " waits in %s instead", other);
 		} else {
+			render_brief(&brief, &s, &r);
 			describe_rank(&t, &s, &r);
 		}
 	}
@@ -114,6 +117,7 @@ static void report_half(struct cohort_comm *c,
                         struct remote_rank *out)
 {
 	struct snapshot s = reporter(c, host);
+	struct text brief = { out->brief, sizeof(out->brief) };
 	struct text t = { out->text, sizeof(out->text) };
 	struct rank_snapshot r;
 	struct half half = { .done = false };
@@ -134,9 +138,11 @@ static void report_half(struct cohort_comm *c,
 		.waits_for = -1,
 	};
 	p2p_snapshot_awaits(c, asked->asking, out);
-	if (has_called || !report_waits(c, 0, &s, &r, &t, out))
-		stall_add_half(&t, &s, &r, asked->sends,
-		               has_called ? &half : NULL);
+	if (!has_called && report_waits(c, 0, &s, &r, &t, out))
+		return;
+	if (!has_called)
+		render_brief(&brief, &s, &r);
+	stall_add_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
 }
 
 static void answer(struct clique *q, const struct peer_question *asked,
@@ -259,6 +265,7 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		out[n].world = rank_or_none(x->world);
 		out[n].waits_for = rank_or_none(x->waits_for);
 		out[n].call[sizeof(out[n].call) - 1] = '\0';
+		out[n].brief[sizeof(out[n].brief) - 1] = '\0';
 		out[n].text[sizeof(out[n].text) - 1] = '\0';
 		n++;
 	}

@@ -21,4 +21,9 @@
 void render_stall(const struct snapshot *s, const struct expiry *due,
                   const struct cycle *cycle, struct verdict *out);
 
+/* Add in few words what a rank of this process does, for a line that another one writes:
+ * "rank 2 (pid 26235) is asleep in futex". */
+void render_brief(struct text *t, const struct snapshot *s,
+                  const struct rank_snapshot *r);
+
 #endif

@@ -151,7 +151,8 @@ struct remote_rank {
 
 	uint64_t word;  /* if it has called the front: see agree_word(); or 0 */
 	char call[160]; /* if it has: the call */
-	char text[400]; /* see describe_rank(), or stall_add_half() */
+	char brief[160]; /* see render_brief(); or "" */
+	char text[400];  /* see describe_rank(), or stall_add_half() */
 };
 
 /* A rank that has two communicators on one device. */

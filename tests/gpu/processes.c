@@ -169,7 +169,7 @@ static int hang(struct cohort_comm *comm, void *unused)
 		printf("%s\n", cause.text);
 	must(cause.rank != victim, "the rank that hangs");
 	must(cause.kind != COHORT_VERDICT_OUTSIDE, "the kind");
-	snprintf(name, sizeof(name), "rank %d (pid %lld, ", victim,
+	snprintf(name, sizeof(name), "rank %d (pid %lld) ", victim,
 	         (long long)facts[VICTIM].pid);
 	must(!strstr(cause.text, name), "the name of the rank");
 	return 0;

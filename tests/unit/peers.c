@@ -488,6 +488,10 @@ Test(peers, say_what_their_ranks_are_doing)
 		         r, children[r - 1]);
 		cr_assert_eq(strncmp(answers[i].text, name, strlen(name)), 0,
 		             "%s", answers[i].text);
+		snprintf(name, sizeof(name),
+		         "rank %d (pid %d) has never called anything", r,
+		         children[r - 1]);
+		cr_assert_str_eq(answers[i].brief, name);
 	}
 }
 

@@ -1775,7 +1775,10 @@ Test(verdict, of_a_rank_of_another_process_says_what_that_does)
 	remote[1].joined = 0;
 	remote[1].kind = COHORT_VERDICT_OUTSIDE;
 	strcpy(remote[1].text, "rank 3 (pid 7, device 0) is outside");
+	strcpy(remote[1].brief, "rank 3 (pid 7) is outside");
 	stalled();
+	cr_assert_not_null(strstr(out.line, "): rank 3 (pid 7) is outside; "),
+	                   "%s", out.line);
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.joined[0], 0x17);
