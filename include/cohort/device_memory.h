@@ -64,9 +64,10 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  * stream has to do.  Calls of the library that would wait for the end are
  * refused with COHORT_STATE, and nothing has happened: collectives, also in a
  * batch, cohort_comm_split(), _join() and _close(), cohort_group_open(),
- * _run(), _respawn() and _close(), cohort_free() of registered memory after an
- * abort, and what waits for the launch of a call with host memory that has
- * timed out.  What was not ended within 30 s is not waited for any more.
+ * _run(), _respawn() and _close(), cohort_deregister() and cohort_free() of
+ * registered memory after an abort, and what waits for the launch of a call with
+ * host memory that has timed out.  What was not ended within 30 s is not waited
+ * for any more.
  *
  * Begin blocks while a collective is being launched, or pairs of ranks are being
  * connected in an open, a respawn or a split (COHORT_CONNECT=all), which is
@@ -98,9 +99,8 @@ COHORT_API int cohort_quiet_end(void);
  * offered: in NCCL 2.28 the kernels that use symmetric windows do not see an
  * abort, and could never be ended.
  *
- * After an abort registrations are gone.  cohort_deregister() then only
- * forgets, and cohort_free() of such memory waits until the communicator is
- * given back, up to the abort deadline; if that passes, it answers
+ * An abort deregisters.  cohort_deregister(), and cohort_free() of such memory,
+ * then wait for that, up to the abort deadline; if that passes, they answer
  * COHORT_WEDGED and the memory stays.  One submitting thread at a time;
  * otherwise no call blocks but as cudaMalloc() and cudaFree() may.
  *

@@ -65,13 +65,33 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 	return rc;
 }
 
+/* COHORT_TIMED_OUT if the reaper must deregister it first. */
 static int deregister_inside(struct cohort_comm *c, struct registration *r)
 {
-	if (register_has(c, r) && !r->is_allocated)
-		return register_remove(c, r, cause_any(c->clique->end));
-	return error_set(COHORT_INVALID,
-	                 "deregister: registration is %p, not one of rank %d",
-	                 (void *)r, c->rank);
+	const bool has_ended = cause_any(c->clique->end);
+
+	if (!register_has(c, r) || r->is_allocated)
+		return error_set(COHORT_INVALID,
+		                 "deregister: registration is %p, not one of "
+		                 "rank %d",
+		                 (void *)r, c->rank);
+	if (has_ended && !clique_is_quiet(clique_look(c->clique)))
+		return COHORT_TIMED_OUT;
+	return register_remove(c, r, has_ended);
+}
+
+static int deregister_once(struct cohort_comm *c, void *registration)
+{
+	int rc;
+
+	window_memory_begin();
+	rc = gate_enter(c, true);
+	if (rc == COHORT_OK) {
+		rc = deregister_inside(c, registration);
+		gate_leave(c);
+	}
+	window_memory_end();
+	return rc;
 }
 
 int cohort_deregister(struct cohort_comm *comm, void *registration)
@@ -80,13 +100,12 @@ int cohort_deregister(struct cohort_comm *comm, void *registration)
 
 	if (rc != COHORT_OK)
 		return rc;
-	window_memory_begin();
-	rc = gate_enter(comm, true);
-	if (rc == COHORT_OK) {
-		rc = deregister_inside(comm, registration);
-		gate_leave(comm);
-	}
-	window_memory_end();
+	do {
+		rc = deregister_once(comm, registration);
+		/* Outside the gate and the section: the end of the clique needs
+		 * both. */
+	} while (rc == COHORT_TIMED_OUT &&
+	         (rc = comm_await_quiet(comm, "deregister")) == COHORT_OK);
 	return rc;
 }
 
@@ -133,22 +152,20 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	return COHORT_OK;
 }
 
-int comm_await_reclaim(struct cohort_comm *c)
+int comm_await_quiet(struct cohort_comm *c, const char *call)
 {
 	struct clique *q = c->clique;
-	int rc = window_check("free, of memory that is registered");
+	int rc = window_check(call);
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* NCCL's part of the registration ends with the communicator. */
-	if (clique_is_reclaimed(
-		    clique_await(q, CLIQUE_RECLAIMED,
-	                         clock_deadline(q->deadlines.abort_ns))))
+	if (clique_is_quiet(clique_await(
+		    q, CLIQUE_QUIESCED, clock_deadline(q->deadlines.abort_ns))))
 		return COHORT_OK;
 	return error_set(COHORT_WEDGED,
-	                 "the communicator of rank %d, with which the "
-	                 "memory is registered, has not been freed",
-	                 c->rank);
+	                 "%s: the abort of rank %d, which deregisters memory, "
+	                 "did not complete",
+	                 call, c->rank);
 }
 
 int comm_free_registered(struct cohort_comm *c, struct registration *r,

@@ -22,6 +22,7 @@
 #include "core/clique.h"
 #include "core/clique_tree.h"
 #include "core/native.h"
+#include "core/register.h"
 #include "core/window.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
@@ -108,6 +109,42 @@ static bool await_left(struct clique *q)
 	return true;
 }
 
+/* Wait until the other cliques that are being aborted on these devices have
+ * raised their flags: to free may wait for all that runs there.  Raising flags
+ * waits for nobody; after the abort deadline this is not waited for. */
+static void await_neighbours(const struct clique *q)
+{
+	const struct cohort_cause *cause = clique_cause(q);
+	uint64_t ns = q->deadlines.abort_ns;
+	uint64_t deadline = ns < UINT64_MAX - cause->time_ns
+	                            ? cause->time_ns + ns
+	                            : UINT64_MAX;
+	struct backoff b = BACKOFF;
+
+	while (!clique_tree_is_flagged(q) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+}
+
+/* Deregister what is registered: see register.h.  In a memory section, as NCCL
+ * unmaps memory. */
+static void deregister(struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size && !q->comms[r].registrations; r++)
+		;
+	if (r == q->size)
+		return;
+	window_memory_begin();
+	for (; r < q->size; r++) {
+		at(q, "ncclCommDeregister", r);
+		q->platform->cudaSetDevice(q->comms[r].device);
+		register_end(&q->comms[r]);
+	}
+	at(q, NULL, -1);
+	window_memory_end();
+}
+
 /* Wait until every rank is quiet; false if the clique became WEDGED. */
 static bool quiesce(struct clique *q)
 {
@@ -124,8 +161,11 @@ static bool quiesce(struct clique *q)
 		else
 			backoff_wait(&b, UINT64_MAX);
 	}
-	return await_prober(q) &&
-	       clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
+	if (!await_prober(q))
+		return false;
+	await_neighbours(q);
+	deregister(q);
+	return clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
 
 /* Stay here for ever: nothing is freed, and the group that is open on this
@@ -191,22 +231,6 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	cause_wake();
 }
 
-/* Wait until the other cliques that are being aborted on these devices have
- * raised their flags: to free may wait for all that runs there.  Raising flags
- * waits for nobody; after the abort deadline this is not waited for. */
-static void await_neighbours(const struct clique *q)
-{
-	const struct cohort_cause *cause = clique_cause(q);
-	uint64_t ns = q->deadlines.abort_ns;
-	uint64_t deadline = ns < UINT64_MAX - cause->time_ns
-	                            ? cause->time_ns + ns
-	                            : UINT64_MAX;
-	struct backoff b = BACKOFF;
-
-	while (!clique_tree_is_flagged(q) && clock_now() < deadline)
-		backoff_wait(&b, deadline);
-}
-
 static void prepare(struct clique *q)
 {
 	void (*before_flags)(struct clique *, void *) =
@@ -234,7 +258,6 @@ static void reap_by_abort(struct clique *q)
 	window_close(q);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
 		park();
-	await_neighbours(q);
 	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED, released);
 	window_memory_end();
@@ -245,8 +268,10 @@ static void reap_by_abort(struct clique *q)
 static void reap_by_destroy(struct clique *q)
 {
 	clique_note(q);
-	if (!await_prober(q) || !await_left(q) ||
-	    !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
+	if (!await_prober(q) || !await_left(q))
+		park();
+	deregister(q);
+	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
 	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED,

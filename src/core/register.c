@@ -73,6 +73,14 @@ int register_remove(struct cohort_comm *c, struct registration *r,
 	return COHORT_OK;
 }
 
+void register_end(const struct cohort_comm *c)
+{
+	const struct registration *r;
+
+	for (r = c->registrations; r; r = r->next)
+		c->clique->platform->ncclCommDeregister(c->native, r->native);
+}
+
 void register_free_all(struct registration *first)
 {
 	struct registration *next;

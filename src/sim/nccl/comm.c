@@ -22,6 +22,8 @@ static void comm_free(struct ncclComm *comm)
 {
 	comm_leave_kin(comm);
 	background_drop(comm);
+	if (strict_is_on())
+		registered_check(comm);
 	registered_free(comm->registered);
 	launches_free(&comm->member);
 	redops_free(&comm->redops);

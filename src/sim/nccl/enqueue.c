@@ -19,6 +19,7 @@
 #include "sim/nccl/kernels.h"
 #include "sim/nccl/lazy.h"
 #include "sim/nccl/queue.h"
+#include "sim/nccl/register.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
 
@@ -332,6 +333,10 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	}
 	if (comm->member.world->n == 1 && !fault.kind && !call_is_p2p(c))
 		return alone(comm, c, s, &fault);
+	if (strict_is_on()) {
+		registered_use(comm, c->send);
+		registered_use(comm, c->recv);
+	}
 	return grouped ? join(comm, c, s, &fault)
 	               : launch_one(comm, c, s, &fault);
 }

@@ -19,7 +19,10 @@ struct registration {
 	const char *function; /* that made it */
 	uintptr_t first, end; /* what it covers */
 	int users;
+	bool is_used; /* by a collective; kept in strict mode */
 };
+
+const char registered_buffer[] = "ncclCommRegister";
 
 struct registration *registration_create(const char *function,
                                          const void *memory, size_t bytes,
@@ -90,4 +93,26 @@ struct registration *registered_find(struct ncclComm *comm,
 		r->users++;
 	pthread_mutex_unlock(&comm->lock);
 	return r;
+}
+
+void registered_use(struct ncclComm *comm, const void *memory)
+{
+	const uintptr_t at = (uintptr_t)memory;
+	struct registration *r;
+
+	pthread_mutex_lock(&comm->lock);
+	for (r = comm->registered; r; r = r->next)
+		r->is_used |= r->first <= at && at < r->end;
+	pthread_mutex_unlock(&comm->lock);
+}
+
+void registered_check(const struct ncclComm *comm)
+{
+	const struct registration *r;
+
+	for (r = comm->registered; r; r = r->next)
+		if (r->is_used && r->function == registered_buffer)
+			member_die("ncclCommDestroy", &comm->member,
+			           "a registered buffer that a collective has "
+			           "used is left: deregister it before");
 }

@@ -10,6 +10,9 @@
 
 struct registration;
 
+/* The function that makes a buffer. */
+extern const char registered_buffer[];
+
 /* A registration of [@memory, @memory + @bytes), extended to whole pages of
  * @page bytes, by @function; NULL without memory. */
 struct registration *registration_create(const char *function,
@@ -30,5 +33,15 @@ struct registration *registered_find(struct ncclComm *comm,
 bool registered_remove(struct ncclComm *comm, const void *handle,
                        const char *function);
 void registered_free(struct registration *first);
+
+/*
+ * Strict mode: a buffer that a collective has used must not be left to the end of its
+ * communicator, where NCCL asks a proxy about it that it has freed
+ *
+ * registered_use   - note that a collective uses @memory
+ * registered_check - @comm is about to be freed: end the program if such a buffer is left
+ */
+void registered_use(struct ncclComm *comm, const void *memory);
+void registered_check(const struct ncclComm *comm);
 
 #endif

@@ -37,7 +37,6 @@ ncclResult_t host_ncclMemFree(void *memory)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-static const char a_buffer[] = "ncclCommRegister";
 static const char a_window[] = "ncclCommWindowRegister";
 
 ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
@@ -45,13 +44,13 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 {
 	struct registration *r, *same;
 
-	if (!comm_is_valid(comm, a_buffer))
+	if (!comm_is_valid(comm, registered_buffer))
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommRegister: not a communicator");
 	if (!handle)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommRegister: handle is NULL");
-	r = registration_create(a_buffer, memory, bytes, PAGE);
+	r = registration_create(registered_buffer, memory, bytes, PAGE);
 	if (!r)
 		return comm_error(ncclSystemError, "out of memory");
 	same = registered_find(comm, r);
@@ -70,7 +69,7 @@ ncclResult_t host_ncclCommDeregister(const ncclComm_t comm, void *handle)
 	if (!comm_is_valid(comm, "ncclCommDeregister"))
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommDeregister: not a communicator");
-	if (!handle || registered_remove(comm, handle, a_buffer))
+	if (!handle || registered_remove(comm, handle, registered_buffer))
 		return ncclSuccess;
 	return comm_error(ncclInvalidUsage,
 	                  "ncclCommDeregister: no such handle");
