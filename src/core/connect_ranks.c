@@ -276,10 +276,11 @@ static void *abort_main(void *arg)
 	const struct platform *p = c->platform;
 	int i;
 
-	native_thread(p, c->devices[0]);
 	p->ncclGroupStart();
 	for (i = 0; i < c->n; i++)
 		p->ncclCommAbort(c->native[i]);
+	/* The flags are raised without CUDA, whose calls may wait for the thread. */
+	native_thread(p, c->devices[0]);
 	pthread_mutex_lock(&c->lock);
 	while (c->abortable)
 		pthread_cond_wait(&c->changed, &c->lock);

@@ -240,6 +240,15 @@ static void prepare(struct clique *q)
 		before_flags(q, q->before_flags_arg);
 }
 
+/* Not before the flags are raised, which needs no CUDA: a call of it may wait for one
+ * that is held by what is to be aborted. */
+static void set_up(struct clique *q)
+{
+	at(q, "cudaSetDevice", 0);
+	native_thread(q->platform, q->comms->device);
+	at(q, NULL, -1);
+}
+
 static void reap_by_abort(struct clique *q)
 {
 	ncclResult_t released, orphans;
@@ -250,6 +259,7 @@ static void reap_by_abort(struct clique *q)
 	prepare(q);
 	/* Also past the deadline: it may release a thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
+	set_up(q);
 	natives = clique_take_orphans(q);
 	orphans = abort_orphans(q, natives);
 	if (released == ncclSuccess)
@@ -268,6 +278,7 @@ static void reap_by_abort(struct clique *q)
 static void reap_by_destroy(struct clique *q)
 {
 	clique_note(q);
+	set_up(q);
 	if (!await_prober(q) || !await_left(q))
 		park();
 	deregister(q);
@@ -304,7 +315,6 @@ static bool reaper_main(void *arg)
 	struct clique *q = arg;
 	int none = UNUSED_NOT;
 
-	native_thread(q->platform, q->comms->device);
 	if (clique_cause(q))
 		reap_by_abort(q);
 	else

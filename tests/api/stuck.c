@@ -182,6 +182,23 @@ Test(stuck, reaper_of_an_abort_is_named_by_close)
 	stuck_let_go();
 }
 
+/* Another call of CUDA may hold what a call waits for, until the abort. */
+Test(stuck, reaper_raises_all_flags_before_it_calls_cuda)
+{
+	uint64_t t;
+
+	group = ranks_ahead(2, &o, comms);
+	t = ranks_sum(comms[0], &values[0]);
+	stuck_at("cudaSetDevice of the reaper", -1);
+	ranks_must(cohort_group_abort(group, NULL), "abort");
+	stuck_await();
+	cr_assert_eq(stuck_aborted(), 2);
+	stuck_let_go();
+	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
 Test(stuck, reaper_of_an_orderly_end_is_named_by_close)
 {
 	group = ranks_ahead(2, &o, comms);

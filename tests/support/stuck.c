@@ -127,17 +127,20 @@ static cudaError_t event_query(cudaEvent_t event)
 	return error;
 }
 
-static bool is_prober(void)
+/* The function, with the thread of the library that calls it. */
+static const char *set_device_of(void)
 {
 	char name[16] = "";
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
-	return strstr(name, "/probe");
+	return strstr(name, "/probe")  ? "cudaSetDevice"
+	       : strstr(name, "/reap") ? "cudaSetDevice of the reaper"
+	                               : "";
 }
 
 static cudaError_t set_device(int device)
 {
-	bool stayed = is_prober() && stay_at("cudaSetDevice", device);
+	bool stayed = stay_at(set_device_of(), device);
 	cudaError_t error = real->cudaSetDevice(device);
 
 	leave(stayed, ncclSuccess);

@@ -21,7 +21,8 @@ void stuck_install(void);
  * "ncclCommAbort", "ncclCommGetAsyncError" or "cudaEventQuery", for @rank's
  * communicator (-1: for any, or none); a CUDA function that makes or frees what
  * a rank owns, "cudaMemsetAsync" or "cudaStreamSynchronize", with device @rank
- * current; or "cudaSetDevice" of device @rank, called by a prober's thread.
+ * current; or "cudaSetDevice" of device @rank, called by the prober's thread, or
+ * "cudaSetDevice of the reaper".
  */
 void stuck_at(const char *function, int rank);
 
