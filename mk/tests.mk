@@ -90,7 +90,12 @@ run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stres
 run.device   := $(fault:%='$(on_device) $(strict)%') \
                 $(stress:%='$(on_device) $(strict)% $(STRESS_SECONDS)') \
                 $(races:%='$(on_device) $(strict)% $(race_length)')
-run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
+# The longest first.
+run.foreign  := 'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
+                'tests/foreign/readme.sh $(lib)' \
+                'python3 tests/foreign/trace.py $(out)/cohort' \
+                'tests/foreign/nccl.sh $(out)' \
+                'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
                 'tests/foreign/cpp.sh $(lib)' \
                 'tests/foreign/rust.sh $(lib)' \
@@ -109,9 +114,7 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                 'tests/foreign/dump.sh $(out)/cohort $(lib)' \
                 'tests/foreign/hang.sh $(out)/cohort' \
                 'python3 tests/foreign/top.py $(out)/cohort' \
-                'python3 tests/foreign/trace.py $(out)/cohort' \
                 'python3 tests/foreign/trace_html.py $(out)/cohort' \
-                'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
                 'python3 tests/foreign/debuginfod.py $(out)/cohort' \
                 'tests/foreign/peers.sh $(out)/cohort' \
                 'tests/foreign/spread.sh $(lib)' \
@@ -122,11 +125,9 @@ run.foreign  := 'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
                   'tests/foreign/dropin.sh tests/foreign/programs/$p \
                    $(out) $(cuda)') \
                 'tests/foreign/sim_headers.sh $(out)' \
-                'tests/foreign/nccl.sh $(out)' \
                 $(nccls:%='tests/foreign/nccl.sh $(out) \
                    build/%/nvidia/nccl/lib/libnccl.so.2') \
                 'tests/foreign/standin.sh $(lib) $(out)/cohort' \
-                'tests/foreign/readme.sh $(lib)' \
                 'tests/foreign/examples.sh $(lib)' \
                 'tests/foreign/bare.sh' \
                 'tests/foreign/bindings_python.sh $(lib)' \

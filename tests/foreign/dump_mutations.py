@@ -6,7 +6,7 @@ usage: dump_mutations.py COHORT [COUNT [SEED]]
                                 exit status 0 passed, 1 failed, 77 skipped
 
 Takes real dumps of a demo, and of a message that is not received, with a few entries each.
-Every key in them is left out, repeated, and set to each of VALUES, or without COUNT to 4 of
+Every key in them is left out, repeated, and set to each of VALUES, or without COUNT to 2 of
 them.  Then COUNT (default 100) more changes come from SEED (default 1): such a value anywhere,
 several such values, a file cut short, bytes changed, lines moved.  Each changed dump is read as text, as
 JSON, with --chrome and with --html, and made a pickle.  No run may end by a signal or with a
@@ -219,7 +219,7 @@ def changes(sets, count, seed):
     dice = random.Random(seed)
 
     def choose():
-        return VALUES if count else dice.sample(VALUES, 4)
+        return VALUES if count else dice.sample(VALUES, 2)
 
     for number, texts in enumerate(sets):
         for change in each_value(texts, done, choose):
