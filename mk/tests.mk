@@ -69,12 +69,12 @@ run.unit     := '$(unit) --jobs=1 --verbose'
 # As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  The api
 # suite runs so in make device, as make test is long.
 on_shared    := $(if $(filter asan tsan,$(VARIANT)),,env COHORT_HOST_SHARED=1 )
-# AddressSanitizer sees those on the host platform alone.
-run.api      := $(call api_in,$(strict)) \
-                $(call $(if $(filter asan,$(VARIANT)),api_most,api_in),$\
-                  $(on_device) $(strict)$(on_gpu) )
+# With AddressSanitizer each part runs on one platform.
+is_asan      := $(filter asan,$(VARIANT))
+run.api      := $(if $(is_asan),$(call api_waits,$(strict)),$(call api_in,$(strict))) \
+                $(call $(if $(is_asan),api_most,api_in),$(on_device) $(strict)$(on_gpu) )
 run.platform := '$(platform) --jobs=1 --verbose' \
-                '$(on_gpu) $(platform) --jobs=1 --verbose' \
+                $(if $(is_asan),,'$(on_gpu) $(platform) --jobs=1 --verbose') \
                 $(if $(on_shared),'$(on_shared)$(platform) --jobs=1 --verbose')
 run.fault    := $(fault:%='$(strict)%')
 run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \

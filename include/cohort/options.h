@@ -298,7 +298,8 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  *  - The library's own memory operations do not come between the first and the
  *    last rank's launch of a collective, in any group of the process.
  *
- * The price is that the call waits for the other ranks' calls:
+ * The price is that the call waits for the other ranks' calls, and until they
+ * have launched, too:
  *
  *  - If a cause comes meanwhile, the call returns it.  Deadlines run as for
  *    every collective: a rank that does not come is COHORT_STALLED.

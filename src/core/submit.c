@@ -25,6 +25,7 @@
 #include "core/pair.h"
 #include "core/redop.h"
 #include "core/stream.h"
+#include "core/together.h"
 #include "core/window.h"
 
 /* For one rank or several: compiled once for each, so that one rank takes no
@@ -258,6 +259,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	now = clock_quick();
 	record_calls(comms, n, ops, digest, ticket, now, s);
 	rc = agree_all(comms, n, ops, digest, ticket, now, s);
+	s->number =
+		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, s);
 	if (s->meets)
@@ -313,6 +316,9 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 		launch_fire_for_device(comms, rc, scope.error, &s);
 	}
 	leave_all(comms, n);
+	/* A call with host memory waits for its result anyway. */
+	if (s.meets && rc == COHORT_OK && !ops->staged)
+		together_await_launched(comms, n, s.number);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */
 	if (s.ended)

@@ -24,7 +24,10 @@
  *     kernel to end, and its buffers are free as soon as the call has answered.
  *  C. From "opened" until the last rank has launched, the window is open
  *     (window.h): no memory operation of the library comes in between.
- *  D. A caller that stops waiting at the deadline of its own call leaves the
+ *  D. A call returns once all ranks of the process have launched, or there is a cause:
+ *     what its thread does next, such as cudaFree(), may hold launches on other devices
+ *     back, and wait for what needs them.
+ *  E. A caller that stops waiting at the deadline of its own call leaves the
  *     rest to a thread of the library's, which waits and launches in its place
  *     (launch.c).
  */
@@ -43,13 +46,16 @@ struct cohort_comm;
  *                   launches; COHORT_TIMED_OUT: @deadline_ns has passed, but the ranks
  *                   are still counted in: a thread must go on waiting for them
  * together_leave  - these ranks have launched the collective, or failed to
+ * together_await_launched - wait until all ranks of the process have launched collective
+ *                   @number; a cause ends the wait
  *
  * One thread at a time: inside the gates, or in place of a caller that has
- * left.
+ * left; the last one outside the gates.
  */
 int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);
 void together_leave(struct clique *clique, int n);
+void together_await_launched(struct cohort_comm *comms, int n, uint64_t number);
 
 /* For tests, with no call under way: what the last rank does between being
  * counted in and opening, with its window open already; NULL: nothing. */

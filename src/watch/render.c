@@ -500,7 +500,7 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 		add_brief_place(t, r, who_is(s, v, r, name));
 	} else if (r && v->kind == COHORT_VERDICT_NOT_STARTED) {
 		text_add(t, ": ");
-		add_progress(t, s, r, "it");
+		add_progress(t, s, r, who_is(s, v, r, name));
 	} else if (x && *x->text) {
 		text_add(t, ": %s", *x->brief ? x->brief : x->text);
 	} else if (chained(s, v) && *chained(s, v)->text) {
@@ -574,7 +574,7 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 		return;
 	start_row(t, "why");
 	if (r->joined && !chained(s, v))
-		add_progress(t, s, r, "it");
+		add_progress(t, s, r, who_is(s, v, r, name));
 	else
 		add_place(t, r, who_is(s, v, r, name));
 	if (!r->tid || (rank_has_left(r) && !r->inside))

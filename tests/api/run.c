@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "core/clique.h"
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
@@ -552,32 +553,34 @@ Test(run, can_go_on_without_a_worker_that_was_left_behind)
 	let_it_end();
 }
 
-static pthread_barrier_t others_called;
+static struct cohort_comm *away_comm;
 
-/*
- * The group ends when all others have called, and rank 1 is stuck in its call.
- */
 static int sum_and_remember(struct cohort_comm *comm, void *user)
 {
 	struct shared *s = user;
-	int rank = cohort_comm_rank(comm);
-	struct cohort_abort *end;
-	uint64_t t;
+	const int rank = cohort_comm_rank(comm);
 
 	if (rank == 1) {
 		away.tid = thread_id();
-		return s->rcs[1] = ranks_sum_wait(comm, &s->sums[1]);
+		away_comm = comm;
 	}
-	t = ranks_sum(comm, &s->sums[rank]);
-	pthread_barrier_wait(&others_called);
-	if (rank == 0) {
-		stuck_await();
-		end = cohort_comm_abort_handle(comm);
-		cohort_abort_fire(end, NULL);
-		cohort_abort_put(end);
-	}
-	s->rcs[rank] = cohort_wait(comm, t, RANKS_SOON);
+	s->rcs[rank] = ranks_sum_wait(comm, &s->sums[rank]);
 	return s->rcs[rank];
+}
+
+/* End the group once rank 1 is stuck in its call, and the others have launched. */
+static void *end_group(void *group)
+{
+	const struct clique *q;
+	int r;
+
+	stuck_await();
+	q = away_comm->clique;
+	for (r = 0; r < q->size; r++)
+		while (r != 1 && !atomic_load(&q->comms[r].last))
+			sched_yield();
+	cohort_group_abort(group, NULL);
+	return NULL;
 }
 
 /*
@@ -590,17 +593,19 @@ Test(run, leaves_only_hung_workers_behind)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 	char name[THREAD_NAME_SIZE];
+	pthread_t ender;
 	int ranks[4];
 
 	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = 20 * MS;
 	stuck_install();
-	pthread_barrier_init(&others_called, NULL, 3);
 	group = ranks_open(4, &o);
 	stuck_at("ncclAllReduce", 1);
+	pthread_create(&ender, NULL, end_group, group);
 	cr_assert_eq(cohort_group_run(group, sum_and_remember, &s, NULL),
 	             COHORT_ABORTED);
+	pthread_join(ender, NULL);
 	cr_assert_eq(cohort_group_abandoned(group, ranks, 4), 1);
 	cr_assert_eq(ranks[0], 1);
 	cr_assert_eq(s.rcs[0], COHORT_WEDGED);

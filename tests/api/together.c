@@ -20,6 +20,7 @@
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
+#include "support/stuck.h"
 
 TestSuite(together, .timeout = 60);
 
@@ -1060,4 +1061,91 @@ Test(together, and_ahead_are_the_only_choices)
 	cr_assert_eq(probed(), COHORT_LAUNCH_DEFAULT);
 	cr_assert_eq(cohort_group_launch(NULL), -1);
 	cr_assert_eq(cohort_comm_launch(NULL), -1);
+}
+
+/* ---- after the launch ---------------------------------------------------- */
+
+static atomic_int came_back; /* ranks whose call has returned */
+
+static void *call_and_come_back(void *comm)
+{
+	static int32_t values[MOST];
+	int32_t *value = &values[cohort_comm_rank(comm)];
+
+	cohort_all_reduce(comm, value, value, 1, COHORT_I32, COHORT_SUM,
+	                  cohort_comm_stream(comm), NULL);
+	came_back++;
+	return NULL;
+}
+
+/* Rank 1 is stuck in its launch; rank 0 has launched, and waits for it. */
+static void begin_stuck_launch(pthread_t threads[2])
+{
+	int r;
+
+	stuck_install();
+	o.deadlines.abort_ns = RANKS_SOON;
+	group = ranks_split(2, &o, comms);
+	stuck_at("ncclAllReduce", 1);
+	for (r = 0; r < 2; r++)
+		pthread_create(&threads[r], NULL, call_and_come_back, comms[r]);
+	stuck_await();
+	while (!came_back && !atomic_load(&comms[0]->waits))
+		sched_yield();
+	cr_assert_eq(came_back, 0, "before all ranks have launched");
+}
+
+/* Wait for the last thread, and close. */
+static void end_launch(pthread_t thread)
+{
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
+/* What rank 0 does next might hold rank 1's launch back, and wait for it. */
+Test(together, a_call_returns_once_all_ranks_have_launched)
+{
+	pthread_t threads[2];
+
+	spread_not("the ranks are threads of one process");
+	options(COHORT_LAUNCH_TOGETHER);
+	begin_stuck_launch(threads);
+	stuck_let_go();
+	pthread_join(threads[0], NULL);
+	end_launch(threads[1]);
+}
+
+Test(together, a_cause_ends_the_wait_for_a_launch)
+{
+	pthread_t threads[2];
+
+	spread_not("the ranks are threads of one process");
+	options(COHORT_LAUNCH_TOGETHER);
+	begin_stuck_launch(threads);
+	cohort_group_abort(group, "enough");
+	pthread_join(threads[0], NULL);
+	cr_assert_eq(came_back, 1);
+	stuck_let_go();
+	end_launch(threads[1]);
+}
+
+Test(together, rank_that_is_stuck_in_its_launch_is_blamed)
+{
+	struct cohort_cause cause = { .status = COHORT_OK };
+	pthread_t threads[2];
+
+	spread_not("the ranks are threads of one process");
+	options(COHORT_LAUNCH_TOGETHER);
+	o.deadlines.exec_ns = 500 * MS;
+	begin_stuck_launch(threads);
+	while (cause.status == COHORT_OK) {
+		sched_yield();
+		ranks_must(cohort_group_cause(group, &cause), "cause");
+	}
+	cr_assert_eq(cause.status, COHORT_STALLED);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	stuck_let_go();
+	pthread_join(threads[0], NULL);
+	end_launch(threads[1]);
 }

@@ -5,7 +5,7 @@
  * (sim/cuda/sync.h)
  *
  * In most tests a collective of ranks 0 and 1, on devices 0 and 1, hangs
- * because rank 1 has not called it yet.
+ * because rank 1's stream is held.
  */
 
 #include <criterion/criterion.h>
@@ -329,14 +329,18 @@ static int visitor_end(struct visitor *v)
 	return v->result;
 }
 
+static struct native_gate hold;
+
 static void hang(struct scene *s)
 {
 	native_must(native_sum(&s->c, 0), "ncclAllReduce");
+	native_gate_hold(s->p, &hold, s->c.stream[1]);
+	native_must(native_sum(&s->c, 1), "ncclAllReduce");
 }
 
 static void go_on(struct scene *s)
 {
-	native_must(native_sum(&s->c, 1), "ncclAllReduce");
+	native_gate_open(&hold);
 	native_must(s->p->cudaStreamSynchronize(s->c.stream[0]), "the work");
 	native_must(s->p->cudaStreamSynchronize(s->c.stream[1]), "the work");
 	cr_assert_eq(native_wrong(&s->c, 0), 0);
@@ -421,7 +425,7 @@ Test(sync, abort_ends_the_work_that_a_call_waits_for)
 	struct scene s;
 
 	open_scene(&s);
-	hang(&s);
+	native_must(native_sum(&s.c, 0), "ncclAllReduce");
 	visitor_waits(&v, do_malloc, &s);
 	native_clique_abort(&s.c);
 	cr_assert_eq(visitor_end(&v), 0);
@@ -448,7 +452,7 @@ Test(sync, a_call_does_not_wait_for_work_that_is_launched_later)
 
 	open_scene(&s);
 	hang(&s);
-	visitor_waits(&v, do_malloc, &s);
+	visitor_waits(&v, do_copy, &s);
 	/* On device 3, which the call does not hold. */
 	native_must(native_sum(&s.other, 1), "ncclAllReduce");
 	go_on(&s);
@@ -565,7 +569,9 @@ static int host_function_on_2(struct scene *s)
 	return (int)s->p->cudaStreamSynchronize(s->stream);
 }
 
-static void check_held(int (*launch)(struct scene *), bool held)
+/* Whether @call, on device 2, holds the launch. */
+static void check_held_by(int (*call)(struct scene *),
+                          int (*launch)(struct scene *), bool held)
 {
 	struct visitor memory, launcher;
 	struct scene s;
@@ -573,7 +579,7 @@ static void check_held(int (*launch)(struct scene *), bool held)
 
 	open_scene(&s);
 	hang(&s);
-	visitor_waits(&memory, do_malloc, &s);
+	visitor_waits(&memory, call, &s);
 	visitor_begin(&launcher, launch, &s);
 	if (held) {
 		native_await_sleep(launcher.thread.task);
@@ -594,6 +600,11 @@ static void check_held(int (*launch)(struct scene *), bool held)
 		            "cudaStreamSynchronize");
 }
 
+static void check_held(int (*launch)(struct scene *), bool held)
+{
+	check_held_by(do_malloc, launch, held);
+}
+
 Test(sync, a_collective_is_held_while_its_device_is_in_a_memory_function)
 {
 	check_held(launch_on_2, true);
@@ -609,9 +620,19 @@ Test(sync, a_host_function_is_held_while_its_device_is_in_a_memory_function)
 	check_held(host_function_on_2, true);
 }
 
-Test(sync, another_device_is_not_held)
+Test(sync, a_collective_is_held_while_another_device_is_in_a_memory_function)
 {
-	check_held(launch_on_3, false);
+	check_held(launch_on_3, true);
+}
+
+Test(sync, a_copy_holds_its_own_device)
+{
+	check_held_by(do_copy, launch_on_2, true);
+}
+
+Test(sync, a_copy_holds_no_other_device)
+{
+	check_held_by(do_copy, launch_on_3, false);
 }
 
 /*
@@ -792,17 +813,20 @@ Test(sync, the_option_is_for_the_drop_in_libraries_too)
 	const struct platform *p;
 	struct native_call call;
 	struct native_clique c;
+	struct native_gate gate;
 
 	native_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
 	p = native_open(3);
 	place_need_host("a device that always waits");
 	native_clique_open(&c, p, 2);
 	native_sum_all(&c);
+	native_gate_hold(p, &gate, c.stream[1]);
 	native_must(native_sum(&c, 0), "ncclAllReduce");
+	native_must(native_sum(&c, 1), "ncclAllReduce");
 	native_call_begin(&call, malloc_on_2, (void *)(uintptr_t)p);
 	native_await_sleep(call.task);
 	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaErrorNotReady);
-	native_must(native_sum(&c, 1), "ncclAllReduce");
+	native_gate_open(&gate);
 	cr_assert_eq(native_call_end(&call), 0);
 	native_clique_destroy(&c);
 }

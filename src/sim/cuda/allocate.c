@@ -48,7 +48,7 @@ static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
 		*memory = NULL;
 		return cudaSuccess;
 	}
-	sync_memory(m.device);
+	sync_memory();
 	if (!memory_allocate(&m))
 		return device_error(cudaErrorMemoryAllocation);
 	*memory = m.start;
@@ -68,7 +68,7 @@ static cudaError_t release(void *memory, unsigned int kinds)
 	if (!memory_find(memory, &m) || m.freed || m.start != memory ||
 	    !(kinds >> m.kind & 1))
 		return device_error(cudaErrorInvalidValue);
-	sync_memory(m.device);
+	sync_memory();
 	stream_wait_device(m.device, false);
 	if (!memory_take(memory, kinds, &m))
 		return device_error(cudaErrorInvalidValue);
@@ -159,7 +159,7 @@ cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
 		return device_error(error);
 	if (memory_overlaps(memory, bytes))
 		return device_error(cudaErrorHostMemoryAlreadyRegistered);
-	sync_memory(m.device);
+	sync_memory();
 	if (!memory_enter(&m))
 		return device_error(cudaErrorMemoryAllocation);
 	return cudaSuccess;
@@ -175,7 +175,7 @@ cudaError_t host_cudaHostUnregister(void *memory)
 	error = capture_permits_unsafe();
 	if (error != cudaSuccess)
 		return device_error(error);
-	sync_memory(device_current());
+	sync_memory();
 	if (!memory_take(memory, 1U << MEMORY_REGISTERED, &m))
 		return device_error(cudaErrorHostMemoryNotRegistered);
 	return device_error(fault_sticky(device_current()));

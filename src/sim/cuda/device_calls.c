@@ -61,7 +61,7 @@ static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 	pthread_mutex_unlock(&lock);
 	if (!changes)
 		return device_error(error);
-	sync_memory(device_current());
+	sync_memory();
 	return cudaSuccess;
 }
 
@@ -291,7 +291,7 @@ cudaError_t host_cudaDeviceReset(void)
 
 	if (error != cudaSuccess)
 		return device_error(error);
-	sync_memory(device);
+	sync_memory();
 	stream_wait_device(device, false);
 	memory_reset(device);
 	device_end_context(device);

@@ -146,7 +146,7 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 		error = fault_sticky(device_current());
 	if (error != cudaSuccess)
 		return device_error(error);
-	sync_memory(device_current());
+	sync_memory();
 	pthread_mutex_lock(&lock);
 	error = open_locked(&c, memory);
 	pthread_mutex_unlock(&lock);
@@ -188,7 +188,7 @@ cudaError_t host_cudaIpcCloseMemHandle(void *memory)
 	if (error != cudaSuccess)
 		return device_error(error);
 	/* Work may still use it. */
-	sync_memory(device_current());
+	sync_memory();
 	pthread_mutex_lock(&lock);
 	was_open = close_locked(memory);
 	pthread_mutex_unlock(&lock);

@@ -92,9 +92,9 @@ int sync_init(void)
 
 /* ---- memory functions ------------------------------------------------- */
 
-/* Atomic; how many memory functions wait, by device.  seq_cst: a launch that
- * begins after one has begun to wait sees it. */
-static atomic_int waiting[COHORT_SIM_MAX_DEVICES];
+/* Atomic; how many calls wait that hold launches on all devices, and on each.  seq_cst: a
+ * launch that begins after one has begun to wait sees it. */
+static atomic_int waiting_alone, waiting[COHORT_SIM_MAX_DEVICES];
 
 /* So many streams are looked at before the first of them is waited for: what is
  * launched on one of them meanwhile is not waited for. */
@@ -122,6 +122,13 @@ static void wait_for_all(void)
 	} while (s);
 }
 
+void sync_wait_alone(void)
+{
+	atomic_fetch_add(&waiting_alone, 1);
+	wait_for_all();
+	atomic_fetch_sub(&waiting_alone, 1);
+}
+
 void sync_wait(int device)
 {
 	atomic_fetch_add(&waiting[device], 1);
@@ -131,7 +138,7 @@ void sync_wait(int device)
 
 bool sync_is_held(int device)
 {
-	return atomic_load(&waiting[device]);
+	return atomic_load(&waiting_alone) || atomic_load(&waiting[device]);
 }
 
 void sync_gate(int device)

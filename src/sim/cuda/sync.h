@@ -24,9 +24,10 @@
  *  - copies that are synchronous, or go through pageable memory;
  *  - the first use of a collective's kernel on a device, which loads it.
  *
- * What is held: while such a call waits, another thread's launch on the device of
- * the call blocks until it is over.  A launch is a collective, a send or receive,
- * a copy, a memset, a host function, a memory operation of a stream, or a graph.
+ * What is held: while such a call waits, another thread's launch on any device of
+ * the process blocks until it is over; while a copy or the load of a kernel waits, one
+ * on the device of that call.  A launch is a collective, a send or receive, a copy, a
+ * memset, a host function, a memory operation of a stream, or a graph.
  *
  * CUDA loads a kernel on each device at its first use there, but no rank of a
  * communicator comes to that after another has launched: NCCL's init asks for the
@@ -67,15 +68,16 @@ int sync_wanted(void);
  * names a bad value. */
 int sync_init(void);
 
-/* Wait for all that was launched before, on every device, and hold launches on
- * @device meanwhile. */
+/* Wait for all that was launched before, on every device, and hold launches meanwhile: on
+ * all devices, or on @device. */
+void sync_wait_alone(void);
 void sync_wait(int device);
 
-/* sync_wait(), if the mode is on. */
-static inline void sync_memory(int device)
+/* sync_wait_alone(), if the mode is on. */
+static inline void sync_memory(void)
 {
 	if (sync_is_on())
-		sync_wait(device);
+		sync_wait_alone();
 }
 
 /* sync_wait(), if a copy waits. */
@@ -85,7 +87,7 @@ static inline void sync_copy(int device)
 		sync_wait(device);
 }
 
-/* Wait until no memory function holds @device; and true if one does. */
+/* Wait until no call holds launches on @device; and true if one does. */
 void sync_gate(int device);
 bool sync_is_held(int device);
 

@@ -266,11 +266,12 @@ static void wait_for_users(const char *start, size_t bytes)
 			uses[i] |= m->access[i];
 	}
 	virtual_unlock();
-	for (i = 0; i < device_count(); i++)
-		if (uses[i]) {
-			sync_memory(i);
-			stream_wait_device(i, false);
-		}
+	for (i = 0; i < device_count(); i++) {
+		if (!uses[i])
+			continue;
+		sync_memory();
+		stream_wait_device(i, false);
+	}
 }
 
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)

@@ -52,9 +52,7 @@ static void end_world(struct world *w, const char *function)
 	for (i = 0; i < w->n; i++)
 		if (w->members[i])
 			comm_sync(comm_of(w->members[i]));
-	for (i = 0; i < w->n; i++)
-		if (w->members[i])
-			sync_memory(w->members[i]->device);
+	sync_memory();
 	if (strict_is_on())
 		lifetime_check_buffers(w, function);
 	comm_free_world(w);

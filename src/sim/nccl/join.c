@@ -86,9 +86,7 @@ static void begin(const struct join *first)
 
 	for (j = first; j; j = j->next)
 		fault_hold(j->script, j->until_ns);
-	for (j = first; j; j = j->next)
-		if (j->comm)
-			sync_memory(j->comm->member.device);
+	sync_memory();
 }
 
 ncclResult_t join_run(struct join *first)

@@ -231,7 +231,7 @@ static void make(const struct launch *l)
 
 	if (w->span)
 		return;
-	sync_memory(l->member->device);
+	sync_memory();
 	pthread_mutex_lock(&w->lock);
 	for (peer = 0; peer < w->n; peer++)
 		*pair(w, l->member->rank, peer) |=

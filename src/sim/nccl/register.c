@@ -73,7 +73,7 @@ bool registered_remove(struct ncclComm *comm, const void *handle,
 		*at = r->next;
 	pthread_mutex_unlock(&comm->lock);
 	if (last) {
-		sync_memory(comm->member.device);
+		sync_memory();
 		free(r);
 	}
 	return r;

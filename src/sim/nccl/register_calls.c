@@ -57,7 +57,7 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 	if (same) {
 		free(r);
 	} else {
-		sync_memory(comm->member.device);
+		sync_memory();
 		registered_add(comm, r);
 	}
 	*handle = same ? same : r;
@@ -128,7 +128,7 @@ static ncclResult_t make_window(struct ncclComm *comm, void *memory,
 	*window = NULL;
 	result = check_memory(memory, bytes);
 	if (result == ncclSuccess)
-		sync_memory(comm->member.device);
+		sync_memory();
 	return result == ncclSuccess ? add_window(comm, memory, bytes, window)
 	                             : result;
 }
