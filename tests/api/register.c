@@ -245,26 +245,33 @@ Test(registered_really, memory_can_be_freed_after_an_abort)
 
 /* ---- what a collective has used ------------------------------------------ */
 
+#define COUNT 65536 /* enough for NCCL to use the registration */
+
 /* NCCL crashes if it is left to the end of its communicator, and strict mode reports
  * that. */
 static struct cohort_group *use_registered(void **registration)
 {
+	const size_t bytes = COUNT * sizeof(float);
 	struct cohort_group *g = ranks_ahead(RANKS, NULL, c);
-	void *memory[RANKS];
+	void *send[RANKS], *recv[RANKS];
 	int r;
 
-	for (r = 0; r < RANKS; r++)
-		ranks_must(cohort_alloc_registered(c[r], 4096, &memory[r]),
+	for (r = 0; r < RANKS; r++) {
+		ranks_must(cohort_alloc_registered(c[r], bytes, &send[r]),
 		           "alloc");
-	ranks_must(cohort_register(c[0], memory[0], 4096, registration),
+		ranks_must(cohort_alloc_registered(c[r], RANKS * bytes,
+		                                   &recv[r]),
+		           "alloc");
+	}
+	ranks_must(cohort_register(c[0], send[0], bytes, registration),
 	           "register");
 	for (r = 0; r < RANKS; r++)
-		ranks_must(cohort_all_reduce(c[r], memory[r], memory[r], 1,
-		                             COHORT_I32, COHORT_SUM,
+		ranks_must(cohort_all_gather(c[r], send[r], recv[r], COUNT,
+		                             COHORT_F32,
 		                             cohort_comm_stream(c[r]), NULL),
-		           "sum");
+		           "all_gather");
 	for (r = 0; r < RANKS; r++)
-		ranks_must(cohort_synchronize(c[r], RANKS_SOON), "sum");
+		ranks_must(cohort_synchronize(c[r], RANKS_SOON), "all_gather");
 	return g;
 }
 
