@@ -119,7 +119,7 @@ processes() {
 }
 
 # What a transport may change.
-some='@(abort|batch|list|p2p|respawn|split)/*'
+some=('@(abort|batch|list)/*' '@(p2p|respawn|split)/*')
 
 # use_mode MODE - its variables and commands; false if there is no such mode
 use_mode() {
@@ -129,7 +129,7 @@ use_mode() {
 		variables="$connected"
 		# An abort takes half a second, and a split as long.
 		program "$cohort drill --platform gpu --deadline 2000 --slack 1000"
-		suite api 's*/*' 'g*/*' '[h-o]*/*' '@(re[!d]|r[!e])*/*' '[a-c]*/*' \
+		suite api 'st*/*' 's[!t]*/*' 'g*/*' '[h-o]*/*' '@(re[!d]|r[!e])*/*' '[a-c]*/*' \
 			'[t-z]*/*' '[d-f]*/*' '@(p|q|red)*/*'
 		suite platform "${TEST_PLATFORM:-*/*}"
 		program "$cohort demo --ranks 4"
@@ -138,7 +138,7 @@ use_mode() {
 		;;
 	default)
 		variables=
-		suite api "$some"
+		suite api "${some[@]}"
 		program "$cohort drill --platform gpu --ranks 2 --deadline 2000 --slack 1000 --only call"
 		program "$cohort demo --ranks 4"
 		programs stress abort generations respawn joins
@@ -170,17 +170,17 @@ use_mode() {
 		;;
 	shm)
 		variables="$connected NCCL_P2P_DISABLE=1"
-		suite api "$some"
+		suite api "${some[@]}"
 		programs stress abort generations respawn
 		;;
 	sockets)
 		variables="$connected NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1"
-		suite api "$some"
+		suite api "${some[@]}"
 		programs stress abort respawn
 		;;
 	cudamalloc)
 		variables="$connected NCCL_CUMEM_ENABLE=0"
-		suite api "$some"
+		suite api "${some[@]}"
 		programs stress abort respawn
 		;;
 	*) return 1 ;;

@@ -336,10 +336,24 @@ static bool withdraw(struct generation *g)
 	return true;
 }
 
+/* Wait until what the tree has of its devices is given back.  To free may hold back the
+ * launches of ranks that launch ahead, and wait for what they have launched so far. */
+static void await_release(const struct generation *g, uint64_t deadline_ns)
+{
+	const struct generation *child;
+
+	clique_await(g->clique, CLIQUE_RELEASED, deadline_ns);
+	for (child = first_child(g); child; child = next_child(child))
+		await_release(child, deadline_ns);
+}
+
 bool generation_forget(struct generation *g)
 {
-	if ((!g->clique->is_forgotten && !withdraw(g)) ||
-	    !all_of(g, is_released))
+	const struct clique *q = g->clique;
+
+	if (!q->is_forgotten && withdraw(g))
+		await_release(g, clock_deadline(q->deadlines.abort_ns));
+	if (!q->is_forgotten || !all_of(g, is_released))
 		return false;
 	generation_free(g);
 	return true;
