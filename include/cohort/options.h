@@ -242,13 +242,13 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
 /*
  * Connecting
  *
- * From 2.22 on NCCL makes the connections of an algorithm in the first
- * collective that uses it, and those of a pair of ranks in the first send or
- * receive of either.  That call blocks until the other ranks have come to
- * theirs, whatever stream it is for.  So a thread that calls for several ranks
- * in turn never gets beyond the first; and two ranks that each send to the
- * other first may take the other's message for the answer to their own, with
- * which their kernels use wrong pointers.  With options.connect
+ * NCCL makes the connections of an algorithm in the first collective that uses
+ * it, and those of a pair of ranks in the first send or receive of either.  That
+ * call blocks until the other ranks have come to theirs, whatever stream it is
+ * for.  So a thread that calls for several ranks in turn never gets beyond the
+ * first; and two ranks that each send to the other first may take the other's
+ * message for the answer to their own, with which their kernels use wrong
+ * pointers.  With options.connect
  *
  *  - COHORT_CONNECT_COLLECTIVES: the ranks are connected as they open, join,
  *    split or respawn, for whatever algorithms NCCL chooses for all-reduce,

@@ -65,7 +65,7 @@
 	  (ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, \
 	   ncclConfig_t *config), \
 	  (comm, nranks, id, rank, config)) \
-	X(22304, ncclResult_t, ncclCommInitRankScalable, \
+	X(0, ncclResult_t, ncclCommInitRankScalable, \
 	  (ncclComm_t *comm, int nranks, int rank, int id_count, \
 	   ncclUniqueId *ids, ncclConfig_t *config), \
 	  (comm, nranks, rank, id_count, ids, config)) \

@@ -154,8 +154,8 @@ has skipped device - 'cannot be used'
 stand_in old libcudart.so.13 -DCUDART -DVERSION=13000
 stand_in old libnccl.so.2 -DNCCL -DVERSION=22105
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/old check 1
-has error platform - 'is NCCL 2.21.5; 2.22.3 or newer is needed'
-has error nccl-version 2.21.5 'cannot be aborted in one group'
+has error platform - 'is NCCL 2.21.5; 2.26.2 or newer is needed'
+has error nccl-version 2.21.5 'Aborts are slow and may hang'
 
 stand_in older libcudart.so.13 -DCUDART -DVERSION=11080
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/older check 1

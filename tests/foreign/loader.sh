@@ -124,9 +124,9 @@ nccl() {
 
 	cuda old-nccl
 	library old-nccl libnccl.so.2 -DNCCL -DVERSION=21903
-	expect old-nccl -6 "is NCCL 2.19.3; 2.22.3 or newer" LOADER_DEVICES=2
+	expect old-nccl -6 "is NCCL 2.19.3; 2.26.2 or newer" LOADER_DEVICES=2
 	library old-nccl libnccl.so.2 -DNCCL -DVERSION=2804
-	expect old-nccl -6 "is NCCL 2.8.4; 2.22.3 or newer" LOADER_DEVICES=2
+	expect old-nccl -6 "is NCCL 2.8.4; 2.26.2 or newer" LOADER_DEVICES=2
 
 	cuda rccl
 	nccl rccl -DHIP

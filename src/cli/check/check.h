@@ -146,8 +146,7 @@ void nccl_files_free(struct nccl_files *files);
 bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out);
 
 /* Tell of lines that do not do what they seem to (nccl_files.c). */
-void nccl_files_tell(struct check *c, const struct nccl_files *files,
-                     int nccl_version);
+void nccl_files_tell(struct check *c, const struct nccl_files *files);
 
 /* True if a list as in NCCL_SOCKET_IFNAME matches the interface @name (nccl.c). */
 bool nccl_list_matches(const char *list, const char *name);

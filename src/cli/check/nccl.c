@@ -393,7 +393,7 @@ void check_nccl(struct check *c)
 		check_tell(c, CHECK_SKIPPED, "nccl-files", NULL, NULL,
 		           "out of memory");
 	else
-		nccl_files_tell(c, &c->files, version);
+		nccl_files_tell(c, &c->files);
 	before = check_troubles(c);
 	if (check_is_nvidia(c))
 		image = map_library(c->probed.nccl_file);

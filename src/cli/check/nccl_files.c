@@ -24,9 +24,8 @@
 #define CHECK "nccl-files"
 #define PREFIX "NCCL_"
 
-/* The first versions of NCCL that have NCCL_CONF_FILE; that take HOME for the home
- * directory; and that drop the carriage return before a newline. */
-#define HAS_CONF_FILE 22304
+/* The first versions of NCCL that take HOME for the home directory, and that drop the
+ * carriage return before a newline. */
 #define ASKS_HOME 23003
 #define DROPS_RETURN 23003
 
@@ -127,7 +126,7 @@ bool nccl_files_read(struct check *c, struct nccl_files *files,
 	int i;
 
 	memset(files, 0, sizeof(*files));
-	if (own && *own && nccl_version >= HAS_CONF_FILE)
+	if (own && *own)
 		snprintf(files->names[0], PATH_MAX, "%s", own);
 	else if (in)
 		snprintf(files->names[0], PATH_MAX, "%s/.nccl.conf", in);
@@ -216,18 +215,11 @@ static void tell_setting(struct check *c, const struct nccl_setting *s)
 }
 
 /* NCCL says nothing of a file that it cannot read. */
-static void tell_unread(struct check *c, int error, int nccl_version)
+static void tell_unread(struct check *c, int error)
 {
 	const char *own = getenv("NCCL_CONF_FILE");
 
-	if (!own || !*own)
-		return;
-	if (nccl_version < HAS_CONF_FILE)
-		check_tell(c, CHECK_WARNING, CHECK, "NCCL_CONF_FILE",
-		           "Use ~/.nccl.conf or /etc/nccl.conf.",
-		           "This NCCL does not know the variable, which 2.23 "
-		           "has introduced.");
-	else if (error)
+	if (own && *own && error)
 		check_tell(
 			c, check_grave(c), CHECK, "NCCL_CONF_FILE",
 			"Correct the path, or unset the variable.",
@@ -255,13 +247,12 @@ static void tell_skipped(struct check *c, const struct nccl_files *files)
 	}
 }
 
-void nccl_files_tell(struct check *c, const struct nccl_files *files,
-                     int nccl_version)
+void nccl_files_tell(struct check *c, const struct nccl_files *files)
 {
 	const unsigned before = check_troubles(c);
 	size_t i, used = 0;
 
-	tell_unread(c, files->error, nccl_version);
+	tell_unread(c, files->error);
 	tell_skipped(c, files);
 	for (i = 0; i < files->count; i++) {
 		if (files->settings[i].is_skipped)

@@ -18,8 +18,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* From NCCL 2.22 on, unless NCCL_RUNTIME_CONNECT says otherwise; messages
- * always. */
+/* Unless NCCL_RUNTIME_CONNECT says otherwise; messages always. */
 static bool connects_late(void)
 {
 	return true;

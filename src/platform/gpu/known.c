@@ -6,37 +6,24 @@
 
 const struct known_version known_versions[] = {
 	{ KNOWN_NCCL, 1000, OLDEST_NCCL - 1, .is_unusable = true,
-	  .what = "The ranks of a process cannot be aborted in one group.",
-	  .advice = "Install NCCL 2.22.3 or newer.",
-	  .source = NOTES("2.22.3") },
+	  .what = "Aborts are slow and may hang, and with several ranks in a "
+	          "process memory that was not registered may be written "
+	          "to.",
+	  .advice = "Install NCCL 2.26.2 or newer.",
+	  .source = NOTES("2.26.2") ", pytorch/pytorch#149351" },
 	{ KNOWN_NCCL, OLDEST_NCCL, KNOWN_TODAY, .is_noted = true,
 	  .what = "The first message with a peer connects both ranks, and so "
 	          "does the first all-to-all, gather or scatter, which "
 	          "allocates: with several groups at work set "
 	          "COHORT_CONNECT=all, and the open connects them.",
 	  .source = "NCCL's source, src/group.cc" },
-	{ KNOWN_NCCL, OLDEST_NCCL, 22303,
-	  .what = "An init crashes where a device's NUMA node is not known, as "
-	          "in some virtual machines (fixed in 2.23.4).",
-	  .source = NOTES("2.23.4") ", NVIDIA/nccl-tests#233" },
-	{ KNOWN_NCCL, 22403, 22602,
+	{ KNOWN_NCCL, OLDEST_NCCL, 22602,
 	  .what = "Memory of the host for NCCL needs NUMA support, which "
 	          "Docker turns off: an init may fail there (fixed in "
 	          "2.26.3).",
 	  .advice = "Start the container with --cap-add SYS_NICE, or set "
 	            "NCCL_CUMEM_HOST_ENABLE=0.",
 	  .source = NOTES("2.26.3") },
-	{ KNOWN_NCCL, OLDEST_NCCL, 22601, .is_noted = true,
-	  .what = "Aborts are slow and may hang (fixed in 2.26.2).",
-	  .source = NOTES("2.26.2") ", pytorch/pytorch#149351" },
-	{ KNOWN_NCCL, OLDEST_NCCL, 22601,
-	  .what = "Ranks on GPUs of different kinds may choose different ways "
-	          "and hang (fixed in 2.26.2).",
-	  .source = NOTES("2.26.2") },
-	{ KNOWN_NCCL, OLDEST_NCCL, 22601,
-	  .what = "On GeForce and RTX GPUs of the Blackwell generation "
-	          "collectives fail (fixed in 2.26.2).",
-	  .source = NOTES("2.26.2") ", NVIDIA/nccl#1637" },
 	{ KNOWN_NCCL, 22602, 22602,
 	  .what = "On two RTX PRO 6000 Blackwell a collective of 512 KiB or "
 	          "more accesses an illegal address (not so in 2.31.2).",

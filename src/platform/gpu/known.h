@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first version in which all ranks of a process can be aborted in one group. */
-#define OLDEST_NCCL 22203
+/* See the first of the known versions. */
+#define OLDEST_NCCL 22602
 
 /* The first version in which the driver's stream memory operations need no opt-in. */
 #define OLDEST_CUDA 12000
