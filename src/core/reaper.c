@@ -109,22 +109,6 @@ static bool await_left(struct clique *q)
 	return true;
 }
 
-/* Wait until the other cliques that are being aborted on these devices have
- * raised their flags: to free may wait for all that runs there.  Raising flags
- * waits for nobody; after the abort deadline this is not waited for. */
-static void await_neighbours(const struct clique *q)
-{
-	const struct cohort_cause *cause = clique_cause(q);
-	uint64_t ns = q->deadlines.abort_ns;
-	uint64_t deadline = ns < UINT64_MAX - cause->time_ns
-	                            ? cause->time_ns + ns
-	                            : UINT64_MAX;
-	struct backoff b = BACKOFF;
-
-	while (!clique_tree_is_flagged(q) && clock_now() < deadline)
-		backoff_wait(&b, deadline);
-}
-
 /* Deregister what is registered: see register.h.  In a memory section, as NCCL
  * unmaps memory. */
 static void deregister(struct clique *q)
@@ -163,7 +147,6 @@ static bool quiesce(struct clique *q)
 	}
 	if (!await_prober(q))
 		return false;
-	await_neighbours(q);
 	deregister(q);
 	return clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
@@ -231,6 +214,22 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	cause_wake();
 }
 
+/* Wait until the other cliques that are being aborted on these devices have
+ * raised their flags: to free may wait for all that runs there.  Raising flags
+ * waits for nobody; after the abort deadline this is not waited for. */
+static void await_neighbours(const struct clique *q)
+{
+	const struct cohort_cause *cause = clique_cause(q);
+	uint64_t ns = q->deadlines.abort_ns;
+	uint64_t deadline = ns < UINT64_MAX - cause->time_ns
+	                            ? cause->time_ns + ns
+	                            : UINT64_MAX;
+	struct backoff b = BACKOFF;
+
+	while (!clique_tree_is_flagged(q) && clock_now() < deadline)
+		backoff_wait(&b, deadline);
+}
+
 static void prepare(struct clique *q)
 {
 	void (*before_flags)(struct clique *, void *) =
@@ -240,8 +239,8 @@ static void prepare(struct clique *q)
 		before_flags(q, q->before_flags_arg);
 }
 
-/* Not before the flags are raised, which needs no CUDA: a call of it may wait for one
- * that is held by what is to be aborted. */
+/* Only once the flags are raised, which needs no CUDA: a call of CUDA may wait for what is
+ * to be aborted. */
 static void set_up(struct clique *q)
 {
 	at(q, "cudaSetDevice", 0);
@@ -259,15 +258,18 @@ static void reap_by_abort(struct clique *q)
 	prepare(q);
 	/* Also past the deadline: it may release a thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
-	set_up(q);
 	natives = clique_take_orphans(q);
 	orphans = abort_orphans(q, natives);
 	if (released == ncclSuccess)
 		released = orphans;
 	/* A launch that is stuck in the window goes on now, or never will. */
 	window_close(q);
-	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED) || !quiesce(q))
+	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED))
 		park();
+	set_up(q);
+	if (!quiesce(q))
+		park();
+	await_neighbours(q);
 	window_memory_begin();
 	reclaim(q, CLIQUE_QUIESCED, released);
 	window_memory_end();
