@@ -99,15 +99,16 @@ COHORT_API int cohort_quiet_end(void);
  * offered: in NCCL 2.28 the kernels that use symmetric windows do not see an
  * abort, and could never be ended.
  *
- * An abort deregisters.  cohort_deregister(), and cohort_free() of such memory,
- * then wait for that, up to the abort deadline; if that passes, they answer
- * COHORT_WEDGED and the memory stays.  One submitting thread at a time;
+ * An abort deregisters this memory.  cohort_deregister(), and cohort_free() of
+ * such memory, wait for that up to the abort deadline, then return
+ * COHORT_WEDGED, and the memory stays.  One submitting thread at a time;
  * otherwise no call blocks but as cudaMalloc() and cudaFree() may.
  *
  * COHORT_OK; COHORT_INVALID with the argument and its value; COHORT_NO_MEMORY;
  * COHORT_CUDA, COHORT_NCCL (nothing has changed); COHORT_BUSY; COHORT_OWNER;
- * COHORT_STATE if closed, and by cohort_free() for memory that is registered
- * otherwise; alloc and register: the cause, or COHORT_STALE, as the collectives
+ * COHORT_STATE if closed, by cohort_free() for memory that is registered
+ * otherwise, and by free and deregister after an abort in a quiet section;
+ * COHORT_WEDGED, see above; alloc and register: the cause, or COHORT_STALE, as the collectives
  * do.
  */
 COHORT_API int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,

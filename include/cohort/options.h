@@ -298,11 +298,12 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  *  - The library's own memory operations do not come between the first and the
  *    last rank's launch of a collective, in any group of the process.
  *
- * The price is that the call waits for the other ranks' calls, and until they
- * have launched, too:
+ * The price is that a call waits until all ranks of this process have called
+ * and launched:
  *
- *  - If a cause comes meanwhile, the call returns it.  Deadlines run as for
- *    every collective: a rank that does not come is COHORT_STALLED.
+ *  - If a cause comes before the launch, the call returns it; after that, its
+ *    ticket does.  Deadlines run as for every collective: a rank that does not
+ *    come is COHORT_STALLED.
  *  - Before its call, no rank may wait for what another one does after its own.
  *  - One thread that calls for several ranks in turn never gets beyond the
  *    first.  Use the group-level calls (cohort_group_all_reduce() and the
@@ -339,8 +340,7 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  * be at work on that rank's device: for a rank of another group, or for none.
  * If that thread begins a memory operation between the first and the last
  * rank's launch of the collective, the operation waits for the kernel of the
- * first, and may meanwhile hold up the launch of the last on its device: a
- * deadlock.  The library keeps its own operations out of that time (above), but
+ * first, and may meanwhile hold up the launch of the last: a deadlock.  The library keeps its own operations out of that time (above), but
  * neither those of the program, even in the thread of a rank, nor cohort_copy()
  * and cohort_group_copy() of pageable memory.  Such a copy may wait for all
  * that is queued before it, say for a receive whose sender is to call a

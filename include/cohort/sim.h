@@ -85,8 +85,9 @@ enum cohort_sim_sync {
  * of CUDA and of NCCL; peer access; copies that are synchronous or pageable;
  * the init, the split and the last release of a communicator; and the first use
  * of a collective's kernel on a device.  While such a call waits, launches of
- * other threads on its device block.  A program that deadlocks on GPUs so
- * deadlocks here, too, until an abort ends the collective that is waited for.
+ * other threads block: on its device for a copy or a first use, on all devices
+ * for the others.  A program that deadlocks on GPUs so deadlocks here, too,
+ * until an abort ends the collective that is waited for.
  *
  * Overrides COHORT_HOST_SYNC of the environment, which is "device", "memory" or
  * "none"; the default is none, and memory under cohort run --nccl.  Only before

@@ -336,8 +336,11 @@ static bool withdraw(struct generation *g)
 	return true;
 }
 
-/* Wait until what the tree has of its devices is given back.  To free may hold back the
- * launches of ranks that launch ahead, and wait for what they have launched so far. */
+/* How long a respawn waits for that at most; another group may use the devices. */
+#define RELEASE_NS UINT64_C(1000000000)
+
+/* Wait until the device memory of the generation and its children is freed.  Freeing may
+ * block the launches of ranks that launch ahead. */
 static void await_release(const struct generation *g, uint64_t deadline_ns)
 {
 	const struct generation *child;
@@ -352,7 +355,7 @@ bool generation_forget(struct generation *g)
 	const struct clique *q = g->clique;
 
 	if (!q->is_forgotten && withdraw(g))
-		await_release(g, clock_deadline(q->deadlines.abort_ns));
+		await_release(g, clock_deadline(RELEASE_NS));
 	if (!q->is_forgotten || !all_of(g, is_released))
 		return false;
 	generation_free(g);

@@ -70,7 +70,7 @@ void generation_pass(struct generation *generation);
  *
  * Returns false, and has to be called again later, if a thread is inside one of its
  * communicators, a worker was abandoned, the program still has memory, a registration or a
- * reducer of it, or a device has not given back its memory within the abort deadline.
+ * reducer of it, or its device memory is not free within a second.
  */
 bool generation_forget(struct generation *generation);
 

@@ -79,8 +79,8 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	return COHORT_OK;
 }
 
-/* Free memory that is registered: COHORT_TIMED_OUT if the reaper must deregister it
- * first. */
+/* Free memory that is registered.  COHORT_TIMED_OUT: the reaper has not deregistered it
+ * yet. */
 static int give_back(struct cohort_comm *c, struct registration *r,
                      void *memory)
 {
@@ -88,7 +88,7 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	struct device_scope scope;
 	int rc;
 
-	if (has_ended && !clique_is_quiet(clique_look(c->clique)))
+	if (has_ended && !clique_is_reclaimed(clique_look(c->clique)))
 		return COHORT_TIMED_OUT;
 	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
@@ -125,8 +125,8 @@ int cohort_free(struct cohort_comm *comm, void *memory)
 		/* Outside the gate and the section: the end of the clique needs
 		 * both. */
 	} while (rc == COHORT_TIMED_OUT &&
-	         (rc = comm_await_quiet(comm, "free, of memory that is "
-	                                      "registered")) == COHORT_OK);
+	         (rc = comm_await_reclaim(comm, "free, of memory that is "
+	                                        "registered")) == COHORT_OK);
 	if (rc == COHORT_OK)
 		atomic_fetch_sub(&comm->clique->held, 1);
 	return rc;

@@ -65,7 +65,7 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 	return rc;
 }
 
-/* COHORT_TIMED_OUT if the reaper must deregister it first. */
+/* Deregister, inside the gate.  COHORT_TIMED_OUT: the reaper has not done so yet. */
 static int deregister_inside(struct cohort_comm *c, struct registration *r)
 {
 	const bool has_ended = cause_any(c->clique->end);
@@ -75,7 +75,7 @@ static int deregister_inside(struct cohort_comm *c, struct registration *r)
 		                 "deregister: registration is %p, not one of "
 		                 "rank %d",
 		                 (void *)r, c->rank);
-	if (has_ended && !clique_is_quiet(clique_look(c->clique)))
+	if (has_ended && !clique_is_reclaimed(clique_look(c->clique)))
 		return COHORT_TIMED_OUT;
 	return register_remove(c, r, has_ended);
 }
@@ -105,7 +105,7 @@ int cohort_deregister(struct cohort_comm *comm, void *registration)
 		/* Outside the gate and the section: the end of the clique needs
 		 * both. */
 	} while (rc == COHORT_TIMED_OUT &&
-	         (rc = comm_await_quiet(comm, "deregister")) == COHORT_OK);
+	         (rc = comm_await_reclaim(comm, "deregister")) == COHORT_OK);
 	return rc;
 }
 
@@ -152,15 +152,16 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	return COHORT_OK;
 }
 
-int comm_await_quiet(struct cohort_comm *c, const char *call)
+int comm_await_reclaim(struct cohort_comm *c, const char *call)
 {
 	struct clique *q = c->clique;
 	int rc = window_check(call);
 
 	if (rc != COHORT_OK)
 		return rc;
-	if (clique_is_quiet(clique_await(
-		    q, CLIQUE_QUIESCED, clock_deadline(q->deadlines.abort_ns))))
+	if (clique_is_reclaimed(
+		    clique_await(q, CLIQUE_RECLAIMED,
+	                         clock_deadline(q->deadlines.abort_ns))))
 		return COHORT_OK;
 	return error_set(COHORT_WEDGED,
 	                 "%s: the abort of rank %d, which deregisters memory, "

@@ -319,12 +319,6 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
  * abort deadline has passed, this moves it to WEDGED. */
 enum clique_state clique_look(struct clique *q);
 
-/* True if nothing runs, and nothing is registered with NCCL, once there is a cause. */
-static inline bool clique_is_quiet(enum clique_state state)
-{
-	return state >= CLIQUE_QUIESCED && state != CLIQUE_WEDGED;
-}
-
 /* True if the native communicators are freed.  LEAKED and WEDGED are larger
  * states in which they are not. */
 static inline bool clique_is_reclaimed(enum clique_state state)

@@ -242,8 +242,8 @@ struct cohort_comm {
 	};
 
 	/*
-	 * Written and read inside the gate only.  What is memory of the device
-	 * is given back by the reaper, with nobody inside.
+	 * Written and read inside the gate only, or by the reaper with nobody
+	 * inside: it deregisters, and frees the memory of the device.
 	 */
 	struct {
 		/* Deadlines that were pushed, of which the last one counts, and

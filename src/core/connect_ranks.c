@@ -279,7 +279,7 @@ static void *abort_main(void *arg)
 	p->ncclGroupStart();
 	for (i = 0; i < c->n; i++)
 		p->ncclCommAbort(c->native[i]);
-	/* The flags are raised without CUDA, whose calls may wait for the thread. */
+	/* After the flags are up: cudaSetDevice() may wait for the thread that connects. */
 	native_thread(p, c->devices[0]);
 	pthread_mutex_lock(&c->lock);
 	while (c->abortable)

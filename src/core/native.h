@@ -50,7 +50,7 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode);
 
 /* Prepare a thread of the library's for @device: its calls make no context on
  * another device and break no capture of the program's, on any stream.  Before
- * its first native call.  Returns what cudaSetDevice() answers. */
+ * its first native call, but for ncclCommAbort().  Returns what cudaSetDevice() answers. */
 cudaError_t native_thread(const struct platform *p, int device);
 
 struct device_scope {

@@ -8,7 +8,8 @@
  * inside an open group, and frees at the group's end; it frees all ranks of a
  * process with the last of them, under any thread that is still inside.  So:
  * open a group, abort every rank (kernels exit, blocked calls return), wait
- * until nobody is inside and nothing is in flight, and only then end the group.
+ * until nobody is inside and nothing is in flight, deregister memory, and only
+ * then end the group.
  * What does not come to an end in time is left as it is, for ever.  clique.h
  * declares its functions.
  */
@@ -109,26 +110,6 @@ static bool await_left(struct clique *q)
 	return true;
 }
 
-/* Deregister what is registered: see register.h.  In a memory section, as NCCL
- * unmaps memory. */
-static void deregister(struct clique *q)
-{
-	int r;
-
-	for (r = 0; r < q->size && !q->comms[r].registrations; r++)
-		;
-	if (r == q->size)
-		return;
-	window_memory_begin();
-	for (; r < q->size; r++) {
-		at(q, "ncclCommDeregister", r);
-		q->platform->cudaSetDevice(q->comms[r].device);
-		register_end(&q->comms[r]);
-	}
-	at(q, NULL, -1);
-	window_memory_end();
-}
-
 /* Wait until every rank is quiet; false if the clique became WEDGED. */
 static bool quiesce(struct clique *q)
 {
@@ -145,10 +126,8 @@ static bool quiesce(struct clique *q)
 		else
 			backoff_wait(&b, UINT64_MAX);
 	}
-	if (!await_prober(q))
-		return false;
-	deregister(q);
-	return clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
+	return await_prober(q) &&
+	       clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
 }
 
 /* Stay here for ever: nothing is freed, and the group that is open on this
@@ -199,6 +178,22 @@ static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 	return first;
 }
 
+/* Deregister the memory of all ranks: see register.h.  In a memory section, as
+ * NCCL unmaps memory. */
+static void deregister(struct clique *q)
+{
+	int r;
+
+	for (r = 0; r < q->size; r++) {
+		if (!q->comms[r].registrations)
+			continue;
+		at(q, "ncclCommDeregister", r);
+		q->platform->cudaSetDevice(q->comms[r].device);
+		register_end(&q->comms[r]);
+	}
+	at(q, NULL, -1);
+}
+
 /* End the group, which frees if all calls in it succeeded.  In a memory
  * section. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
@@ -239,8 +234,8 @@ static void prepare(struct clique *q)
 		before_flags(q, q->before_flags_arg);
 }
 
-/* Only once the flags are raised, which needs no CUDA: a call of CUDA may wait for what is
- * to be aborted. */
+/* Make a device current on this thread.  On an abort, call this after all flags are up:
+ * cudaSetDevice() may wait for a CUDA call that only the abort ends. */
 static void set_up(struct clique *q)
 {
 	at(q, "cudaSetDevice", 0);
@@ -271,6 +266,7 @@ static void reap_by_abort(struct clique *q)
 		park();
 	await_neighbours(q);
 	window_memory_begin();
+	deregister(q);
 	reclaim(q, CLIQUE_QUIESCED, released);
 	window_memory_end();
 	free(natives);
@@ -281,12 +277,11 @@ static void reap_by_destroy(struct clique *q)
 {
 	clique_note(q);
 	set_up(q);
-	if (!await_prober(q) || !await_left(q))
-		park();
-	deregister(q);
-	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
+	if (!await_prober(q) || !await_left(q) ||
+	    !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
 	window_memory_begin();
+	deregister(q);
 	reclaim(q, CLIQUE_QUIESCED,
 	        release_all(q, "ncclCommDestroy",
 	                    q->platform->ncclCommDestroy));

@@ -5,10 +5,10 @@
 /*
  * Memory that is registered with NCCL
  *
- * Each rank has a list, for the thread inside the gate.  Once the communicator has a
- * cause, the reaper deregisters all before it lets the clique be quiet, and only then may a
- * thread change the list.  NCCL itself would do so too late, as it frees a communicator:
- * after the proxy that it asks.
+ * Each rank has a list, for the thread inside the gate.  Once the clique has a cause, the
+ * reaper deregisters everything before it ends the native communicators, and a thread may
+ * change the list only after that, in RECLAIMED.  NCCL itself deregisters only after it has
+ * freed the proxy thread that it needs for that.
  */
 
 #include <stdbool.h>
@@ -24,14 +24,16 @@ struct registration {
 	bool is_allocated; /* with the memory, by ncclMemAlloc() */
 };
 
-/* Register memory by ncclCommRegister(), and end that: in a clique that has ended and is
- * quiet, only in the list. */
+/*
+ * register_add    - register memory by ncclCommRegister()
+ * register_remove - deregister it; with @has_ended, in RECLAIMED, only forget it
+ */
 int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out);
 int register_remove(struct cohort_comm *c, struct registration *r,
                     bool has_ended);
 
-/* For the reaper: end all of @c's registrations with NCCL.  They stay in the list. */
+/* Deregister all memory of @c, for the reaper.  The list stays as it is. */
 void register_end(const struct cohort_comm *c);
 
 /* True if @r is a registration of @c's. */

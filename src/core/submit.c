@@ -315,10 +315,11 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	} else if (op_is_awaited(ops) && !native_is_exit(scope.error)) {
 		launch_fire_for_device(comms, rc, scope.error, &s);
 	}
+	if (s.meets && rc == COHORT_OK && !s.left)
+		together_await_launched(comms->clique, s.number,
+		                        ops->staged ? ops->staged->deadline_ns
+		                                    : COHORT_FOREVER);
 	leave_all(comms, n);
-	/* A call with host memory waits for its result anyway. */
-	if (s.meets && rc == COHORT_OK && !ops->staged)
-		together_await_launched(comms, n, s.number);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */
 	if (s.ended)

@@ -146,21 +146,14 @@ static bool have_launched(const struct clique *q, uint64_t number)
 	return !left_of(word) || has_opened(word, number + 1);
 }
 
-void together_await_launched(struct cohort_comm *comms, int n, uint64_t number)
+void together_await_launched(const struct clique *q, uint64_t number,
+                             uint64_t deadline_ns)
 {
-	const struct clique *q = comms->clique;
 	struct backoff b = backoff_among(q->world);
-	int i;
 
-	if (have_launched(q, number))
-		return;
-	/* The watchdog sees that these ranks wait. */
-	for (i = 0; i < n; i++)
-		atomic_fetch_add_explicit(&comms[i].waits, 1,
-		                          memory_order_relaxed);
-	while (!have_launched(q, number) && !clique_cause(q))
-		backoff_wait(&b, UINT64_MAX);
-	for (i = 0; i < n; i++)
-		atomic_fetch_add_explicit(&comms[i].waits_ended, 1,
-		                          memory_order_relaxed);
+	while (!have_launched(q, number) && !clique_cause(q)) {
+		if (deadline_ns != COHORT_FOREVER && clock_now() >= deadline_ns)
+			return;
+		backoff_wait(&b, deadline_ns);
+	}
 }

@@ -24,9 +24,9 @@
  *     kernel to end, and its buffers are free as soon as the call has answered.
  *  C. From "opened" until the last rank has launched, the window is open
  *     (window.h): no memory operation of the library comes in between.
- *  D. A call returns once all ranks of the process have launched, or there is a cause:
- *     what its thread does next, such as cudaFree(), may hold launches on other devices
- *     back, and wait for what needs them.
+ *  D. A call returns once all ranks of the process have launched, or at a cause, or at
+ *     the deadline of a call with host memory.  Otherwise the caller's next cudaFree()
+ *     could block the other ranks' launches while it waits for the collective.
  *  E. A caller that stops waiting at the deadline of its own call leaves the
  *     rest to a thread of the library's, which waits and launches in its place
  *     (launch.c).
@@ -47,15 +47,16 @@ struct cohort_comm;
  *                   are still counted in: a thread must go on waiting for them
  * together_leave  - these ranks have launched the collective, or failed to
  * together_await_launched - wait until all ranks of the process have launched collective
- *                   @number; a cause ends the wait
+ *                   @number, there is a cause, or @deadline_ns has passed
  *
  * One thread at a time: inside the gates, or in place of a caller that has
- * left; the last one outside the gates.
+ * left.
  */
 int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);
 void together_leave(struct clique *clique, int n);
-void together_await_launched(struct cohort_comm *comms, int n, uint64_t number);
+void together_await_launched(const struct clique *clique, uint64_t number,
+                             uint64_t deadline_ns);
 
 /* For tests, with no call under way: what the last rank does between being
  * counted in and opening, with its window open already; NULL: nothing. */

@@ -163,18 +163,21 @@ static const char *who_is(const struct snapshot *s,
 }
 
 /* How far a rank that has called the front is with it. */
-static void add_progress(struct text *t, const struct snapshot *s,
-                         const struct rank_snapshot *r, const char *who)
+static void add_progress(struct text *t, const struct rank_snapshot *r,
+                         const char *who)
 {
-	if (r->meets && s->all_joined)
+	if (r->meets)
 		text_add(t, "%s is about to launch", who);
 	else if (r->in_call)
 		text_add(t, "%s is inside %s", who,
 		         record_native_name(&r->call));
 	else
-		text_add(t, "%s%s is busy with what was queued before",
-		         is_it(who) ? "its stream" : "the stream of ",
-		         is_it(who) ? "" : who);
+		text_add(t,
+		         is_it(who) ? "its stream is busy with what was queued "
+		                      "before"
+		                    : "the stream of %s is busy with what was "
+		                      "queued before",
+		         who);
 }
 
 void render_brief(struct text *t, const struct snapshot *s,
@@ -188,7 +191,7 @@ void render_brief(struct text *t, const struct snapshot *s,
 		text_add(&who, "host %s, ", s->host);
 	text_add(&who, "pid %lld)", (long long)s->pid);
 	if (r->joined)
-		add_progress(t, s, r, name);
+		add_progress(t, r, name);
 	else
 		add_brief_place(t, r, name);
 }
@@ -500,7 +503,7 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 		add_brief_place(t, r, who_is(s, v, r, name));
 	} else if (r && v->kind == COHORT_VERDICT_NOT_STARTED) {
 		text_add(t, ": ");
-		add_progress(t, s, r, who_is(s, v, r, name));
+		add_progress(t, r, who_is(s, v, r, name));
 	} else if (x && *x->text) {
 		text_add(t, ": %s", *x->brief ? x->brief : x->text);
 	} else if (chained(s, v) && *chained(s, v)->text) {
@@ -574,7 +577,7 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 		return;
 	start_row(t, "why");
 	if (r->joined && !chained(s, v))
-		add_progress(t, s, r, who_is(s, v, r, name));
+		add_progress(t, r, who_is(s, v, r, name));
 	else
 		add_place(t, r, who_is(s, v, r, name));
 	if (!r->tid || (rank_has_left(r) && !r->inside))

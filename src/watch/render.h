@@ -21,7 +21,7 @@
 void render_stall(const struct snapshot *s, const struct expiry *due,
                   const struct cycle *cycle, struct verdict *out);
 
-/* Add in few words what a rank of this process does, for a line that another one writes:
+/* Add in few words what a rank of this process does, for a line that another process writes:
  * "rank 2 (pid 26235) is asleep in futex". */
 void render_brief(struct text *t, const struct snapshot *s,
                   const struct rank_snapshot *r);

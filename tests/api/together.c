@@ -1090,7 +1090,7 @@ static void begin_stuck_launch(pthread_t threads[2])
 	for (r = 0; r < 2; r++)
 		pthread_create(&threads[r], NULL, call_and_come_back, comms[r]);
 	stuck_await();
-	while (!came_back && !atomic_load(&comms[0]->waits))
+	while (!came_back && !atomic_load(&comms[0]->last))
 		sched_yield();
 	cr_assert_eq(came_back, 0, "before all ranks have launched");
 }

@@ -7,8 +7,8 @@
 const struct known_version known_versions[] = {
 	{ KNOWN_NCCL, 1000, OLDEST_NCCL - 1, .is_unusable = true,
 	  .what = "Aborts are slow and may hang, and with several ranks in a "
-	          "process memory that was not registered may be written "
-	          "to.",
+	          "process NCCL may write to memory that was not "
+	          "registered.",
 	  .advice = "Install NCCL 2.26.2 or newer.",
 	  .source = NOTES("2.26.2") ", pytorch/pytorch#149351" },
 	{ KNOWN_NCCL, OLDEST_NCCL, KNOWN_TODAY, .is_noted = true,

@@ -92,9 +92,10 @@ int sync_init(void)
 
 /* ---- memory functions ------------------------------------------------- */
 
-/* Atomic; how many calls wait that hold launches on all devices, and on each.  seq_cst: a
- * launch that begins after one has begun to wait sees it. */
-static atomic_int waiting_alone, waiting[COHORT_SIM_MAX_DEVICES];
+/* Atomic; how many calls that block launches wait: on each device, and in the last place
+ * on all devices.  seq_cst: a launch that begins after one has begun to wait sees it. */
+static atomic_int waiting[COHORT_SIM_MAX_DEVICES + 1];
+#define ALL_DEVICES COHORT_SIM_MAX_DEVICES
 
 /* So many streams are looked at before the first of them is waited for: what is
  * launched on one of them meanwhile is not waited for. */
@@ -122,13 +123,6 @@ static void wait_for_all(void)
 	} while (s);
 }
 
-void sync_wait_alone(void)
-{
-	atomic_fetch_add(&waiting_alone, 1);
-	wait_for_all();
-	atomic_fetch_sub(&waiting_alone, 1);
-}
-
 void sync_wait(int device)
 {
 	atomic_fetch_add(&waiting[device], 1);
@@ -136,9 +130,15 @@ void sync_wait(int device)
 	atomic_fetch_sub(&waiting[device], 1);
 }
 
+void sync_wait_holding_all(void)
+{
+	sync_wait(ALL_DEVICES);
+}
+
 bool sync_is_held(int device)
 {
-	return atomic_load(&waiting_alone) || atomic_load(&waiting[device]);
+	return atomic_load(&waiting[ALL_DEVICES]) ||
+	       atomic_load(&waiting[device]);
 }
 
 void sync_gate(int device)

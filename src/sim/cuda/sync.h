@@ -24,9 +24,8 @@
  *  - copies that are synchronous, or go through pageable memory;
  *  - the first use of a collective's kernel on a device, which loads it.
  *
- * What is held: while such a call waits, another thread's launch on any device of
- * the process blocks until it is over; while a copy or the load of a kernel waits, one
- * on the device of that call.  A launch is a collective, a send or receive, a copy, a
+ * What is held: while such a call waits, the launches of other threads block: on the
+ * call's device for copies and loads of kernels, on all devices for the others.  A launch is a collective, a send or receive, a copy, a
  * memset, a host function, a memory operation of a stream, or a graph.
  *
  * CUDA loads a kernel on each device at its first use there, but no rank of a
@@ -68,16 +67,16 @@ int sync_wanted(void);
  * names a bad value. */
 int sync_init(void);
 
-/* Wait for all that was launched before, on every device, and hold launches meanwhile: on
- * all devices, or on @device. */
-void sync_wait_alone(void);
+/* Wait for all that was launched before, on every device.  Until then launches on @device
+ * block, or on all devices. */
 void sync_wait(int device);
+void sync_wait_holding_all(void);
 
-/* sync_wait_alone(), if the mode is on. */
+/* sync_wait_holding_all(), if the mode is on. */
 static inline void sync_memory(void)
 {
 	if (sync_is_on())
-		sync_wait_alone();
+		sync_wait_holding_all();
 }
 
 /* sync_wait(), if a copy waits. */

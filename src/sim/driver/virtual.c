@@ -266,12 +266,10 @@ static void wait_for_users(const char *start, size_t bytes)
 			uses[i] |= m->access[i];
 	}
 	virtual_unlock();
-	for (i = 0; i < device_count(); i++) {
-		if (!uses[i])
-			continue;
-		sync_memory();
-		stream_wait_device(i, false);
-	}
+	sync_memory();
+	for (i = 0; i < device_count(); i++)
+		if (uses[i])
+			stream_wait_device(i, false);
 }
 
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)

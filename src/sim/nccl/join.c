@@ -86,7 +86,10 @@ static void begin(const struct join *first)
 
 	for (j = first; j; j = j->next)
 		fault_hold(j->script, j->until_ns);
-	sync_memory();
+	for (j = first; j && !j->comm; j = j->next)
+		;
+	if (j)
+		sync_memory();
 }
 
 ncclResult_t join_run(struct join *first)

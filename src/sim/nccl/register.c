@@ -113,6 +113,7 @@ void registered_check(const struct ncclComm *comm)
 	for (r = comm->registered; r; r = r->next)
 		if (r->is_used && r->function == registered_buffer)
 			member_die("ncclCommDestroy", &comm->member,
-			           "a registered buffer that a collective has "
-			           "used is left: deregister it before");
+			           "a buffer that a collective has used is "
+			           "still registered: call "
+			           "ncclCommDeregister() first");
 }

@@ -10,7 +10,7 @@
 
 struct registration;
 
-/* The function that makes a buffer. */
+/* The name of the function that registers buffers. */
 extern const char registered_buffer[];
 
 /* A registration of [@memory, @memory + @bytes), extended to whole pages of
@@ -35,8 +35,8 @@ bool registered_remove(struct ncclComm *comm, const void *handle,
 void registered_free(struct registration *first);
 
 /*
- * Strict mode: a buffer that a collective has used must not be left to the end of its
- * communicator, where NCCL asks a proxy about it that it has freed
+ * Strict mode: a buffer that a collective has used must be deregistered before its
+ * communicator ends.  NCCL would use a proxy thread that it has freed.
  *
  * registered_use   - note that a collective uses @memory
  * registered_check - @comm is about to be freed: end the program if such a buffer is left
