@@ -79,6 +79,9 @@ refuses 2 "--hosts: 'a,b,c' names 3 hosts for 2 processes" -n 2 --hosts a,b,c tr
 refuses 2 "--agent: ' ' is no command" -n 2 --agent ' ' true
 refuses 2 "--agent: '$scratch/none -x'" -n 2 --hosts a --agent "$scratch/none -x" true
 refuses 2 "--interface: 'none0'" -n 2 --interface none0 true
+# PMIx itself cannot start.
+PMIX_MCA_bfrops=none launch 1 -n 2 true
+complains 1 '^cohort launch: PMIx_server_init: '
 refuses 127 "$scratch/none: No such file" -n 2 "$scratch/none"
 refuses 127 'no-such-program: No such file' -n 2 no-such-program
 refuses 126 "$scratch: Permission denied" -n 2 "$scratch"
