@@ -36,6 +36,10 @@ struct call_words {
 	_Atomic uint64_t slots;
 	_Atomic uint64_t ranks; /* of the clique, in that process */
 	_Atomic uint64_t members[COHORT_RANK_WORDS]; /* the set of them */
+
+	/* The set of their numbers in the clique that has no parent, or no number if these
+	 * have another order. */
+	_Atomic uint64_t worlds[COHORT_RANK_WORDS];
 	_Atomic uint64_t words[CALL_WORDS];
 
 	/* The time of the last call that each word counts.  Written before the call is

@@ -114,6 +114,8 @@ static void fill(struct peers *p, struct clique *q, int place)
 {
 	struct call_words *w = &p->page->calls[place];
 	uint64_t members[COHORT_RANK_WORDS] = { 0 };
+	uint64_t worlds[COHORT_RANK_WORDS] = { 0 };
+	bool is_ordered = true;
 	unsigned i;
 	int r;
 
@@ -123,9 +125,15 @@ static void fill(struct peers *p, struct clique *q, int place)
 		atomic_store_explicit(&w->words[i], 0, memory_order_release);
 	atomic_store(&w->slots, q->slots);
 	atomic_store(&w->ranks, (uint64_t)q->size);
-	for (r = 0; r < q->size; r++)
+	for (r = 0; r < q->size; r++) {
 		rank_set_add(members, q->comms[r].rank);
+		rank_set_add(worlds, q->comms[r].world);
+		is_ordered &= !r || q->comms[r].world > q->comms[r - 1].world;
+	}
+	if (!is_ordered)
+		memset(worlds, 0, sizeof(worlds));
 	put_words(w->members, members, COHORT_RANK_WORDS);
+	put_words(w->worlds, worlds, COHORT_RANK_WORDS);
 	free(q->agreed);
 	q->agreed = w->words;
 	p->has_calls[place] = true;

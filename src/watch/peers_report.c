@@ -320,10 +320,11 @@ static const char *silence_of(const struct peer *x)
 	}
 }
 
-/* Store which ranks of @q process @i drives, and return whether all of them have called
- * collective @number, as far as its page shows.  Under lock. */
+/* Store which ranks of @q process @i drives, and in @worlds their numbers in the group, if
+ * these are known.  Return whether all of them have called collective @number, as far as
+ * the process's page shows.  Under lock. */
 static bool find_driven(const struct peers *p, const struct clique *q, int i,
-                        uint64_t number, uint64_t *set)
+                        uint64_t number, uint64_t *set, uint64_t *worlds)
 {
 	const struct call_words *w = peers_calls_of(p, q, i);
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
@@ -332,6 +333,7 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 
 	if (w) {
 		get_words(set, w->members, COHORT_RANK_WORDS);
+		get_words(worlds, w->worlds, COHORT_RANK_WORDS);
 		ranks = (int)atomic_load(&w->ranks);
 		return agree_shared_count(
 			       q,
@@ -344,7 +346,18 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	/* Ranks of a split have other numbers. */
 	for (r = 0; m && !m->parent_end && f && r < f->ranks; r++)
 		rank_set_add(set, f->first_rank + r);
+	memcpy(worlds, set, COHORT_RANK_WORDS * sizeof(*worlds));
 	return false;
+}
+
+/* The first rank of @set after @rank.  There is one unless another process's page has
+ * changed meanwhile: -1. */
+static int next_rank(const uint64_t *set, int rank)
+{
+	while (++rank < COHORT_MAX_RANKS)
+		if (rank_set_has(set, rank))
+			return rank;
+	return -1;
 }
 
 /* Add answers for the ranks of process @i, which does not answer because it is stopped, or
@@ -363,21 +376,26 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	};
 	struct text t = { x.text, sizeof(x.text) };
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
-	int ranks = 0;
+	uint64_t worlds[COHORT_RANK_WORDS] = { 0 };
+	int world = -1;
+	bool is_known;
 
-	x.joined =
-		find_driven(p, q, i, asked->number, set) && !asked->is_transfer;
-	for (x.rank = 0; x.rank < q->world; x.rank++)
-		ranks += rank_set_has(set, x.rank);
+	x.joined = find_driven(p, q, i, asked->number, set, worlds) &&
+	           !asked->is_transfer;
+	is_known = rank_set_count(worlds) == rank_set_count(set);
 	peers_name(p, i, &t);
 	text_add(&t, ", which %s rank%s ", has_left ? "drove" : "drives",
-	         ranks == 1 ? "" : "s");
-	rank_set_spell(&t, set);
+	         rank_set_count(set) == 1 ? "" : "s");
+	rank_set_spell(&t, is_known ? worlds : set);
 	text_add(&t, ", %s", how);
-	for (x.rank = 0; x.rank < q->world && n < room; x.rank++)
-		if (rank_set_has(set, x.rank) && is_others(q, &x, out, n) &&
+	for (x.rank = 0; x.rank < q->world && n < room; x.rank++) {
+		if (!rank_set_has(set, x.rank))
+			continue;
+		x.world = world = is_known ? next_rank(worlds, world) : -1;
+		if (is_others(q, &x, out, n) &&
 		    (!asked->is_transfer || x.rank == asked->asked))
 			out[n++] = x;
+	}
 	return n;
 }
 

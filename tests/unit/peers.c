@@ -140,6 +140,7 @@ static void attach_split(void)
 	struct clique *c = make_clique(SPLIT);
 
 	give_rank(c, 4);
+	c->comms[0].world = 3;
 	c->agreed = agree_words(SLOTS);
 	peers_attach(peers, c, q->end);
 }
@@ -644,9 +645,10 @@ Test(peers, that_are_stopped_are_named_with_their_ranks_of_a_split)
 	await(&shared->done, 1);
 	cr_assert_eq(ask_for_split(), 1);
 	snprintf(text, sizeof(text),
-	         "process 1 (pid %d), which drives rank 4, is stopped",
+	         "process 1 (pid %d), which drives rank 3, is stopped",
 	         children[1]);
 	cr_assert_eq(answers[0].rank, 4);
+	cr_assert_eq(answers[0].world, 3);
 	cr_assert_str_eq(answers[0].text, text);
 }
 
