@@ -89,6 +89,9 @@ enum cohort_sim_sync {
  * for the others.  A program that deadlocks on GPUs so deadlocks here, too,
  * until an abort ends the collective that is waited for.
  *
+ * With COHORT_SIM_SYNC_MEMORY copies do not wait, and the others block launches
+ * on the current device.
+ *
  * Overrides COHORT_HOST_SYNC of the environment, which is "device", "memory" or
  * "none"; the default is none, and memory under cohort run --nccl.  Only before
  * the first use of the host platform in the process.  Any thread; does not

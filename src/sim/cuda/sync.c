@@ -10,6 +10,7 @@
 
 #include "base/backoff.h"
 #include "base/status.h"
+#include "sim/cuda/device.h"
 #include "sim/exec/stream.h"
 
 atomic_bool sync_on, sync_on_copies;
@@ -130,9 +131,11 @@ void sync_wait(int device)
 	atomic_fetch_sub(&waiting[device], 1);
 }
 
-void sync_wait_holding_all(void)
+void sync_wait_memory(void)
 {
-	sync_wait(ALL_DEVICES);
+	sync_wait(atomic_load_explicit(&sync_on_copies, memory_order_relaxed)
+	                  ? ALL_DEVICES
+	                  : device_current());
 }
 
 bool sync_is_held(int device)

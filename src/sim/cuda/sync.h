@@ -25,7 +25,8 @@
  *  - the first use of a collective's kernel on a device, which loads it.
  *
  * What is held: while such a call waits, the launches of other threads block: on the
- * call's device for copies and loads of kernels, on all devices for the others.  A launch is a collective, a send or receive, a copy, a
+ * call's device for copies and loads of kernels, on all devices for the others, but for
+ * COHORT_HOST_SYNC=memory.  A launch is a collective, a send or receive, a copy, a
  * memset, a host function, a memory operation of a stream, or a graph.
  *
  * CUDA loads a kernel on each device at its first use there, but no rank of a
@@ -68,15 +69,15 @@ int sync_wanted(void);
 int sync_init(void);
 
 /* Wait for all that was launched before, on every device.  Until then launches on @device
- * block, or on all devices. */
+ * block; for a memory function on all devices, or on the current one, as the mode says. */
 void sync_wait(int device);
-void sync_wait_holding_all(void);
+void sync_wait_memory(void);
 
-/* sync_wait_holding_all(), if the mode is on. */
+/* sync_wait_memory(), if the mode is on. */
 static inline void sync_memory(void)
 {
 	if (sync_is_on())
-		sync_wait_holding_all();
+		sync_wait_memory();
 }
 
 /* sync_wait(), if a copy waits. */
