@@ -197,7 +197,7 @@ static void expect_stall(int rank, const struct cohort_process *where)
 {
 	char name[128];
 
-	snprintf(name, sizeof(name), "rank %d (host %s, pid %lld, ", rank,
+	snprintf(name, sizeof(name), "rank %d (host %s, pid %lld) ", rank,
 	         where->host, (long long)where->pid);
 	CHECK(cause.rank == rank);
 	CHECK(cause.missing[0] == UINT64_C(3) << rank);
