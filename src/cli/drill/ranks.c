@@ -276,9 +276,8 @@ static void abort_the_group(struct drill_run *run)
 /* Close the group while ranks may be inside, and return its status. */
 static int begin_to_close(struct drill_run *run)
 {
-	bool is_stuck = run->trouble == BY_STUCK;
+	const bool is_stuck = run->trouble == BY_STUCK;
 
-	drill_await_counted(run, &run->shared->left, run->n - is_stuck);
 	if (is_stuck && !drill_has_victim(run))
 		return COHORT_OK;
 	if (is_stuck) {
@@ -290,6 +289,7 @@ static int begin_to_close(struct drill_run *run)
 		run->group = NULL;
 		return COHORT_OK;
 	}
+	drill_await_counted(run, &run->shared->left, run->n);
 	/* One process's close ends the group, and the others close after it. */
 	if (run->cell->bound == BY_DEADLINE && !drill_has(run, 0)) {
 		drill_await_cause(run);
