@@ -79,9 +79,6 @@ refuses 2 "--hosts: 'a,b,c' names 3 hosts for 2 processes" -n 2 --hosts a,b,c tr
 refuses 2 "--agent: ' ' is no command" -n 2 --agent ' ' true
 refuses 2 "--agent: '$scratch/none -x'" -n 2 --hosts a --agent "$scratch/none -x" true
 refuses 2 "--interface: 'none0'" -n 2 --interface none0 true
-# PMIx itself cannot start.
-PMIX_MCA_bfrops=none launch 1 -n 2 true
-complains 1 '^cohort launch: PMIx_server_init: '
 refuses 127 "$scratch/none: No such file" -n 2 "$scratch/none"
 refuses 127 'no-such-program: No such file' -n 2 no-such-program
 refuses 126 "$scratch: Permission denied" -n 2 "$scratch"
@@ -100,6 +97,10 @@ if [ "$rc" -eq 77 ]; then
 fi
 
 # ---- one machine -------------------------------------------------------------
+
+# PMIx itself cannot start.
+PMIX_MCA_bfrops=none launch 1 -n 2 true
+complains 1 '^cohort launch: PMIx_server_init: '
 
 # shellcheck disable=SC2016 # for the processes' shell
 print='echo "process $COHORT_PROCESS/$COHORT_PROCESSES local \
