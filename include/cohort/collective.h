@@ -36,8 +36,8 @@ struct cohort_comm;
  * default stream of the rank's device).  What it waits for before:
  *
  *  - With COHORT_LAUNCH_TOGETHER it blocks until all ranks of this process have
- *    called and launched, or the group has a cause; with COHORT_LAUNCH_AHEAD it does not
- *    wait for peers.
+ *    called and launched, or the group has a cause; with COHORT_LAUNCH_AHEAD it
+ *    does not wait for peers.
  *  - While too much is in flight, it blocks until the oldest operation is done
  *    or the group has a cause.  Too much is: as many operations of this rank,
  *    or calls ahead of the slowest rank, as the recorder has slots; or more on

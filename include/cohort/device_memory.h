@@ -66,8 +66,7 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  * batch, cohort_comm_split(), _join() and _close(), cohort_group_open(),
  * _run(), _respawn() and _close(), cohort_deregister() and cohort_free() of
  * registered memory after an abort, and what waits for the launch of a call with
- * host memory that has timed out.  What was not ended within 30 s is not waited
- * for any more.
+ * host memory that has timed out.  The library waits at most 30 s for an end.
  *
  * Begin blocks while a collective is being launched, or pairs of ranks are being
  * connected in an open, a respawn or a split (COHORT_CONNECT=all), which is
@@ -108,8 +107,8 @@ COHORT_API int cohort_quiet_end(void);
  * COHORT_CUDA, COHORT_NCCL (nothing has changed); COHORT_BUSY; COHORT_OWNER;
  * COHORT_STATE if closed, by cohort_free() for memory that is registered
  * otherwise, and by free and deregister after an abort in a quiet section;
- * COHORT_WEDGED, see above; alloc and register: the cause, or COHORT_STALE, as the collectives
- * do.
+ * COHORT_WEDGED, see above; alloc and register: the cause, or COHORT_STALE, as
+ * the collectives do.
  */
 COHORT_API int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
                                        void **memory);

@@ -339,8 +339,9 @@ COHORT_API void cohort_group_options_init(struct cohort_group_options *options);
  * While a thread calls for a rank it does nothing else.  But another thread may
  * be at work on that rank's device: for a rank of another group, or for none.
  * If that thread begins a memory operation between the first and the last
- * rank's launch of the collective, the operation waits for the kernel of the
- * first, and may meanwhile hold up the launch of the last: a deadlock.  The library keeps its own operations out of that time (above), but
+ * rank's launch of the collective, the operation waits for the first rank's
+ * kernel, and may block the last rank's launch: a deadlock.  The library keeps
+ * its own operations out of that time (above), but
  * neither those of the program, even in the thread of a rank, nor cohort_copy()
  * and cohort_group_copy() of pageable memory.  Such a copy may wait for all
  * that is queued before it, say for a receive whose sender is to call a

@@ -86,8 +86,8 @@ enum cohort_sim_sync {
  * the init, the split and the last release of a communicator; and the first use
  * of a collective's kernel on a device.  While such a call waits, launches of
  * other threads block: on its device for a copy or a first use, on all devices
- * for the others.  A program that deadlocks on GPUs so deadlocks here, too,
- * until an abort ends the collective that is waited for.
+ * for the others.  A program that would deadlock on GPUs in this way deadlocks
+ * here as well, until an abort ends the collective.
  *
  * With COHORT_SIM_SYNC_MEMORY copies do not wait, and the others block launches
  * on the current device.

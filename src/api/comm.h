@@ -45,15 +45,19 @@ void comm_flush(struct cohort_comm *comm);
 struct registration;
 
 /*
- * comm_await_reclaim(), once the clique has a cause: wait until no memory is
- * registered with NCCL.  @call is for texts.  COHORT_OK; COHORT_WEDGED after the abort
- * deadline; COHORT_STATE in a quiet section, which would keep the library from freeing.
+ * comm_give_back(): call @inside(@comm, @what) inside the gate, in a memory section.
+ * While it returns COHORT_TIMED_OUT, wait until the clique's end has deregistered all
+ * memory, and call it again.  Its result; COHORT_WEDGED after the abort deadline;
+ * COHORT_STATE in a quiet section, which would keep the library from freeing.  @call is
+ * for texts.
  *
  * comm_free_registered(), inside the gate and on the device: end @registration,
  * if there is one, and free its memory.  COHORT_STATE if the memory was
  * registered by another call.
  */
-int comm_await_reclaim(struct cohort_comm *comm, const char *call);
+int comm_give_back(struct cohort_comm *comm,
+                   int (*inside)(struct cohort_comm *comm, void *what),
+                   void *what, const char *call);
 int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);

@@ -98,20 +98,11 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	return rc;
 }
 
-static int free_once(struct cohort_comm *c, void *memory)
+static int free_inside(struct cohort_comm *c, void *memory)
 {
-	struct registration *r;
-	int rc;
+	struct registration *r = register_find(c, memory);
 
-	window_memory_begin();
-	rc = gate_enter(c, true);
-	if (rc == COHORT_OK) {
-		r = register_find(c, memory);
-		rc = r ? give_back(c, r, memory) : change(c, 0, &memory);
-		gate_leave(c);
-	}
-	window_memory_end();
-	return rc;
+	return r ? give_back(c, r, memory) : change(c, 0, &memory);
 }
 
 int cohort_free(struct cohort_comm *comm, void *memory)
@@ -120,13 +111,8 @@ int cohort_free(struct cohort_comm *comm, void *memory)
 
 	if (rc != COHORT_OK || !memory)
 		return rc;
-	do {
-		rc = free_once(comm, memory);
-		/* Outside the gate and the section: the end of the clique needs
-		 * both. */
-	} while (rc == COHORT_TIMED_OUT &&
-	         (rc = comm_await_reclaim(comm, "free, of memory that is "
-	                                        "registered")) == COHORT_OK);
+	rc = comm_give_back(comm, free_inside, memory,
+	                    "free, of memory that is registered");
 	if (rc == COHORT_OK)
 		atomic_fetch_sub(&comm->clique->held, 1);
 	return rc;

@@ -65,48 +65,68 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 	return rc;
 }
 
-/* Deregister, inside the gate.  COHORT_TIMED_OUT: the reaper has not done so yet. */
-static int deregister_inside(struct cohort_comm *c, struct registration *r)
+/* Wait until no memory is registered with NCCL, once the clique has a cause. */
+static int await_reclaim(struct cohort_comm *c, const char *call)
+{
+	struct clique *q = c->clique;
+	int rc = window_check(call);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (clique_is_reclaimed(
+		    clique_await(q, CLIQUE_RECLAIMED,
+	                         clock_deadline(q->deadlines.abort_ns))))
+		return COHORT_OK;
+	return error_set(COHORT_WEDGED,
+	                 "%s: the abort of rank %d, which deregisters memory, "
+	                 "did not complete",
+	                 call, c->rank);
+}
+
+int comm_give_back(struct cohort_comm *c,
+                   int (*inside)(struct cohort_comm *c, void *what), void *what,
+                   const char *call)
+{
+	int rc;
+
+	do {
+		window_memory_begin();
+		rc = gate_enter(c, true);
+		if (rc == COHORT_OK) {
+			rc = inside(c, what);
+			gate_leave(c);
+		}
+		window_memory_end();
+		/* Outside the gate and the section: the end of the clique needs
+		 * both. */
+	} while (rc == COHORT_TIMED_OUT &&
+	         (rc = await_reclaim(c, call)) == COHORT_OK);
+	return rc;
+}
+
+/* COHORT_TIMED_OUT: the reaper has not deregistered it yet. */
+static int deregister_inside(struct cohort_comm *c, void *registration)
 {
 	const bool has_ended = cause_any(c->clique->end);
+	struct registration *r = registration;
 
 	if (!register_has(c, r) || r->is_allocated)
 		return error_set(COHORT_INVALID,
 		                 "deregister: registration is %p, not one of "
 		                 "rank %d",
-		                 (void *)r, c->rank);
+		                 registration, c->rank);
 	if (has_ended && !clique_is_reclaimed(clique_look(c->clique)))
 		return COHORT_TIMED_OUT;
 	return register_remove(c, r, has_ended);
-}
-
-static int deregister_once(struct cohort_comm *c, void *registration)
-{
-	int rc;
-
-	window_memory_begin();
-	rc = gate_enter(c, true);
-	if (rc == COHORT_OK) {
-		rc = deregister_inside(c, registration);
-		gate_leave(c);
-	}
-	window_memory_end();
-	return rc;
 }
 
 int cohort_deregister(struct cohort_comm *comm, void *registration)
 {
 	int rc = comm_check(comm);
 
-	if (rc != COHORT_OK)
-		return rc;
-	do {
-		rc = deregister_once(comm, registration);
-		/* Outside the gate and the section: the end of the clique needs
-		 * both. */
-	} while (rc == COHORT_TIMED_OUT &&
-	         (rc = comm_await_reclaim(comm, "deregister")) == COHORT_OK);
-	return rc;
+	return rc == COHORT_OK ? comm_give_back(comm, deregister_inside,
+	                                        registration, "deregister")
+	                       : rc;
 }
 
 /* ---- memory of NCCL's ------------------------------------------------- */
@@ -150,23 +170,6 @@ int cohort_alloc_registered(struct cohort_comm *comm, size_t bytes,
 	atomic_fetch_add(&comm->clique->held, 1);
 	*memory = made;
 	return COHORT_OK;
-}
-
-int comm_await_reclaim(struct cohort_comm *c, const char *call)
-{
-	struct clique *q = c->clique;
-	int rc = window_check(call);
-
-	if (rc != COHORT_OK)
-		return rc;
-	if (clique_is_reclaimed(
-		    clique_await(q, CLIQUE_RECLAIMED,
-	                         clock_deadline(q->deadlines.abort_ns))))
-		return COHORT_OK;
-	return error_set(COHORT_WEDGED,
-	                 "%s: the abort of rank %d, which deregisters memory, "
-	                 "did not complete",
-	                 call, c->rank);
 }
 
 int comm_free_registered(struct cohort_comm *c, struct registration *r,

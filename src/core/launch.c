@@ -389,10 +389,10 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
               uint64_t ticket, struct submission *s)
 {
-	const uint64_t number = s->number;
+	const uint64_t number =
+		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
 	int rc = together_await(comms, n, number, s->comes_last,
-	                        ops->staged ? ops->staged->deadline_ns
-	                                    : COHORT_FOREVER);
+	                        staging_deadline(ops));
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;

@@ -27,7 +27,6 @@ struct submission {
 	bool meets;      /* all ranks of the process launch it, or none does */
 	bool comes_last; /* this is the last rank to call it */
 	bool left;       /* a thread of the library's launches it */
-	uint64_t number; /* of the collective, if it meets */
 
 	struct native_result r; /* what failed in the native part */
 	bool queued; /* something may have been queued, on any of the ranks */

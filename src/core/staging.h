@@ -71,6 +71,12 @@ struct staged {
 	size_t slot_bytes;  /* and on the device */
 };
 
+/* Until when the caller of @op waits for other ranks. */
+static inline uint64_t staging_deadline(const struct op *op)
+{
+	return op->staged ? op->staged->deadline_ns : COHORT_FOREVER;
+}
+
 /* A call whose caller has left before all ranks had called (together.h). */
 struct left_call {
 	struct op op;

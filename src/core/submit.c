@@ -24,6 +24,7 @@
 #include "core/native.h"
 #include "core/pair.h"
 #include "core/redop.h"
+#include "core/staging.h"
 #include "core/stream.h"
 #include "core/together.h"
 #include "core/window.h"
@@ -259,16 +260,17 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	now = clock_quick();
 	record_calls(comms, n, ops, digest, ticket, now, s);
 	rc = agree_all(comms, n, ops, digest, ticket, now, s);
-	s->number =
-		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, s);
 	if (s->meets)
 		now = clock_quick();
 	record_launches(comms, n, ticket, rc, now, s);
-	if (rc == COHORT_OK)
-		*ticket_out = ticket;
-	return rc;
+	if (rc != COHORT_OK)
+		return rc;
+	*ticket_out = ticket;
+	if (s->meets && !s->left)
+		together_await_launched(comms, staging_deadline(ops));
+	return COHORT_OK;
 }
 
 EACH int submit_ranks(struct cohort_comm *comms, const int n,
@@ -315,10 +317,6 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	} else if (op_is_awaited(ops) && !native_is_exit(scope.error)) {
 		launch_fire_for_device(comms, rc, scope.error, &s);
 	}
-	if (s.meets && rc == COHORT_OK && !s.left)
-		together_await_launched(comms->clique, s.number,
-		                        ops->staged ? ops->staged->deadline_ns
-		                                    : COHORT_FOREVER);
 	leave_all(comms, n);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */

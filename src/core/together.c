@@ -146,9 +146,11 @@ static bool have_launched(const struct clique *q, uint64_t number)
 	return !left_of(word) || has_opened(word, number + 1);
 }
 
-void together_await_launched(const struct clique *q, uint64_t number,
-                             uint64_t deadline_ns)
+void together_await_launched(const struct cohort_comm *c, uint64_t deadline_ns)
 {
+	const struct clique *q = c->clique;
+	const uint64_t number =
+		atomic_load_explicit(&c->collectives, memory_order_relaxed);
 	struct backoff b = backoff_among(q->world);
 
 	while (!have_launched(q, number) && !clique_cause(q)) {

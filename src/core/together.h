@@ -46,8 +46,8 @@ struct cohort_comm;
  *                   launches; COHORT_TIMED_OUT: @deadline_ns has passed, but the ranks
  *                   are still counted in: a thread must go on waiting for them
  * together_leave  - these ranks have launched the collective, or failed to
- * together_await_launched - wait until all ranks of the process have launched collective
- *                   @number, there is a cause, or @deadline_ns has passed
+ * together_await_launched - wait until all ranks of the process have launched @comm's
+ *                   last collective, there is a cause, or @deadline_ns has passed
  *
  * One thread at a time: inside the gates, or in place of a caller that has
  * left.
@@ -55,7 +55,7 @@ struct cohort_comm;
 int together_await(struct cohort_comm *comms, int n, uint64_t number,
                    bool comes_last, uint64_t deadline_ns);
 void together_leave(struct clique *clique, int n);
-void together_await_launched(const struct clique *clique, uint64_t number,
+void together_await_launched(const struct cohort_comm *comm,
                              uint64_t deadline_ns);
 
 /* For tests, with no call under way: what the last rank does between being

@@ -350,8 +350,7 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	return false;
 }
 
-/* The first rank of @set after @rank.  There is one unless another process's page has
- * changed meanwhile: -1. */
+/* Return the first rank of @set after @rank, or -1 if there is none. */
 static int next_rank(const uint64_t *set, int rank)
 {
 	while (++rank < COHORT_MAX_RANKS)

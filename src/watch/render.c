@@ -505,7 +505,7 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 		text_add(t, ": ");
 		add_progress(t, r, who_is(s, v, r, name));
 	} else if (x && *x->text) {
-		text_add(t, ": %s", *x->brief ? x->brief : x->text);
+		text_add(t, ": %s", remote_words(x));
 	} else if (chained(s, v) && *chained(s, v)->text) {
 		text_add(t, ": %s", chained(s, v)->text);
 	}

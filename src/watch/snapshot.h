@@ -155,6 +155,12 @@ struct remote_rank {
 	char text[400];  /* see describe_rank(), or stall_add_half() */
 };
 
+/* What a line says of the rank. */
+static inline const char *remote_words(const struct remote_rank *x)
+{
+	return *x->brief ? x->brief : x->text;
+}
+
 /* A rank that has two communicators on one device. */
 struct crossing_side {
 	int rank;          /* in this communicator */

@@ -536,8 +536,7 @@ static void add_found(struct watch *g)
 		f->kind = x->kind;
 		f->world = x->world;
 		f->waits_for = x->waits_for;
-		text_set(f->text, sizeof(f->text), "%s",
-		         *x->brief ? x->brief : x->text);
+		text_set(f->text, sizeof(f->text), "%s", remote_words(x));
 	}
 	g->now.found = *f;
 }

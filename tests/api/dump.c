@@ -1026,27 +1026,6 @@ Test(dump, keeps_no_descriptor_except_the_fifos)
 	cr_assert_eq(open_descriptors(), before);
 }
 
-/* The watchdog opens a file while a deadline runs: wait until it sleeps, once none does. */
-static void await_watchdog(void)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	char name[300], text[32];
-	struct dirent *e;
-	FILE *f;
-
-	while ((e = readdir(tasks))) {
-		snprintf(name, sizeof(name), "/proc/self/task/%s/comm",
-		         e->d_name);
-		f = fopen(name, "r");
-		if (f && fgets(text, sizeof(text), f) &&
-		    strcmp(text, "cohort/watch\n") == 0)
-			native_await_sleep((pid_t)atoi(e->d_name));
-		if (f)
-			fclose(f);
-	}
-	closedir(tasks);
-}
-
 /* Files of the program's own, one for each descriptor from 3 on. */
 static ino_t own_files[DESCRIPTORS];
 
@@ -1098,7 +1077,8 @@ static int close_all_and_go_on(void)
 	o.deadlines.join_ns = 1000000000;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
-	await_watchdog();
+	/* The watchdog opens a file while a deadline runs, and none does. */
+	native_await_sleep(native_find_thread("cohort/watch"));
 	own_all_descriptors();
 	ranks_sum(comms[0], &values[0]);
 	if (!await_file("fr_dp_g1_1_merged.json"))

@@ -5,7 +5,6 @@
  */
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "support/native.h"
 #include "support/ranks.h"
 
 TestSuite(join, .timeout = 60);
@@ -340,28 +340,6 @@ Test(join, ranks_that_do_not_match_are_refused)
 	cohort_comm_close(other.comm);
 }
 
-/* True if the library has started a thread that connects a rank. */
-static bool is_connecting(void)
-{
-	char name[300], text[32];
-	DIR *tasks = opendir("/proc/self/task");
-	struct dirent *e;
-	bool found = false;
-	FILE *f;
-
-	while ((e = readdir(tasks))) {
-		snprintf(name, sizeof(name), "/proc/self/task/%s/comm",
-		         e->d_name);
-		f = fopen(name, "r");
-		if (!f)
-			continue;
-		found |= fgets(text, sizeof(text), f) && strstr(text, "/init");
-		fclose(f);
-	}
-	closedir(tasks);
-	return found;
-}
-
 Test(join, an_abort_handle_ends_a_join_whose_peers_do_not_come)
 {
 	const struct cohort_unique_id id = new_id();
@@ -372,7 +350,7 @@ Test(join, an_abort_handle_ends_a_join_whose_peers_do_not_come)
 
 	place_need_world(2);
 	start(&j);
-	while (!is_connecting())
+	while (!native_find_thread("/init"))
 		backoff_wait(&b, UINT64_MAX);
 	cr_assert_eq(cohort_abort_fire(j.abort, "enough"), COHORT_OK);
 	pthread_join(j.thread, NULL);

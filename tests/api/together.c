@@ -1065,16 +1065,16 @@ Test(together, and_ahead_are_the_only_choices)
 
 /* ---- after the launch ---------------------------------------------------- */
 
-static atomic_int came_back; /* ranks whose call has returned */
+static atomic_int returned; /* how many calls have returned */
 
-static void *call_and_come_back(void *comm)
+static void *call_and_count(void *comm)
 {
 	static int32_t values[MOST];
 	int32_t *value = &values[cohort_comm_rank(comm)];
 
 	cohort_all_reduce(comm, value, value, 1, COHORT_I32, COHORT_SUM,
 	                  cohort_comm_stream(comm), NULL);
-	came_back++;
+	returned++;
 	return NULL;
 }
 
@@ -1088,11 +1088,11 @@ static void begin_stuck_launch(pthread_t threads[2])
 	group = ranks_split(2, &o, comms);
 	stuck_at("ncclAllReduce", 1);
 	for (r = 0; r < 2; r++)
-		pthread_create(&threads[r], NULL, call_and_come_back, comms[r]);
+		pthread_create(&threads[r], NULL, call_and_count, comms[r]);
 	stuck_await();
-	while (!came_back && !atomic_load(&comms[0]->last))
+	while (!returned && !atomic_load(&comms[0]->last))
 		sched_yield();
-	cr_assert_eq(came_back, 0, "before all ranks have launched");
+	cr_assert_eq(returned, 0, "before all ranks have launched");
 }
 
 /* Wait for the last thread, and close. */
@@ -1103,7 +1103,7 @@ static void end_launch(pthread_t thread)
 	             cohort_last_error());
 }
 
-/* What rank 0 does next might hold rank 1's launch back, and wait for it. */
+/* Rank 0's next call, such as cudaFree(), could block rank 1's launch. */
 Test(together, a_call_returns_once_all_ranks_have_launched)
 {
 	pthread_t threads[2];
@@ -1125,7 +1125,7 @@ Test(together, a_cause_ends_the_wait_for_a_launch)
 	begin_stuck_launch(threads);
 	cohort_group_abort(group, "enough");
 	pthread_join(threads[0], NULL);
-	cr_assert_eq(came_back, 1);
+	cr_assert_eq(returned, 1);
 	stuck_let_go();
 	end_launch(threads[1]);
 }

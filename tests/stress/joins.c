@@ -7,8 +7,8 @@
  * Every round two threads join with two ranks each in a group, two with one
  * rank each, and an odd thread with a group that cannot join: not on NVIDIA's
  * NCCL, in which ranks that come twice keep all from joining, nor on devices
- * that wait for each other.  Checked at the end: all ranks have a communicator, the odd thread has none, and a sum over
- * all ranks is right.
+ * that wait for each other.  Checked at the end: all ranks have a communicator,
+ * the odd thread has none, and a sum over all ranks is right.
  */
 
 #include <pthread.h>

@@ -7,6 +7,7 @@
 
 #include "native.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,6 +206,29 @@ void native_clique_destroy(struct native_clique *clique)
 void native_clique_abort(struct native_clique *clique)
 {
 	native_clique_end(clique, clique->p->ncclCommAbort);
+}
+
+pid_t native_find_thread(const char *part)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	char path[300], name[32];
+	struct dirent *e;
+	pid_t found = 0;
+	FILE *f;
+
+	native_must(!tasks, "/proc/self/task");
+	while (!found && (e = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+		         e->d_name);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		if (fgets(name, sizeof(name), f) && strstr(name, part))
+			found = (pid_t)atoi(e->d_name);
+		fclose(f);
+	}
+	closedir(tasks);
+	return found;
 }
 
 /* 'S' while the thread sleeps. */

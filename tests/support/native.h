@@ -104,6 +104,9 @@ int native_touched(const struct native_clique *clique, int r);
 void native_clique_destroy(struct native_clique *clique);
 void native_clique_abort(struct native_clique *clique);
 
+/* A thread of this process whose name has @part in it, 0: there is none. */
+pid_t native_find_thread(const char *part);
+
 /* Wait until a thread of this process sleeps, by the kernel's account. */
 void native_await_sleep(pid_t thread);
 

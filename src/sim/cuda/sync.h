@@ -24,10 +24,11 @@
  *  - copies that are synchronous, or go through pageable memory;
  *  - the first use of a collective's kernel on a device, which loads it.
  *
- * What is held: while such a call waits, the launches of other threads block: on the
- * call's device for copies and loads of kernels, on all devices for the others, but for
- * COHORT_HOST_SYNC=memory.  A launch is a collective, a send or receive, a copy, a
- * memset, a host function, a memory operation of a stream, or a graph.
+ * What is held: other threads' launches block until the wait is over.  Copies and loads
+ * of kernels block launches on their own device; the other calls block them on all
+ * devices or, with COHORT_HOST_SYNC=memory, on the current one.  A launch is a collective,
+ * a send or receive, a copy, a memset, a host function, a memory operation of a stream,
+ * or a graph.
  *
  * CUDA loads a kernel on each device at its first use there, but no rank of a
  * communicator comes to that after another has launched: NCCL's init asks for the
