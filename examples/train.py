@@ -161,7 +161,7 @@ def main():
                 group.respawn(group.lost)
         size = group.size
         origins = [replica for replica in replicas if replica.step == steps]
-        released.set()
+    released.set()
     first = replicas.index(origins[0])
     print(f"{size} ranks, {steps} steps, "
           f"accuracy {digits[first].accuracy(origins[0].net):.3f}")
