@@ -124,7 +124,7 @@ static void unlink_locked(struct worker *w)
 	*at = w->next;
 }
 
-/* By the thread that has started and named it: a job changes the name. */
+/* By the thread that has started it. */
 static void begin_locked(struct worker *w, int most)
 {
 	w->next = workers;
@@ -151,7 +151,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	bool is_needed = true, is_left;
 
-	/* Another thread needs a file descriptor for it, which may be out. */
+	/* Here, as another thread needs a file descriptor for it. */
 	set_name("cohort/spare");
 	pthread_mutex_lock(&lock);
 	while (!w->has_begun)
@@ -183,7 +183,7 @@ static int start_one(int most)
 
 	if (!w)
 		return ENOMEM;
-	err = thread_start(&w->thread, worker_main, w, "cohort/spare");
+	err = thread_start(&w->thread, worker_main, w, NULL);
 	if (err) {
 		free(w);
 		return err;

@@ -65,21 +65,23 @@ void thread_mend_name(char *name)
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...)
 {
-	char name[THREAD_NAME_SIZE];
+	char name[THREAD_NAME_SIZE] = "";
 	sigset_t blocked, old;
 	va_list args;
 	int err;
 
-	va_start(args, format);
-	vsnprintf(name, sizeof(name), format, args);
-	va_end(args);
-	thread_mend_name(name);
+	if (format) {
+		va_start(args, format);
+		vsnprintf(name, sizeof(name), format, args);
+		va_end(args);
+		thread_mend_name(name);
+	}
 
 	not_faults(&blocked);
 	pthread_sigmask(SIG_SETMASK, &blocked, &old);
 	err = pthread_create(thread, NULL, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!err)
+	if (!err && *name)
 		pthread_setname_np(*thread, name);
 	return err;
 }
