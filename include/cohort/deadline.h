@@ -142,9 +142,8 @@ COHORT_API int cohort_deadline_pop(struct cohort_comm *comm);
  * cohort_resume - it is back
  *
  * While any rank is paused, no deadline of a collective runs.  When the last
- * one resumes, the clocks of what is waiting start anew.  Pauses nest.  A
- * process does not see the pauses of other processes: have a rank of each
- * pause.
+ * one resumes, the clocks of what is waiting start anew.  Pauses nest.
+ * Processes of other machines do not see them: have a rank of each pause.
  * Everything else goes on: a paused rank may make calls, and the exit of its
  * thread still ends the group.  At the end of a worker of cohort_group_run(),
  * and by cohort_comm_close(), the rank is resumed.

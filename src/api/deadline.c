@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/gate.h"
+#include "core/others.h"
 #include "core/pair.h"
 #include "watch/watch.h"
 
@@ -169,8 +170,10 @@ static int pop(struct cohort_comm *c)
 
 static int pause_rank(struct cohort_comm *c)
 {
-	if (!c->paused++)
-		atomic_fetch_add(&c->clique->paused, 1);
+	if (c->paused++)
+		return COHORT_OK;
+	atomic_fetch_add(&c->clique->paused, 1);
+	others_tell_paused(c->clique);
 	return COHORT_OK;
 }
 
@@ -184,6 +187,7 @@ static int resume_rank(struct cohort_comm *c)
 	excuse(c);
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
+	others_tell_resumed(c->clique);
 	/* The clocks run again. */
 	watch_wake(c->clique);
 	return COHORT_OK;

@@ -68,8 +68,87 @@ void others_tell_time(const struct clique *q, uint64_t number, uint64_t now_ns)
 {
 	/* Relaxed: the word comes after it. */
 	atomic_store_explicit(
-		&q->others->called_ns[agree_shared_slot(q, number)], now_ns,
-		memory_order_relaxed);
+		&q->others->own->called_ns[agree_shared_slot(q, number)],
+		now_ns, memory_order_relaxed);
+}
+
+/* The first collective that a rank here will never call, 0: there is none. */
+static uint64_t find_never(const struct clique *q)
+{
+	const struct cohort_comm *c;
+	uint64_t number, never = 0;
+
+	for (c = q->comms; c < q->comms + q->size; c++) {
+		number = atomic_load(&c->closed) ? agree_called(c) + 1 : 0;
+		if (number && (!never || number < never))
+			never = number;
+	}
+	return never;
+}
+
+void others_tell_closed(const struct clique *q)
+{
+	uint64_t never;
+
+	if (!q->others)
+		return;
+	do { /* another rank may be closed meanwhile */
+		never = find_never(q);
+		atomic_store(&q->others->own->never, never);
+	} while (find_never(q) != never);
+	q->others->ring(q->others);
+}
+
+void others_tell_paused(const struct clique *q)
+{
+	if (q->others)
+		atomic_fetch_add(&q->others->own->paused, 1);
+}
+
+void others_tell_resumed(const struct clique *q)
+{
+	if (!q->others)
+		return;
+	/* In this order, so that a rank that goes on in between is seen. */
+	atomic_store(&q->others->own->resumed_ns, atomic_load(&q->resumed_ns));
+	atomic_fetch_sub(&q->others->own->paused, 1);
+}
+
+bool others_have_left(const struct clique *q, uint64_t number)
+{
+	const struct call_words *w;
+	uint64_t never;
+	int i;
+
+	if (!q->others || atomic_load(&q->others->has_left))
+		return q->others;
+	for (i = 0; i < q->others->processes; i++) {
+		w = atomic_load(&q->others->found[i]);
+		never = w ? atomic_load(&w->never) : 0;
+		if (never && never <= number &&
+		    atomic_load(&w->identity) == q->identity)
+			return true;
+	}
+	return false;
+}
+
+bool others_are_paused(const struct clique *q, uint64_t *resumed_ns)
+{
+	const struct call_words *w;
+	bool are_paused = false;
+	uint64_t ns;
+	int i;
+
+	for (i = 0; q->others && i < q->others->processes; i++) {
+		w = atomic_load(&q->others->found[i]);
+		if (!w || atomic_load(&w->identity) != q->identity)
+			continue;
+		are_paused |= atomic_load(&w->paused) > 0;
+		ns = atomic_load(&w->resumed_ns);
+		if (ns > *resumed_ns)
+			*resumed_ns = ns;
+	}
+	return are_paused;
 }
 
 /* When the last rank of process @i called @number, if any has. */

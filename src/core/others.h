@@ -12,8 +12,8 @@
  *
  *  A. Of two processes that call differently, at least one sees it before it launches:
  *     each is counted in its own word before it looks at the other's.
- *  B. What another process shows is not trusted.  Wrong words can end the clique, and
- *     nothing else.
+ *  B. What another process shows is not trusted.  Wrong words can end the clique, or
+ *     keep its deadlines from passing, and nothing else.
  */
 
 #include <stdatomic.h>
@@ -40,6 +40,16 @@ struct call_words {
 	/* The set of their numbers in the clique that has no parent, or no number if these
 	 * have another order. */
 	_Atomic uint64_t worlds[COHORT_RANK_WORDS];
+
+	/* The first collective that a rank there will never call, as it has closed its
+	 * communicator; 0: none has. */
+	_Atomic uint64_t never;
+
+	/* How many ranks there are paused, and when the last one went on; see struct
+	 * clique. */
+	_Atomic uint64_t paused;
+	_Atomic uint64_t resumed_ns;
+
 	_Atomic uint64_t words[CALL_WORDS];
 
 	/* The time of the last call that each word counts.  Written before the call is
@@ -57,10 +67,10 @@ struct voice {
 
 struct others {
 	/* Constant: how many processes there are, how many ranks of the clique are in
-	 * others than this one, and when this process's ranks have called: see above. */
+	 * others than this one, and what this process shows. */
 	int processes;
 	int ranks;
-	_Atomic uint64_t *called_ns;
+	struct call_words *own;
 
 	/* The words of @q in process @i; NULL: there are none, or not yet. */
 	const struct call_words *(*find)(struct others *o,
@@ -70,6 +80,9 @@ struct others {
 	 * their answers for some time.  Returns how many have, at most @room. */
 	int (*ask)(struct others *o, const struct clique *q, uint64_t number,
 	           struct voice *out, int room);
+
+	/* Have the other processes look at this one's words. */
+	void (*ring)(struct others *o);
 
 	/* The clique is freed, and its words may be taken for another one. */
 	void (*release)(struct others *o);
@@ -90,7 +103,20 @@ bool others_differ(const struct clique *q, uint64_t number, uint32_t digest);
  * -1: that cannot be seen of all. */
 int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns);
 
+/* True if a rank of another process makes no further call, and @number or an earlier
+ * collective is the first that it has not called: it has closed its communicator, or its
+ * process the group. */
+bool others_have_left(const struct clique *q, uint64_t number);
+
+/* True if a rank of another process is paused.  @resumed_ns: raised to when one went on. */
+bool others_are_paused(const struct clique *q, uint64_t *resumed_ns);
+
 /* A rank calls @number: before it is counted in its word. */
 void others_tell_time(const struct clique *q, uint64_t number, uint64_t now_ns);
+
+/* A rank of this process has closed its communicator, or could not; is paused; goes on. */
+void others_tell_closed(const struct clique *q);
+void others_tell_paused(const struct clique *q);
+void others_tell_resumed(const struct clique *q);
 
 #endif

@@ -84,6 +84,11 @@ static int ask(struct others *o, const struct clique *q, uint64_t number,
 
 /* ---- what this process shows ------------------------------------------- */
 
+static void ring(struct others *o)
+{
+	peers_have_rung(shown_of(o)->peers);
+}
+
 static void release(struct others *o)
 {
 	struct shown *shown = shown_of(o);
@@ -134,6 +139,9 @@ static void fill(struct peers *p, struct clique *q, int place)
 		memset(worlds, 0, sizeof(worlds));
 	put_words(w->members, members, COHORT_RANK_WORDS);
 	put_words(w->worlds, worlds, COHORT_RANK_WORDS);
+	atomic_store(&w->never, 0);
+	atomic_store(&w->paused, 0);
+	atomic_store(&w->resumed_ns, 0);
 	free(q->agreed);
 	q->agreed = w->words;
 	p->has_calls[place] = true;
@@ -158,9 +166,10 @@ void peers_show_calls(struct peers *p, struct clique *q)
 	shown->place = place;
 	shown->o.processes = p->processes;
 	shown->o.ranks = q->world - q->size;
-	shown->o.called_ns = p->page->calls[place].called_ns;
+	shown->o.own = &p->page->calls[place];
 	shown->o.find = find;
 	shown->o.ask = ask;
+	shown->o.ring = ring;
 	shown->o.release = release;
 	fill(p, q, place);
 	q->others = &shown->o;

@@ -86,6 +86,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.rank = c->rank,
 		.joined = r.joined,
 		.is_behind = front && front < collective,
+		.is_closed = r.closed,
 		.world = c->world,
 		.waits_for = -1,
 		.kind = stall_kind(&s, &r),
@@ -134,6 +135,7 @@ static void report_half(struct cohort_comm *c,
 		.kind = has_called ? stall_half_kind(&s, &half)
 		                   : stall_kind(&s, &r),
 		.is_held = cycle_is_held(&r),
+		.is_closed = r.closed,
 		.world = c->world,
 		.waits_for = -1,
 	};
@@ -359,17 +361,26 @@ static int next_rank(const uint64_t *set, int rank)
 	return -1;
 }
 
-/* Add answers for the ranks of process @i, which does not answer because it is stopped, or
- * has closed its group: @how says so.  Returns how many are in @out then.  Under lock. */
-static int answer_for(const struct peers *p, const struct clique *q, int i,
-                      const struct peer_question *asked, const char *how,
-                      struct remote_rank *out, int n, int room)
+/* True if process @i has nothing to answer about @q, as it has closed all its ranks there. */
+static bool has_closed(const struct peers *p, const struct clique *q, int i,
+                       const struct answer *a)
 {
-	const bool has_left = atomic_load(&p->peers[i].state) == PEER_LEFT;
+	const struct call_words *w = peers_calls_of(p, q, i);
+
+	return !a->ranks && w && atomic_load(&w->never);
+}
+
+/* Add answers for the ranks of process @i, which does not answer because it is stopped, or
+ * has closed them or its group: @how says so.  Returns how many are in @out then.  Under
+ * lock. */
+static int answer_for(const struct peers *p, const struct clique *q, int i,
+                      const struct peer_question *asked, int kind,
+                      const char *how, struct remote_rank *out, int n, int room)
+{
 	struct remote_rank x = {
-		.kind = has_left ? COHORT_VERDICT_LEFT
-		                 : COHORT_VERDICT_PROCESS_STOPPED,
+		.kind = kind,
 		.is_process = true,
+		.is_closed = kind == COHORT_VERDICT_LEFT,
 		.world = -1,
 		.waits_for = -1,
 	};
@@ -383,7 +394,8 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	           !asked->is_transfer;
 	is_known = rank_set_count(worlds) == rank_set_count(set);
 	peers_name(p, i, &t);
-	text_add(&t, ", which %s rank%s ", has_left ? "drove" : "drives",
+	text_add(&t, ", which %s rank%s ",
+	         kind == COHORT_VERDICT_LEFT ? "drove" : "drives",
 	         rank_set_count(set) == 1 ? "" : "s");
 	rank_set_spell(&t, is_known ? worlds : set);
 	text_add(&t, ", %s", how);
@@ -398,24 +410,33 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	return n;
 }
 
-/* Answer for the processes that are stopped, and name the others that are here and not in
- * @has.  Returns how many ranks are in @out then. */
+/* Answer for the processes that are stopped, or in @closed, and name the others that are
+ * here and not in @has.  Returns how many ranks are in @out then. */
 static int add_silent(struct peers *p, const struct clique *q,
                       const struct peer_question *asked, const uint64_t *has,
-                      struct remote_rank *out, int n, int room, struct text *t)
+                      const uint64_t *closed, struct remote_rank *out, int n,
+                      int room, struct text *t)
 {
 	const char *comma = "", *how;
+	bool has_left;
 	int i, before;
 
 	pthread_mutex_lock(&p->lock);
 	for (i = 0; i < p->processes; i++) {
-		how = silence_of(&p->peers[i]);
+		has_left = rank_set_has(closed, i);
+		how = has_left ? "has closed the communicator"
+		               : silence_of(&p->peers[i]);
 		if (rank_set_has(has, i) ||
 		    (!how && !peer_is_here(&p->peers[i])))
 			continue;
+		has_left |= atomic_load(&p->peers[i].state) == PEER_LEFT;
 		before = n;
 		if (how)
-			n = answer_for(p, q, i, asked, how, out, n, room);
+			n = answer_for(p, q, i, asked,
+			               has_left
+			                       ? COHORT_VERDICT_LEFT
+			                       : COHORT_VERDICT_PROCESS_STOPPED,
+			               how, out, n, room);
 		if (n > before)
 			continue;
 		text_add(t, "%s", comma);
@@ -435,6 +456,7 @@ int peers_ask(struct peers *p, const struct clique *q,
 	struct peer_question asked = *question;
 	const int k = p->page ? take_place(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
+	uint64_t closed[COHORT_RANK_WORDS] = { 0 };
 	const struct place *place;
 	struct backoff b = BACKOFF;
 	struct answer a;
@@ -449,7 +471,8 @@ int peers_ask(struct peers *p, const struct clique *q,
 	do {
 		backoff_wait(&b, deadline_ns);
 		for (i = awaited = 0; i < p->processes; i++) {
-			if (rank_set_has(has, i) || !peer_is_here(&p->peers[i]))
+			if (rank_set_has(has, i) || rank_set_has(closed, i) ||
+			    !peer_is_here(&p->peers[i]))
 				continue;
 			awaited++;
 			place = &peer_answers(p, &p->peers[i])[k];
@@ -463,10 +486,10 @@ int peers_ask(struct peers *p, const struct clique *q,
 				continue;
 			}
 			n = add_answer(q, &a, out, n, room);
-			rank_set_add(has, i);
+			rank_set_add(has_closed(p, q, i, &a) ? closed : has, i);
 			awaited--;
 		}
 	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));
 	atomic_store(&p->is_asking[k], false);
-	return add_silent(p, q, &asked, has, out, n, room, silent);
+	return add_silent(p, q, &asked, has, closed, out, n, room, silent);
 }

@@ -261,6 +261,23 @@ static void note_left(const struct peers *p, int i)
 	cause_wake();
 }
 
+/* Have the watchdog look if ranks of other processes have closed their communicators.  Under
+ * lock. */
+static void note_closed(const struct peers *p)
+{
+	const struct member *m;
+	bool has_any = false;
+
+	for (m = p->members; m; m = m->next) {
+		if (!others_have_left(m->clique, UINT64_MAX))
+			continue;
+		has_any = true;
+		atomic_store(&m->clique->is_shorter, true);
+	}
+	if (has_any)
+		cause_wake();
+}
+
 /* Look at process @i, which has ended if @is_over.  Under lock. */
 static void look_at_peer(struct peers *p, int i, bool is_over)
 {
@@ -364,6 +381,7 @@ static void *peers_main(void *arg)
 			peers_answer(p, i);
 		}
 		note_vain(p);
+		note_closed(p);
 		pthread_mutex_unlock(&p->lock);
 	}
 	peers_ring(p);

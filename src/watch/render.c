@@ -79,17 +79,21 @@ static const char *departure(const struct rank_snapshot *r)
 /* How the ranks in @set have left; "" if not all did so in the same way. */
 static const char *departures(const struct snapshot *s, const uint64_t *set)
 {
-	int i, closed = 0, returned = 0;
+	const int n = rank_set_count(set);
+	const struct remote_rank *x;
+	int i, closed = 0;
 
-	for (i = 0; i < s->size; i++) {
-		if (!rank_set_has(set, s->ranks[i].rank))
-			continue;
-		closed += s->ranks[i].closed;
-		returned += !s->ranks[i].closed;
-	}
-	return !closed     ? ": their workers returned 0"
-	       : !returned ? ": their communicators were closed"
-	                   : "";
+	for (i = 0; i < s->size; i++)
+		closed += rank_set_has(set, s->ranks[i].rank) &&
+		          s->ranks[i].closed;
+	for (x = s->remote; x < s->remote + s->remote_count; x++)
+		closed += rank_set_has(set, x->rank) && x->is_closed;
+	if (n == 1)
+		return closed ? ": its communicator was closed"
+		              : ": its worker returned 0";
+	return !closed       ? ": their workers returned 0"
+	       : closed == n ? ": their communicators were closed"
+	                     : "";
 }
 
 static bool is_it(const char *who)
@@ -346,7 +350,6 @@ static void add_operation(struct text *t, const struct snapshot *s,
 static void add_blamed(struct text *t, const struct snapshot *s,
                        const struct expiry *due, const struct cohort_verdict *v)
 {
-	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED ||
@@ -362,12 +365,10 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 	else
 		memcpy(set, v->missing, sizeof(set));
 	describe_numbers(t, s, set);
-	if (v->kind == COHORT_VERDICT_LEFT && rank_set_count(set) > 1) {
-		text_add(t, " have left%s", departures(s, set));
-		return;
-	}
-	if (v->kind == COHORT_VERDICT_LEFT && r) {
-		text_add(t, " has left: %s", departure(r));
+	if (v->kind == COHORT_VERDICT_LEFT) {
+		text_add(t, " %s left%s",
+		         rank_set_count(set) == 1 ? "has" : "have",
+		         departures(s, set));
 		return;
 	}
 	text_add(t, " %s ", omission(s, due, v, set));

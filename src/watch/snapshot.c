@@ -252,13 +252,14 @@ static void take(struct snapshot *s, struct clique *q)
 		s->all_joined &= s->ranks[r].joined;
 		left += rank_has_left(&s->ranks[r]);
 	}
-	s->has_left = left > 0 && left < q->size;
 	s->front = front;
 	called = front ? others_called(q, front, &s->others_ns) : -1;
+	s->has_left =
+		(left > 0 && left < q->size) || others_have_left(q, UINT64_MAX);
 	s->others_joined = called > 0 ? called : 0;
 	s->others_miss =
 		s->all_joined && called >= 0 && called < s->world - s->size;
-	s->others_left = s->others_miss && atomic_load(&q->others->has_left);
+	s->others_left = s->others_miss && others_have_left(q, front);
 }
 
 /* True if the transfers are one, with one clock. */
@@ -297,6 +298,7 @@ static void take_pauses(struct snapshot *s, const struct clique *q)
 		resumed_ns = atomic_load(&q->resumed_ns);
 		if (resumed_ns > s->resumed_ns)
 			s->resumed_ns = resumed_ns;
+		s->paused |= others_are_paused(q, &s->resumed_ns);
 	}
 }
 

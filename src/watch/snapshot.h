@@ -138,6 +138,7 @@ struct remote_rank {
 	int is_done;    /* its half */
 	int is_held;    /* its thread waits for a ticket, or is inside a call */
 	int is_process; /* its whole process is at fault; text is about that */
+	int is_closed;  /* its communicator is */
 	int world;      /* its number in the group that all was split from */
 	int waits_for; /* that of the rank that it waits for elsewhere, or -1 */
 
@@ -292,7 +293,7 @@ struct snapshot {
 	                      seen */
 	bool others_miss; /* so they have, and as far as can be seen some rank of
 	                        another process has not */
-	bool others_left; /* so it has not, and a process has closed its group */
+	bool others_left; /* so it has not, and never will */
 	uint64_t
 		others_ns; /* when the last rank of another process called it, 0: that
 	                        cannot be seen */

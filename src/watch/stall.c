@@ -78,12 +78,15 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = -1;
 }
 
-bool stall_is_gone(const struct rank_snapshot *r)
+static bool is_departure(int kind)
 {
-	const int kind = stall_kind_of_absence(r);
-
 	return kind == COHORT_VERDICT_LEFT ||
 	       kind == COHORT_VERDICT_THREAD_EXITED;
+}
+
+bool stall_is_gone(const struct rank_snapshot *r)
+{
+	return is_departure(stall_kind_of_absence(r));
 }
 
 /* The number of ranks of this process that have called the front; 0 if the others are gone
@@ -273,15 +276,19 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
-	bool all_joined = true;
+	bool all_joined = true, is_gone = false;
 
 	for (x = s->remote; x < end; x++) {
 		all_joined &= x->joined;
+		is_gone |= !x->joined && is_departure(x->kind);
 		if (x->joined)
 			rank_set_add(v->joined, x->rank);
 	}
 	for (x = s->remote; x < end; x++) {
 		if (!is_at_fault(x, all_joined) || (all_joined && !all_known))
+			continue;
+		/* As in blame_gone(): those that may still call are not to blame. */
+		if (is_gone && !is_departure(x->kind))
 			continue;
 		if (!x->joined && x->waits_for >= 0) {
 			stall_blame_world(s, x->waits_for, v);

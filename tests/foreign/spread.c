@@ -6,16 +6,22 @@
  *	spread DEVICES sums N		N sums
  *	spread DEVICES stall N		the last process's first rank misses the last sum
  *	spread DEVICES stop N		the last process is stopped before its last sum
+ *	spread DEVICES close N		that rank closes its communicator before it
+ *	spread DEVICES part N		the last process closes what was split before it
+ *	spread DEVICES pause N		that rank pauses for twice the deadline before it
  *	spread DEVICES same N		all processes open the same devices
  *	spread DEVICES die N		process 1 is killed before its last sum
  *
  * Process 0 prints what has happened.
  */
 
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
@@ -27,7 +33,7 @@ static struct run {
 	int process, processes;
 	int first; /* the first rank of the last process */
 	int sums;
-	int stalls, stops, dies;
+	int stalls, stops, dies, closes, parts, pauses;
 } run;
 
 /* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
@@ -45,15 +51,27 @@ static int sum(struct cohort_comm *comm, int32_t *memory)
 	return rc == COHORT_OK ? *memory : rc;
 }
 
-/* Until the others have given up. */
-static int stay_outside(struct cohort_comm *comm)
+/* Closes @closed, NULL: nothing, and stays until the others have given up. */
+static int stay_outside(struct cohort_comm *comm, struct cohort_comm *closed)
 {
-	struct cohort_cause cause;
+	struct cohort_abort *handle = cohort_comm_abort_handle(comm);
+	int rc = closed ? cohort_comm_close(closed) : COHORT_OK;
 
-	do
-		cohort_comm_cause(comm, &cause);
-	while (cause.status == COHORT_OK);
-	return 0;
+	while (rc == COHORT_OK && !cohort_abort_fired(handle))
+		sched_yield();
+	cohort_abort_put(handle);
+	return rc;
+}
+
+/* Pauses, for longer than the deadline. */
+static int pause_for_long(struct cohort_comm *comm)
+{
+	const struct timespec two_seconds = { 2, 0 };
+	int rc = cohort_pause(comm);
+
+	if (rc == COHORT_OK)
+		nanosleep(&two_seconds, NULL);
+	return rc == COHORT_OK ? cohort_resume(comm) : rc;
 }
 
 static int work(struct cohort_comm *comm, void *unused)
@@ -65,21 +83,33 @@ static int work(struct cohort_comm *comm, void *unused)
 	const int origin = cohort_comm_origin(comm);
 	const int lasts = cohort_comm_generation(comm) > 1;
 	const int size = cohort_comm_size(comm);
+	struct cohort_comm *part = comm;
+	bool is_last, is_it;
 	void *memory;
 	int rc, i;
 
 	(void)unused;
 	rc = cohort_alloc(comm, sizeof(int32_t), &memory);
-	if (rc == COHORT_OK && (run.stalls || run.stops))
+	if (rc == COHORT_OK && (run.stalls || run.stops || run.pauses))
 		rc = cohort_deadline_push(comm, &soon);
+	if (rc == COHORT_OK && run.parts)
+		rc = cohort_comm_split(comm, 0, 0, &part);
 	for (i = 0; rc >= 0 && i < run.sums; i++) {
-		if (run.stalls && i == run.sums - 1 && origin == run.first)
-			return stay_outside(comm);
-		if (run.stops && i == run.sums - 1 && origin == run.first)
+		is_last = i == run.sums - 1;
+		is_it = is_last && origin == run.first;
+		if (run.stalls && is_it)
+			return stay_outside(comm, NULL);
+		if ((run.closes && is_it) ||
+		    (run.parts && is_last && origin >= run.first))
+			return stay_outside(comm, part);
+		if (run.pauses && is_it)
+			rc = pause_for_long(comm);
+		if (run.stops && is_it)
 			raise(SIGSTOP);
-		if (run.dies && !lasts && i == run.sums - 1 && run.process == 1)
+		if (run.dies && !lasts && is_last && run.process == 1)
 			raise(SIGKILL);
-		rc = sum(comm, memory);
+		if (rc >= 0)
+			rc = sum(part, memory);
 		if (rc >= 0 && !lasts && rc != size * (size - 1) / 2)
 			return -1;
 	}
@@ -129,7 +159,9 @@ static int worked(struct cohort_group *group)
 		printf("%s\n", cause.text);
 	if (run.process == 0 && run.stops)
 		resume_last(group);
-	return rc != (run.stalls || run.stops ? COHORT_STALLED : COHORT_OK);
+	return rc != (run.stalls || run.stops || run.closes || run.parts
+	                      ? COHORT_STALLED
+	                      : COHORT_OK);
 }
 
 int main(int argc, char **argv)
@@ -150,6 +182,9 @@ int main(int argc, char **argv)
 	run.first = (run.processes - 1) * n;
 	run.stalls = strcmp(argv[2], "stall") == 0;
 	run.stops = strcmp(argv[2], "stop") == 0;
+	run.closes = strcmp(argv[2], "close") == 0;
+	run.parts = strcmp(argv[2], "part") == 0;
+	run.pauses = strcmp(argv[2], "pause") == 0;
 	run.dies = strcmp(argv[2], "die") == 0;
 	run.sums = atoi(argv[3]);
 	for (i = 0; i < n; i++)

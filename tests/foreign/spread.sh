@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Groups whose ranks are spread over processes, on the simulator's own NCCL: 100 ranks in 10
-# processes, of which one misses a call; groups that come and go while one of their
-# processes is killed, none of which leaves anything; and processes that are killed as a group
-# opens.
+# processes, of which one misses a call; a process that is stopped; ranks that close or pause;
+# groups that come and go while one of their processes is killed, none of which leaves anything;
+# and processes that are killed as a group opens.
 #
 # usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
 #                        exit status 0 passed, 1 failed, 77 skipped
@@ -68,6 +68,14 @@ grep -qE '(^|: )rank 90 (has not|of other processes may not have) called all_red
 spread 4 2 stop 100
 says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped ("
 grep -qE '; ranks? [0-5](-[0-5])? waits? in all_reduce 100 ' "$scratch/out" || fail 'no rank waits'
+# At once: the deadline is 300 s.
+spread 4 1 close 100
+says 'rank 3 has left: its communicator was closed ('
+spread 4 2 part 100
+grep -qE 'ranks 6-7(, has closed| have left: their communicators were closed \()' "$scratch/out" ||
+	fail 'not ranks 6-7 have left'
+spread 4 2 pause 100
+says '8 ranks, generation 1: 100 sums, the last is 28'
 (
 	unset LOCAL_RANK
 	if (spread 2 1 same 1) >/dev/null; then

@@ -160,6 +160,48 @@ Test(others, are_not_known_before_they_have_the_clique)
 	close_parts();
 }
 
+Test(others, make_no_further_call_once_they_are_closed)
+{
+	open_parts();
+	attach_both();
+	cr_assert_not(call(q[0], 1, 5, 1));
+	cr_assert_not(call(q[1], 1, 5, 2));
+	cr_assert_not(others_have_left(q[1], UINT64_MAX));
+	atomic_store(&q[0]->comms[0].closed, true);
+	others_tell_closed(q[0]);
+	cr_assert_not(others_have_left(q[1], agree_called(q[0]->comms)));
+	cr_assert(others_have_left(q[1], agree_called(q[0]->comms) + 1));
+	cr_assert_not(others_have_left(q[0], UINT64_MAX));
+	/* It could not be closed. */
+	atomic_store(&q[0]->comms[0].closed, false);
+	others_tell_closed(q[0]);
+	cr_assert_not(others_have_left(q[1], UINT64_MAX));
+	close_parts();
+}
+
+Test(others, are_paused_until_they_go_on)
+{
+	uint64_t resumed_ns = 5;
+
+	open_parts();
+	attach_both();
+	call(q[0], 1, 5, 1);
+	call(q[1], 1, 5, 2);
+	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	cr_assert_eq(resumed_ns, 5);
+	others_tell_paused(q[0]);
+	others_tell_paused(q[0]);
+	cr_assert(others_are_paused(q[1], &resumed_ns));
+	cr_assert_not(others_are_paused(q[0], &resumed_ns));
+	atomic_store(&q[0]->resumed_ns, 7);
+	others_tell_resumed(q[0]);
+	cr_assert(others_are_paused(q[1], &resumed_ns));
+	others_tell_resumed(q[0]);
+	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	cr_assert_eq(resumed_ns, 7);
+	close_parts();
+}
+
 /* A process that has closed its group may have called what others still finish. */
 Test(others, show_a_clique_that_is_freed_until_another_one_takes_its_place)
 {
