@@ -16,7 +16,9 @@ static void find_more(const struct clique *q)
 		w = atomic_load(&o->found[i]);
 		if (!w) {
 			w = o->find(o, q, i);
-			atomic_store(&o->found[i], w);
+			/* Another thread may have found it meanwhile. */
+			if (w)
+				atomic_store(&o->found[i], w);
 		}
 		ranks += w ? (int)atomic_load(&w->ranks) : 0;
 	}

@@ -179,6 +179,43 @@ Test(others, make_no_further_call_once_they_are_closed)
 	close_parts();
 }
 
+static void *look_at_first_call(void *arg)
+{
+	atomic_bool *is_over = arg;
+	uint64_t last_ns;
+
+	while (!atomic_load(is_over))
+		others_called(q[0], 1, &last_ns);
+	return NULL;
+}
+
+/* A thread that has not found a process yet does not undo what another one finds. */
+Test(others, that_are_found_stay_found)
+{
+	atomic_bool is_over;
+	pthread_t thread;
+	uint64_t last_ns;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		open_parts();
+		attach(0, q[0]);
+		atomic_store(&is_over, false);
+		cr_assert_eq(pthread_create(&thread, NULL, look_at_first_call,
+		                            &is_over),
+		             0);
+		attach(1, q[1]);
+		while (others_called(q[0], 1, &last_ns) < 0)
+			;
+		cr_assert_not(call(q[1], 1, 5, 1));
+		atomic_store(&is_over, true);
+		cr_assert_eq(pthread_join(thread, NULL), 0);
+		cr_assert_eq(others_called(q[0], 1, &last_ns), 1, "round %d",
+		             i);
+		close_parts();
+	}
+}
+
 Test(others, are_paused_until_they_go_on)
 {
 	uint64_t resumed_ns = 5;
