@@ -87,8 +87,9 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  * cohort_comm_origin     - the number that its rank had in generation 1
  * cohort_comm_group_rank - the number that rank @rank of this communicator has in
  *                          the group that it was split from; -1 if there is no
- *                          such rank, or it was split and the rank is in
- *                          another process
+ *                          such rank, or it is not known: of a split's rank in
+ *                          another process of this machine it is once a
+ *                          collective is done, on another machine never
  * cohort_comm_stream     - its own stream, which does not synchronize with the
  *                          legacy default stream; valid until the group is
  *                          closed, or forgets the generation

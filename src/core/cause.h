@@ -86,6 +86,15 @@ static inline int rank_set_count(const uint64_t *set)
 	return n;
 }
 
+/* The first rank of @set after @rank, -1: there is none. */
+static inline int rank_set_next(const uint64_t *set, int rank)
+{
+	while (++rank < COHORT_MAX_RANKS)
+		if (rank_set_has(set, rank))
+			return rank;
+	return -1;
+}
+
 static inline bool rank_set_is_empty(const uint64_t *set)
 {
 	int i;

@@ -379,8 +379,8 @@ static inline bool clique_is_child(const struct clique *q)
 	return q->comms->above;
 }
 
-/* The number of rank @rank in the clique that has no parent; -1 if @rank is none, or is in
- * another process and @q has a parent. */
+/* The number of rank @rank in the clique that has no parent; -1 if @rank is none, or that is
+ * not known, see others_world(). */
 int clique_world(const struct clique *q, int rank);
 
 /* The rank of that number; NULL: it is in another process. */

@@ -153,6 +153,46 @@ bool others_are_paused(const struct clique *q, uint64_t *resumed_ns)
 	return are_paused;
 }
 
+/* The element of @worlds in the place that @rank has in @set, -1: there is none. */
+static int in_same_place(const _Atomic uint64_t *set,
+                         const _Atomic uint64_t *worlds, int rank)
+{
+	uint64_t all[COHORT_RANK_WORDS], in_group[COHORT_RANK_WORDS];
+	int i, r = -1, world = -1;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++) {
+		all[i] = atomic_load(&set[i]);
+		in_group[i] = atomic_load(&worlds[i]);
+	}
+	if (!rank_set_has(all, rank) ||
+	    rank_set_count(all) != rank_set_count(in_group))
+		return -1;
+	do {
+		r = rank_set_next(all, r);
+		world = rank_set_next(in_group, world);
+	} while (r != rank);
+	return world;
+}
+
+int others_world(const struct clique *q, int rank)
+{
+	const struct call_words *w;
+	int i, world = -1;
+
+	if (!q->others || rank < 0)
+		return -1;
+	find_all(q);
+	for (i = 0; i < q->others->processes && world < 0; i++) {
+		w = atomic_load(&q->others->found[i]);
+		if (!w)
+			continue;
+		world = in_same_place(w->members, w->worlds, rank);
+		if (atomic_load(&w->identity) != q->identity)
+			world = -1;
+	}
+	return world;
+}
+
 /* When the last rank of process @i called @number, if any has. */
 static uint64_t time_of(const struct clique *q, int i, uint64_t number)
 {

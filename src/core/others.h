@@ -103,6 +103,10 @@ bool others_differ(const struct clique *q, uint64_t number, uint32_t digest);
  * -1: that cannot be seen of all. */
 int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns);
 
+/* The number that rank @rank of another process has in the clique that has no parent; -1 if
+ * that is not known. */
+int others_world(const struct clique *q, int rank);
+
 /* True if a rank of another process makes no further call, and @number or an earlier
  * collective is the first that it has not called: it has closed its communicator, or its
  * process the group. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/clique.h"
+#include "core/others.h"
 
 /* Return the deadlines that the rank has pushed on @c or, for those that it has
  * not pushed there, on the communicators that @c was split from.  A pushed
@@ -42,7 +43,7 @@ int clique_world(const struct clique *q, int rank)
 {
 	const struct cohort_comm *c = clique_rank(q, rank);
 
-	return c ? c->world : clique_is_child(q) ? -1 : rank;
+	return c ? c->world : clique_is_child(q) ? others_world(q, rank) : rank;
 }
 
 const struct cohort_comm *clique_rank(const struct clique *q, int rank)

@@ -352,15 +352,6 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	return false;
 }
 
-/* Return the first rank of @set after @rank, or -1 if there is none. */
-static int next_rank(const uint64_t *set, int rank)
-{
-	while (++rank < COHORT_MAX_RANKS)
-		if (rank_set_has(set, rank))
-			return rank;
-	return -1;
-}
-
 /* True if process @i has nothing to answer about @q, as it has closed all its ranks there. */
 static bool has_closed(const struct peers *p, const struct clique *q, int i,
                        const struct answer *a)
@@ -402,7 +393,7 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	for (x.rank = 0; x.rank < q->world && n < room; x.rank++) {
 		if (!rank_set_has(set, x.rank))
 			continue;
-		x.world = world = is_known ? next_rank(worlds, world) : -1;
+		x.world = world = is_known ? rank_set_next(worlds, world) : -1;
 		if (is_others(q, &x, out, n) &&
 		    (!asked->is_transfer || x.rank == asked->asked))
 			out[n++] = x;

@@ -149,13 +149,16 @@ void peers_name(const struct peers *p, int i, struct text *t)
 	text_add(t, "pid %lld)", (long long)x->pid);
 }
 
-/* The cause of process @i, as it is told here. */
+/* The cause of process @i, as it is told here: with that process's name, unless its text
+ * begins with one. */
 static struct cohort_cause relayed(const struct peers *p, int i,
                                    const struct cohort_cause *from)
 {
 	struct cohort_cause cause = *from;
 	struct text t = { cause.text, sizeof(cause.text) };
 
+	if (strncmp(from->text, "process ", strlen("process ")) == 0)
+		return cause;
 	peers_name(p, i, &t);
 	text_add(&t, ": %s", from->text);
 	return cause;

@@ -7,7 +7,7 @@
  *	spread DEVICES stall N		the last process's first rank misses the last sum
  *	spread DEVICES stop N		the last process is stopped before its last sum
  *	spread DEVICES close N		that rank closes its communicator before it
- *	spread DEVICES part N		the last process closes what was split before it
+ *	spread DEVICES part N		the last process closes its ranks of two splits
  *	spread DEVICES pause N		that rank pauses for twice the deadline before it
  *	spread DEVICES same N		all processes open the same devices
  *	spread DEVICES die N		process 1 is killed before its last sum
@@ -74,6 +74,22 @@ static int pause_for_long(struct cohort_comm *comm)
 	return rc == COHORT_OK ? cohort_resume(comm) : rc;
 }
 
+/* What the ranks of @part, by their numbers in the group, add up to; -1: they are not all
+ * known. */
+static int sum_of(struct cohort_comm *part, int size)
+{
+	const int n = cohort_comm_size(part);
+	int r, rank, all = 0;
+
+	for (r = 0; r < n; r++) {
+		rank = cohort_comm_group_rank(part, r);
+		if (rank < 0 || rank >= size)
+			return -1;
+		all += rank;
+	}
+	return all;
+}
+
 static int work(struct cohort_comm *comm, void *unused)
 {
 	const struct cohort_deadlines soon = {
@@ -93,7 +109,7 @@ static int work(struct cohort_comm *comm, void *unused)
 	if (rc == COHORT_OK && (run.stalls || run.stops || run.pauses))
 		rc = cohort_deadline_push(comm, &soon);
 	if (rc == COHORT_OK && run.parts)
-		rc = cohort_comm_split(comm, 0, 0, &part);
+		rc = cohort_comm_split(comm, origin % 2, 0, &part);
 	for (i = 0; rc >= 0 && i < run.sums; i++) {
 		is_last = i == run.sums - 1;
 		is_it = is_last && origin == run.first;
@@ -110,7 +126,7 @@ static int work(struct cohort_comm *comm, void *unused)
 			raise(SIGKILL);
 		if (rc >= 0)
 			rc = sum(part, memory);
-		if (rc >= 0 && !lasts && rc != size * (size - 1) / 2)
+		if (rc >= 0 && !lasts && rc != sum_of(part, size))
 			return -1;
 	}
 	if (rc >= 0 && cohort_comm_rank(comm) == 0)

@@ -216,6 +216,22 @@ Test(others, that_are_found_stay_found)
 	}
 }
 
+Test(others, have_their_numbers_in_the_group)
+{
+	open_parts();
+	q[0]->comms[0].world = 5;
+	q[1]->comms[0].world = 9;
+	attach(0, q[0]);
+	cr_assert_eq(others_world(q[0], 1), -1);
+	attach(1, q[1]);
+	cr_assert_eq(others_world(q[0], 1), 9);
+	cr_assert_eq(others_world(q[1], 0), 5);
+	cr_assert_eq(others_world(q[0], 0), -1);
+	cr_assert_eq(others_world(q[0], 2), -1);
+	cr_assert_eq(others_world(q[0], -1), -1);
+	close_parts();
+}
+
 Test(others, are_paused_until_they_go_on)
 {
 	uint64_t resumed_ns = 5;
