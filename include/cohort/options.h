@@ -25,10 +25,10 @@ extern "C" {
 
 /* Which threads are asked for their stacks: added to options.stack_signal. */
 enum cohort_stack {
-	/* Also up to 32 other threads of the process, for dumps: the holder of
-	 * a lock that a rank waits for is often one of them.  A thread that
-	 * blocks the signal is left out.  All alternate signal stacks of the
-	 * process need room for a handler. */
+	/* Also up to 32 other threads of the process, for dumps, and six of them
+	 * for the verdict: the holder of a lock that a rank waits for is often
+	 * one of them.  A thread that blocks the signal is left out.  All
+	 * alternate signal stacks of the process need room for a handler. */
 	COHORT_STACK_ALL = 0x10000,
 };
 

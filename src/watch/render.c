@@ -21,6 +21,10 @@
 /* Frames of the stack that the block has. */
 #define MAX_FRAMES 8
 
+/* Other threads that the block has, and room for the stack of each. */
+#define MAX_THREADS 6
+#define THREAD_ROOM 160
+
 /* ---- ranks -------------------------------------------------------------- */
 
 /* "rank 2", or "ranks 0-1, 3": numbers in the group that all was split from. */
@@ -730,6 +734,31 @@ static void add_notes(struct text *t, const struct snapshot *s,
 	stall_add_notes(t, s, due, v);
 }
 
+static bool is_of_a_rank(const struct snapshot *s, int tid)
+{
+	int i = 0;
+
+	while (i < s->size && s->ranks[i].tid != tid)
+		i++;
+	return i < s->size;
+}
+
+/* The first threads that are no rank's: one may have what a rank waits for. */
+static void add_other_threads(struct text *t, const struct snapshot *s)
+{
+	const struct stack_trace *x = s->traces->at;
+	int n = 0;
+
+	for (; x < s->traces->at + s->traces->n && n < MAX_THREADS; x++) {
+		if (x->rank >= 0 || !x->count || is_of_a_rank(s, x->tid))
+			continue;
+		start_row(t, "thread");
+		text_add(t, "%d \"%s\" is %s: ", x->tid, x->thread, x->state);
+		symbolizer_add(t, x->text, THREAD_ROOM);
+		n++;
+	}
+}
+
 static void write_block(const struct snapshot *s, const struct expiry *due,
                         const struct cycle *cycle, struct verdict *out)
 {
@@ -753,6 +782,8 @@ static void write_block(const struct snapshot *s, const struct expiry *due,
 	if (!cycle->n && !s->crossing.exists && !due->is_transfer)
 		add_more(&t, s, v);
 	add_notes(&t, s, due, v);
+	if (s->traces)
+		add_other_threads(&t, s);
 }
 
 void render_stall(const struct snapshot *s, const struct expiry *due,

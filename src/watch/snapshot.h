@@ -312,6 +312,10 @@ struct snapshot {
 	const struct remote_rank *remote;
 	int remote_count;
 	const char *silent; /* the processes that have not answered, or NULL */
+
+	/* The stacks of other threads, too; NULL: these were not asked.  Set by the
+	 * watchdog. */
+	const struct stack_traces *traces;
 	struct found_rank found;
 
 	/* The half of another transfer that the transfer's peer, a rank of another

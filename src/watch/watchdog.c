@@ -103,6 +103,9 @@ static void add_stacks(const struct watch *g, struct snapshot *s)
 		add_stack(g, r);
 	for (i = 0; i < s->waits.culprit_count; i++)
 		add_stack(g, &s->waits.culprits[i].at);
+	s->traces = g->stack_count && g->symbolizer.all
+	                    ? &g->symbolizer.traces
+	                    : NULL;
 }
 
 /* Have the thread of @r asked for its stack, as number @n. */
@@ -603,6 +606,7 @@ static uint64_t judge(struct watch *g)
 		return due.next_ns;
 	g->now.remote_count = 0; /* of an earlier verdict */
 	g->now.silent = NULL;
+	g->now.traces = NULL;
 	waits_take(&g->now, g->clique, due.is_transfer);
 	verdict_stalled(&g->now, &due, &g->verdict);
 	if (due.what != EXPIRY_VERDICT) {

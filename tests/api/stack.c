@@ -332,10 +332,12 @@ static char *dump_beside(void *(*thread)(void *), int signal)
 	return text;
 }
 
-/* True if the dump has the stack of the thread. */
+/* True if the dump has the stack of the thread, and the verdict in it, too. */
 static bool has_holder(const char *dump)
 {
-	return strstr(dump, "holding_in_here+0x") &&
+	const char *row = strstr(dump, "\\u000athread ");
+
+	return row && strstr(row, "holding_in_here+0x") &&
 	       strstr(dump, "{\"rank\":null,\"tid\":");
 }
 
