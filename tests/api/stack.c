@@ -96,6 +96,7 @@ static bool is_late(const char *stack)
 {
 	return strstr(stack, "no names in time") ||
 	       strstr(stack, "it does not answer") ||
+	       strstr(stack, "no thread of the library is free") ||
 	       strstr(stack, "names are still being looked up");
 }
 
