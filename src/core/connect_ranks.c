@@ -6,9 +6,10 @@
  *
  * NCCL connects the ranks for an algorithm in the first collective that takes
  * it, also in a group that it only simulates.  So each kind of collective is
- * simulated with sizes from small to large: whatever algorithm NCCL chooses by
- * size is connected, and nothing is launched.  Pairs are connected by messages
- * only.
+ * simulated with all that NCCL chooses by (topoGetAlgoInfo() in its
+ * enqueue.cc): sizes from small to large, few and many in a group, and
+ * reductions that a switch can do and others.  Then the algorithms are
+ * connected, and nothing is launched.  Pairs are connected by messages only.
  */
 
 #include "base/status.h"
@@ -50,6 +51,20 @@ static int next_color(const struct connection *c, int below)
 
 /* ---- collectives ------------------------------------------------------ */
 
+/* How many are in a group. */
+static const int group_sizes[] = { 1, 8, 64, 512 };
+
+static const struct reduction {
+	ncclDataType_t type;
+	ncclRedOp_t redop;
+} reductions[] = {
+	{ ncclFloat32, ncclSum },
+	{ ncclFloat32, ncclAvg },
+	{ ncclInt32, ncclMax },
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
 enum collective {
 	ALL_REDUCE,
 	BROADCAST,
@@ -61,48 +76,52 @@ enum collective {
 
 /* One rank's call; its buffer is neither read nor written. */
 static ncclResult_t call(const struct connection *c, int i,
-                         enum collective collective, size_t count)
+                         enum collective collective, const struct reduction *by,
+                         size_t count)
 {
 	const struct platform *p = c->platform;
 	const struct connected *r = &c->made[i];
-	const ncclDataType_t type = ncclFloat32;
+	const ncclDataType_t type = by->type;
 	void *buffer = r->barrier;
 
 	switch (collective) {
 	case ALL_REDUCE:
-		return p->ncclAllReduce(buffer, buffer, count, type, ncclSum,
+		return p->ncclAllReduce(buffer, buffer, count, type, by->redop,
 		                        c->native[i], r->stream);
 	case BROADCAST:
 		return p->ncclBroadcast(buffer, buffer, count, type, 0,
 		                        c->native[i], r->stream);
 	case REDUCE:
-		return p->ncclReduce(buffer, buffer, count, type, ncclSum, 0,
+		return p->ncclReduce(buffer, buffer, count, type, by->redop, 0,
 		                     c->native[i], r->stream);
 	case ALL_GATHER:
 		return p->ncclAllGather(buffer, buffer, count, type,
 		                        c->native[i], r->stream);
 	default:
 		return p->ncclReduceScatter(buffer, buffer, count, type,
-		                            ncclSum, c->native[i], r->stream);
+		                            by->redop, c->native[i], r->stream);
 	}
 }
 
-/* Simulate one collective of all ranks.  If no algorithm can do it, by the
+/* Simulate @n collectives of all ranks in a group.  If no algorithm can do it, by the
  * environment's choice, a program cannot call it either: that is no error. */
 static int simulate(const struct connection *c, int color,
-                    enum collective collective, size_t count)
+                    enum collective collective, const struct reduction *by,
+                    int n, size_t count)
 {
 	const struct platform *p = c->platform;
 	ncclSimInfo_t info = { .size = sizeof(info),
 		               .magic = NCCL_SIM_INFO_MAGIC };
 	ncclResult_t result = p->ncclGroupStart(), ended;
-	int i;
+	int i, k;
 
 	if (result != ncclSuccess)
 		return native_nccl(p, "ncclGroupStart", NULL, result);
-	for (i = 0; i < c->n && result == ncclSuccess; i++)
-		if (takes_part(c, i, color))
-			result = call(c, i, collective, count);
+	for (i = 0; i < c->n; i++)
+		for (k = 0;
+		     takes_part(c, i, color) && k < n && result == ncclSuccess;
+		     k++)
+			result = call(c, i, collective, by, count);
 	ended = p->ncclGroupSimulateEnd(&info);
 	if (result == ncclSuccess)
 		result = ended;
@@ -111,15 +130,37 @@ static int simulate(const struct connection *c, int color,
 	               : native_nccl(p, "ncclGroupSimulateEnd", NULL, result);
 }
 
-static int connect_collectives(const struct connection *c, int color)
+static bool reduces(enum collective collective)
 {
-	size_t count;
-	int k, rc = COHORT_OK;
+	return collective == ALL_REDUCE || collective == REDUCE ||
+	       collective == REDUCE_SCATTER;
+}
 
-	for (k = 0; k < COLLECTIVES; k++)
+/* Simulate a collective in groups of @n. */
+static int connect_groups(const struct connection *c, int color,
+                          enum collective collective, int n)
+{
+	const size_t ways = reduces(collective) ? LENGTH(reductions) : 1;
+	int rc = COHORT_OK;
+	size_t count, k;
+
+	for (k = 0; k < ways; k++)
 		for (count = 1; count <= LARGEST && rc == COHORT_OK;
 		     count *= LARGER)
-			rc = simulate(c, color, (enum collective)k, count);
+			rc = simulate(c, color, collective, &reductions[k], n,
+			              count);
+	return rc;
+}
+
+static int connect_collectives(const struct connection *c, int color)
+{
+	int k, rc = COHORT_OK;
+	size_t i;
+
+	for (k = 0; k < COLLECTIVES; k++)
+		for (i = 0; i < LENGTH(group_sizes) && rc == COHORT_OK; i++)
+			rc = connect_groups(c, color, (enum collective)k,
+			                    group_sizes[i]);
 	return rc;
 }
 

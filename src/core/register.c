@@ -5,8 +5,11 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "core/call.h"
 #include "core/clique.h"
 #include "core/native.h"
+#include "core/op.h"
+#include "core/window.h"
 
 int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out)
@@ -52,6 +55,106 @@ struct registration *register_find(const struct cohort_comm *c,
 	       (at < (char *)r->memory || at >= (char *)r->memory + r->bytes))
 		r = r->next;
 	return r;
+}
+
+/* ---- completing -------------------------------------------------------- */
+
+/* Note a call with @digest on the registration that @memory is in.  True if it is the first. */
+static bool note(const struct cohort_comm *c, const void *memory,
+                 uint32_t digest)
+{
+	struct registration *r = register_find(c, memory);
+	const uint64_t bit = UINT64_C(1) << digest % 64;
+	uint64_t *word = r ? &r->simulated[digest / 64 % 4] : NULL;
+
+	if (!r || *word & bit)
+		return false;
+	*word |= bit;
+	return true;
+}
+
+static bool note_all(const struct cohort_comm *c, const struct op *op,
+                     uint32_t digest)
+{
+	const struct cohort_tensor *t;
+	const struct op *calls;
+	bool is_first = false;
+	size_t i, k, n;
+
+	if (!c->registrations)
+		return false;
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		for (k = 0; k < calls[i].n; k++) {
+			t = &calls[i].tensors[k];
+			is_first |= note(c, t->send, digest);
+			is_first |= note(c, t->recv, digest);
+		}
+	return is_first;
+}
+
+/* True if NCCL would connect ranks for @op, and so wait for them. */
+static bool may_connect(const struct cohort_comm *c, const struct op *op)
+{
+	const struct clique *q = c->clique;
+	const struct op *calls;
+	size_t i, n;
+
+	if (!q->platform->connects_late() ||
+	    q->config.connect == COHORT_CONNECT_ALL)
+		return false;
+	if (q->config.connect == COHORT_CONNECT_NONE)
+		return true;
+	calls = op_calls(op, &n);
+	for (i = 0; i < n; i++)
+		if (op_is_of_messages(calls[i].kind) ||
+		    op_has_peer(calls[i].kind))
+			return true;
+	return false;
+}
+
+static void simulate(struct cohort_comm *comms, int n, const struct op *ops)
+{
+	const struct platform *p = comms->clique->platform;
+	ncclSimInfo_t info = { .size = sizeof(info),
+		               .magic = NCCL_SIM_INFO_MAGIC };
+	struct native_result r = { .rank = comms->rank };
+	int i;
+
+	if (p->ncclGroupStart() != ncclSuccess)
+		return;
+	p->uncounted(true);
+	for (i = 0; i < n; i++) {
+		if (n > 1)
+			p->cudaSetDevice(comms[i].device);
+		call_make(&comms[i], &ops[i], &r);
+	}
+	p->ncclGroupSimulateEnd(&info);
+	p->uncounted(false);
+}
+
+int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
+                      uint32_t digest)
+{
+	const struct clique *q = comms->clique;
+	enum cudaStreamCaptureMode mode;
+	bool is_first = false;
+	int i, rc;
+
+	for (i = 0; i < n; i++)
+		is_first |= note_all(&comms[i], &ops[i], digest);
+	/* With ranks elsewhere NCCL may wait for these to register theirs. */
+	if (!is_first || q->world > q->size || may_connect(comms, ops) ||
+	    !platform_has(q->platform, FUNCTION_ncclGroupSimulateEnd))
+		return COHORT_OK;
+	rc = window_memory_enter(comms->clique);
+	if (rc != COHORT_OK)
+		return rc;
+	mode = native_relax(q->platform);
+	simulate(comms, n, ops);
+	native_restore(q->platform, mode);
+	window_memory_end();
+	return COHORT_OK;
 }
 
 int register_remove(struct cohort_comm *c, struct registration *r,

@@ -9,12 +9,19 @@
  * reaper deregisters everything before it ends the native communicators, and a thread may
  * change the list only after that, in RECLAIMED.  NCCL itself deregisters only after it has
  * freed the proxy thread that it needs for that.
+ *
+ * NCCL completes a registration in the first collective on the memory: it allocates, and so
+ * may wait for kernels, while a window is open (ncclRegisterCollBuffers()).  A group that it
+ * only simulates completes it, too.  So the first call of a kind is simulated before the rank
+ * is counted among those that have called.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cohort_comm;
+struct op;
 
 struct registration {
 	struct registration *next;
@@ -22,6 +29,9 @@ struct registration {
 	size_t bytes;
 	void *native;
 	bool is_allocated; /* with the memory, by ncclMemAlloc() */
+
+	/* The calls on it that were simulated: a bit for each digest, modulo the bits. */
+	uint64_t simulated[4];
 };
 
 /*
@@ -32,6 +42,14 @@ int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out);
 int register_remove(struct cohort_comm *c, struct registration *r,
                     bool has_ended);
+
+/*
+ * Simulate @ops, the calls of @n ranks with this digest, if one of their buffers is registered
+ * and was in no such call: in a memory section, inside the gate.  What NCCL does not like
+ * about them, the launch tells.  COHORT_OK, or the clique's cause.
+ */
+int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
+                      uint32_t digest);
 
 /* Deregister all memory of @c, for the reaper.  The list stays as it is. */
 void register_end(const struct cohort_comm *c);

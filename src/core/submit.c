@@ -24,6 +24,7 @@
 #include "core/native.h"
 #include "core/pair.h"
 #include "core/redop.h"
+#include "core/register.h"
 #include "core/staging.h"
 #include "core/stream.h"
 #include "core/together.h"
@@ -245,6 +246,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	s->plan = launch_plan(comms, n, ops, s->captured);
 	if (s->plan == PLAN_LIST)
 		rc = list_prepare(comms, ops, s->captured);
+	if (rc == COHORT_OK && s->meets && !ops->staged)
+		rc = register_complete(comms, n, ops, digest);
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < n && rc == COHORT_OK; i++)

@@ -529,6 +529,66 @@ Test(sync_device, memory_of_lists_is_no_deadlock_where_ranks_launch_together)
 	run(COHORT_LAUNCH_TOGETHER, do_nothing, LIST);
 }
 
+/* ---- registered memory ------------------------------------------------ */
+
+#define RANKS_REGISTERED 4
+
+/* The same memory in a call, a list, and a batch of calls: each completes what the calls
+ * before have not used. */
+static int use_registered(struct cohort_comm *comm, void *unused)
+{
+	void *stream = cohort_comm_stream(comm);
+	struct cohort_tensor list[2] = { { .recv = NULL } };
+	void *each, *all;
+	uint64_t ticket;
+	size_t i;
+
+	(void)unused;
+	ranks_must(cohort_alloc_registered(comm, SMALL, &each), "alloc");
+	ranks_must(cohort_alloc_registered(comm, RANKS_REGISTERED * SMALL,
+	                                   &all),
+	           "alloc");
+	ranks_must(cohort_all_gather(comm, each, all, SMALL, COHORT_I8, stream,
+	                             &ticket),
+	           "all_gather");
+	for (i = 0; i < 2; i++) {
+		ranks_must(cohort_alloc_registered(comm, SMALL, &list[i].recv),
+		           "alloc");
+		list[i].send = list[i].recv;
+		list[i].count = SMALL / sizeof(int32_t);
+		list[i].type = COHORT_I32;
+	}
+	ranks_must(cohort_all_reduce_many(comm, list, 2, COHORT_SUM, stream,
+	                                  &ticket),
+	           "all_reduce_many");
+	ranks_must(cohort_alloc_registered(comm, SMALL, &each), "alloc");
+	ranks_must(cohort_batch_begin(comm), "begin");
+	ranks_must(cohort_broadcast(comm, each, each, SMALL, COHORT_I8, 0,
+	                            stream, NULL),
+	           "broadcast");
+	ranks_must(cohort_batch_end(comm, stream, &ticket), "end");
+	return cohort_wait(comm, ticket, RANKS_SOON);
+}
+
+/* NCCL allocates in the call.  If a rank did so after another had launched, each would
+ * wait for the other. */
+Test(sync_device, registered_memory_is_completed_before_a_rank_launches)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	place_need_host("devices that always wait for each other");
+	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	native_open(RANKS_REGISTERED);
+	cohort_group_options_init(&o);
+	o.launch = COHORT_LAUNCH_TOGETHER;
+	o.many = COHORT_MANY_GROUP;
+	o.deadlines.join_ns = o.deadlines.exec_ns = RANKS_SOON;
+	group = ranks_open(RANKS_REGISTERED, &o);
+	ranks_must(cohort_group_run(group, use_registered, NULL, NULL), "run");
+	ranks_must(cohort_group_close(group), "close");
+}
+
 /* ---- two groups on the same devices ----------------------------------- */
 
 /*

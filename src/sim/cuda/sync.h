@@ -19,6 +19,7 @@
  *  - ncclMemAlloc(), ncclMemFree(); ncclCommRegister() and
  *    ncclCommWindowRegister() of a range that is not mapped yet, and the last
  *    ncclCommDeregister() or ncclCommWindowDeregister() of one;
+ *  - the first collective on registered memory, which completes the registration;
  *  - what NCCL allocates and frees itself: the init and the split of a rank, and
  *    the release of a communicator's last rank;
  *  - copies that are synchronous, or go through pageable memory;

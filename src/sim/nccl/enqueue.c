@@ -333,7 +333,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	}
 	if (comm->member.world->n == 1 && !fault.kind && !call_is_p2p(c))
 		return alone(comm, c, s, &fault);
-	if (strict_is_on()) {
+	if (strict_is_on() || sync_is_on()) {
 		registered_use(comm, c->send);
 		registered_use(comm, c->recv);
 	}

@@ -19,7 +19,7 @@ struct registration {
 	const char *function; /* that made it */
 	uintptr_t first, end; /* what it covers */
 	int users;
-	bool is_used; /* by a collective; kept in strict mode */
+	bool is_used; /* by a collective; kept in strict mode, and where memory waits */
 };
 
 const char registered_buffer[] = "ncclCommRegister";
@@ -99,11 +99,18 @@ void registered_use(struct ncclComm *comm, const void *memory)
 {
 	const uintptr_t at = (uintptr_t)memory;
 	struct registration *r;
+	bool is_first = false;
 
 	pthread_mutex_lock(&comm->lock);
-	for (r = comm->registered; r; r = r->next)
-		r->is_used |= r->first <= at && at < r->end;
+	for (r = comm->registered; r; r = r->next) {
+		if (at < r->first || at >= r->end)
+			continue;
+		is_first |= !r->is_used;
+		r->is_used = true;
+	}
 	pthread_mutex_unlock(&comm->lock);
+	if (is_first)
+		sync_memory();
 }
 
 void registered_check(const struct ncclComm *comm)

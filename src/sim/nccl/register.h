@@ -38,7 +38,8 @@ void registered_free(struct registration *first);
  * Strict mode: a buffer that a collective has used must be deregistered before its
  * communicator ends.  NCCL would use a proxy thread that it has freed.
  *
- * registered_use   - note that a collective uses @memory
+ * registered_use   - note that a collective uses @memory; its first one completes the
+ *                    registration, for which NCCL allocates
  * registered_check - @comm is about to be freed: end the program if such a buffer is left
  */
 void registered_use(struct ncclComm *comm, const void *memory);
