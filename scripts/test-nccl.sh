@@ -12,7 +12,9 @@
 #
 #	connected   ranks are connected when they open (NCCL_RUNTIME_CONNECT=0 and
 #	            COHORT_CONNECT=all): all tests
-#	default     the library connects them for collectives
+#	default     the library connects them for collectives; NCCL chooses between rings and
+#	            trees, the protocol, and up to four channels; and memory functions wait
+#	            for all devices
 #	lazy        nobody does: NCCL connects as it is called (COHORT_CONNECT=none)
 #	shm         through shared memory (NCCL_P2P_DISABLE=1)
 #	sockets     through sockets (NCCL_SHM_DISABLE=1, too)
@@ -137,11 +139,13 @@ use_mode() {
 		programs stress abort generations respawn joins memory
 		;;
 	default)
-		variables=
-		suite api "${some[@]}"
-		program "$cohort drill --platform gpu --ranks 2 --deadline 2000 --slack 1000 --only call"
+		# Where one is not set at all, the command sets that for a ring.
+		variables='NCCL_ALGO=Ring,Tree NCCL_PROTO= NCCL_P2P_LL_THRESHOLD= NCCL_MAX_NCHANNELS=4 COHORT_HOST_SYNC=device'
+		suite api 'split/*' '@(differential|p2p)/*' '@(abort|collective|respawn)/*' \
+			'@(agree|batch*|list*|register|together|window)/*'
+		program "$cohort drill --platform gpu --ranks 4 --deadline 2000 --slack 1000 --only call"
 		program "$cohort demo --ranks 4"
-		programs stress abort generations respawn joins
+		programs stress abort generations respawn joins memory
 		;;
 	lazy)
 		variables='COHORT_CONNECT=none'
