@@ -188,7 +188,7 @@ soak: $(soak)
 	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
 
 # Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.  What mostly waits
-# begins first.
+# begins first.  make test has run the api suite on devices that wait for each other.
 DEVICE_SECONDS ?= 30
 # What make test has shown, and no device changes.
 same_sums      := |differential
@@ -197,9 +197,7 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	$(Q)! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $(api)
 	$(Q)CC='$(CC)' scripts/deps.sh --check || \
 	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
-	    $(call api_waits,$(on_device) $(strict)) \
 	    $(call api_waits,$(on_shared)$(strict)) \
-	    $(call api_most,$(on_device) $(strict),$(same_sums)) \
 	    $(call api_most,$(on_shared)$(strict),$(same_sums)) \
 	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
 	    'env TEST_PROCESSES=2 $(strict)$(api) --jobs=1 --verbose \
