@@ -19,8 +19,10 @@
 #include "core/native.h"
 #include "core/window.h"
 
-/* The sizes: powers of LARGER from one element to LARGEST of them. */
+/* The sizes: from one element to LARGEST of them, each so many times the one before; fewer
+ * in groups, which take longer. */
 #define LARGER 16
+#define LARGER_IN_GROUPS 256
 #define LARGEST ((size_t)1 << 28)
 
 /* ---- which ranks ------------------------------------------------------ */
@@ -136,17 +138,24 @@ static bool reduces(enum collective collective)
 	       collective == REDUCE_SCATTER;
 }
 
+/* NCCL has but rings for the others. */
+static bool has_choice(enum collective collective)
+{
+	return collective != BROADCAST && collective != REDUCE;
+}
+
 /* Simulate a collective in groups of @n. */
 static int connect_groups(const struct connection *c, int color,
                           enum collective collective, int n)
 {
 	const size_t ways = reduces(collective) ? LENGTH(reductions) : 1;
+	const size_t larger = n > 1 ? LARGER_IN_GROUPS : LARGER;
 	int rc = COHORT_OK;
 	size_t count, k;
 
 	for (k = 0; k < ways; k++)
 		for (count = 1; count <= LARGEST && rc == COHORT_OK;
-		     count *= LARGER)
+		     count *= larger)
 			rc = simulate(c, color, collective, &reductions[k], n,
 			              count);
 	return rc;
@@ -154,13 +163,15 @@ static int connect_groups(const struct connection *c, int color,
 
 static int connect_collectives(const struct connection *c, int color)
 {
-	int k, rc = COHORT_OK;
+	enum collective k;
+	int rc = COHORT_OK;
 	size_t i;
 
-	for (k = 0; k < COLLECTIVES; k++)
+	for (k = ALL_REDUCE; k < COLLECTIVES; k++)
 		for (i = 0; i < LENGTH(group_sizes) && rc == COHORT_OK; i++)
-			rc = connect_groups(c, color, (enum collective)k,
-			                    group_sizes[i]);
+			if (group_sizes[i] == 1 || has_choice(k))
+				rc = connect_groups(c, color, k,
+				                    group_sizes[i]);
 	return rc;
 }
 
