@@ -145,7 +145,7 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 {
 	const struct platform *p = c->clique->platform;
-	cudaError_t error = cudaErrorUnknown;
+	cudaError_t error = cudaErrorNotReady;
 
 	if (n > 1)
 		p->cudaSetDevice(c->device);

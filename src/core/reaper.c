@@ -33,12 +33,12 @@ static void at(struct clique *q, const char *function, int rank)
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
-/* Query with the rank's device current, or answer cudaErrorUnknown: a lost device answers
+/* Query with the rank's device current, or answer cudaErrorNotReady: a lost device answers
  * whatever is asked while it is current. */
 static cudaError_t query_event(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	cudaError_t error = cudaErrorUnknown;
+	cudaError_t error = cudaErrorNotReady;
 	int device = -1;
 
 	at(c->clique, "cudaEventQuery", c->rank);

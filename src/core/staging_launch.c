@@ -246,17 +246,16 @@ static void launch_chunk(struct line *l, size_t k)
 	}
 }
 
-/* Order all that was queued before what is queued on the stream from now on;
- * false if even that fails. */
-static bool join(const struct line *l)
+/* Order all that was queued before what is queued on the stream from now on. */
+static struct native_result join(const struct line *l)
 {
 	const struct staging *g = &l->c->staging;
 	struct line rest = *l;
 
-	rest.r.what = NULL;
+	rest.r = (struct native_result){ .rank = l->r.rank };
 	order(&rest, l->in, g->loaded[0], l->stream);
 	order(&rest, l->out, g->stored[0], l->stream);
-	return !rest.r.what;
+	return rest.r;
 }
 
 struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
@@ -271,6 +270,7 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 		.stream = op->stream,
 		.out = s->chunks > 1 ? c->staging.out : op->stream,
 	};
+	struct native_result joined;
 	size_t k;
 
 	for (k = 0; k < s->chunks && !l.r.what; k++) {
@@ -282,9 +282,7 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 		else
 			launch_chunk(&l, k);
 	}
-	s->is_lost = !join(&l);
-	/* Then nothing can be ordered after it. */
-	if (s->is_lost)
-		native_note_cuda(&l.r, "cudaStreamWaitEvent", cudaErrorUnknown);
-	return l.r;
+	joined = join(&l);
+	s->is_lost = joined.what; /* then nothing can be ordered after it */
+	return l.r.what ? l.r : joined;
 }

@@ -394,6 +394,7 @@ static inline bool cuda_error_is_sticky(cudaError_t error)
 	case cudaErrorTensorMemoryLeak:
 	case cudaErrorMpsClientTerminated:
 	case cudaErrorExternalDevice:
+	case cudaErrorUnknown: /* what drivers answer after a fault of their own */
 		return true;
 	default:
 		return false;

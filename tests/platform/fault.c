@@ -576,11 +576,12 @@ Test(fault, error_of_another_kind_is_not_sticky, .timeout = 10)
 	const struct platform *p;
 	void *memory;
 
-	lose_device_1(&clique, cudaErrorUnknown);
+	lose_device_1(&clique, cudaErrorLaunchOutOfResources);
 	p = clique.p;
-	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorUnknown);
+	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]),
+	             cudaErrorLaunchOutOfResources);
 	cr_assert_eq(p->cudaMalloc(&memory, 8), cudaSuccess);
-	cr_assert_eq(p->cudaGetLastError(), cudaErrorUnknown);
+	cr_assert_eq(p->cudaGetLastError(), cudaErrorLaunchOutOfResources);
 	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
 	native_clique_abort(&clique);
 	cr_assert_eq(p->cudaFree(memory), cudaSuccess);

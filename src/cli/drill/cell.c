@@ -136,7 +136,8 @@ void drill_arm(struct drill_run *run, uint64_t operation)
 	} faults[TROUBLES] = {
 		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
 		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, asynchronous },
-		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE, cudaErrorUnknown },
+		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE,
+		                    cudaErrorLaunchOutOfResources },
 		[BY_DEVICE_LOST] = { COHORT_FAULT_DEVICE,
 		                     cudaErrorLaunchFailure },
 		[BY_STUCK] = { COHORT_FAULT_STUCK, 0 },
