@@ -2,8 +2,11 @@
 
 #include "base/backoff.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
-#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,10 +49,30 @@ static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
+/* What a futex can be. */
+static void *lower_half(struct waited_word *w)
+{
+	const bool is_second = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+
+	return (void *)((uintptr_t)&w->word +
+	                is_second * sizeof(uint32_t));
+}
+
+/* Sleep for that time, or until the word is another. */
+static void sleep_on(struct waited_word *w, uint64_t value,
+                     const struct timespec *t)
+{
+	atomic_fetch_add(&w->sleepers, 1);
+	syscall(SYS_futex, lower_half(w), FUTEX_WAIT_PRIVATE, (uint32_t)value,
+	        t);
+	atomic_fetch_sub(&w->sleepers, 1);
+}
+
 /* Sleep for a sixteenth of the time waited so far, within bounds: many waiters on a long
  * hang must not eat the cores, and a short wait must not become a long one.  Hundreds of
  * threads sleep longer, so that waking them leaves time for the one they wait for. */
-static void nap(uint64_t waited, uint64_t left)
+static void nap(uint64_t waited, uint64_t left, struct waited_word *w,
+                uint64_t value)
 {
 	/* Atomic; threads of the process that nap now.  Relaxed: a number. */
 	static atomic_uint napping;
@@ -60,11 +83,15 @@ static void nap(uint64_t waited, uint64_t left)
 	const uint64_t ns = clamp(waited / 16, NAP_MIN_NS, most);
 	struct timespec t = { .tv_nsec = (long)(left < ns ? left : ns) };
 
-	nanosleep(&t, NULL);
+	if (w)
+		sleep_on(w, value, &t);
+	else
+		nanosleep(&t, NULL);
 	atomic_fetch_sub_explicit(&napping, 1, memory_order_relaxed);
 }
 
-void backoff_wait(struct backoff *b, uint64_t deadline_ns)
+void backoff_wait_on(struct backoff *b, uint64_t deadline_ns,
+                     struct waited_word *w, uint64_t value)
 {
 	uint64_t now;
 
@@ -80,5 +107,17 @@ void backoff_wait(struct backoff *b, uint64_t deadline_ns)
 		sched_yield();
 	else
 		nap(now - b->started_ns,
-		    deadline_ns > now ? deadline_ns - now : 0);
+		    deadline_ns > now ? deadline_ns - now : 0, w, value);
+}
+
+void backoff_wait(struct backoff *b, uint64_t deadline_ns)
+{
+	backoff_wait_on(b, deadline_ns, NULL, 0);
+}
+
+void backoff_wake(struct waited_word *w)
+{
+	/* seq_cst, after the change: a sleeper is counted before it looks at the word. */
+	if (atomic_load(&w->sleepers))
+		syscall(SYS_futex, lower_half(w), FUTEX_WAKE_PRIVATE, INT_MAX);
 }

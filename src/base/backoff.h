@@ -14,6 +14,7 @@
  *		backoff_wait(&b, deadline);
  */
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 struct backoff {
@@ -57,5 +58,22 @@ static inline void cpu_fetch_to_write(const void *p)
 /* Wait a little, and not past @deadline_ns: at most a millisecond, or longer if hundreds of
  * threads wait. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
+
+/*
+ * A word that a thread of this process changes and then says so, which ends the sleep of those
+ * that wait for it
+ *
+ * backoff_wait_on - like backoff_wait(), but wait no longer once the lower half of the word
+ *                   differs from that of @value
+ * backoff_wake    - wake all that wait, after a seq_cst change of the word
+ */
+struct waited_word {
+	_Atomic uint64_t word;
+	atomic_int sleepers;
+};
+
+void backoff_wait_on(struct backoff *b, uint64_t deadline_ns,
+                     struct waited_word *w, uint64_t value);
+void backoff_wake(struct waited_word *w);
 
 #endif

@@ -36,6 +36,7 @@
 
 #include <stdatomic.h>
 
+#include "base/backoff.h"
 #include "base/crew.h"
 #include "core/cause.h"
 #include "core/comm.h"
@@ -235,7 +236,7 @@ struct clique {
 	/* ---- ranks that launch together ---------------------------------- */
 
 	/* Atomic; see together.c.  In no cache line with anything else. */
-	_Alignas(64) _Atomic uint64_t opened;
+	_Alignas(64) struct waited_word opened;
 
 	struct cohort_comm comms[];
 };

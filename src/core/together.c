@@ -34,14 +34,14 @@ static bool has_opened(uint64_t word, uint64_t number)
 static uint64_t load_word(const struct clique *q)
 {
 	/* Acquire: what the others did before they were counted in. */
-	return atomic_load_explicit(&q->opened, memory_order_acquire);
+	return atomic_load_explicit(&q->opened.word, memory_order_acquire);
 }
 
 /* Replace *@word by @with; false: the word was another, which is in *@word
  * now. */
 static bool swap(struct clique *q, uint64_t *word, uint64_t with)
 {
-	return atomic_compare_exchange_weak(&q->opened, word, with);
+	return atomic_compare_exchange_weak(&q->opened.word, word, with);
 }
 
 /* False if a rank has cancelled it. */
@@ -54,6 +54,7 @@ static bool set_opened(struct clique *q, uint64_t number)
 		if (word & GIVEN_UP)
 			return false;
 	while (!swap(q, &word, with));
+	backoff_wake(&q->opened);
 	return true;
 }
 
@@ -96,13 +97,14 @@ static int open_for_all(struct clique *q, uint64_t number)
 static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 {
 	struct backoff b = backoff_among(q->world);
+	uint64_t word;
 
-	while (!has_opened(load_word(q), number)) {
+	while (word = load_word(q), !has_opened(word, number)) {
 		if (clique_cause(q) && cancel(q, number))
 			return clique_error(q);
 		if (deadline_ns != COHORT_FOREVER && clock_now() >= deadline_ns)
 			return COHORT_TIMED_OUT;
-		backoff_wait(&b, deadline_ns);
+		backoff_wait_on(&b, deadline_ns, &q->opened, word);
 	}
 	return COHORT_OK;
 }
@@ -132,30 +134,32 @@ int together_await(struct cohort_comm *comms, int n, uint64_t number,
 void together_leave(struct clique *q, int n)
 {
 	/* Acquire and release: the last one closes after all have launched. */
-	const uint64_t word = atomic_fetch_sub_explicit(
-		&q->opened, (uint64_t)n * LEFT, memory_order_acq_rel);
+	const uint64_t word =
+		atomic_fetch_sub(&q->opened.word, (uint64_t)n * LEFT);
 
-	if (left_of(word) == (uint64_t)n)
-		window_close(q);
+	if (left_of(word) != (uint64_t)n)
+		return;
+	backoff_wake(&q->opened);
+	window_close(q);
 }
 
-static bool have_launched(const struct clique *q, uint64_t number)
+static bool have_launched(uint64_t word, uint64_t number)
 {
-	const uint64_t word = load_word(q);
-
 	return !left_of(word) || has_opened(word, number + 1);
 }
 
 void together_await_launched(const struct cohort_comm *c, uint64_t deadline_ns)
 {
-	const struct clique *q = c->clique;
+	struct clique *q = c->clique;
 	const uint64_t number =
 		atomic_load_explicit(&c->collectives, memory_order_relaxed);
 	struct backoff b = backoff_among(q->world);
+	uint64_t word;
 
-	while (!have_launched(q, number) && !clique_cause(q)) {
+	while (word = load_word(q),
+	       !have_launched(word, number) && !clique_cause(q)) {
 		if (deadline_ns != COHORT_FOREVER && clock_now() >= deadline_ns)
 			return;
-		backoff_wait(&b, deadline_ns);
+		backoff_wait_on(&b, deadline_ns, &q->opened, word);
 	}
 }
