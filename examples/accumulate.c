@@ -4,8 +4,8 @@
  * Several backward passes for each update, and one communication
  *
  * Only the last pass of a step launches anything: until then gradients add up where they
- * are, and the last pass averages the sums.  With check_finite, all ranks skip a step in
- * which any rank's gradients are not finite.
+ * are, and the last pass averages the sums.  All ranks then have the same gradients, so each
+ * can decide by itself to skip a step whose gradients are not finite, as all others do.
  *
  *	cc accumulate.c -lcohort && ./a.out
  */
@@ -30,19 +30,24 @@ static void backward(float *gradient, const float *w, int rank, int step)
 		gradient[1] = INFINITY;
 }
 
+static int are_finite(const float *gradient)
+{
+	int k, n = 0;
+
+	for (k = 0; k < 3; k++)
+		n += isfinite(gradient[k]) != 0;
+	return n == 3;
+}
+
 static int train(struct cohort_comm *comm, void *user)
 {
 	float w[3] = { 0.0f, 0.0f, 0.0f }, gradient[3];
 	const struct cohort_parameter list = { "w", gradient, 3, COHORT_F32 };
-	struct cohort_reducer_options options;
 	struct cohort_reducer *reducer = NULL;
 	int step, pass, k, rank = cohort_comm_rank(comm), skipped = 0, rc;
 
 	(void)user;
-	cohort_reducer_options_init(&options);
-	options.check_finite = 1;
-	options.max_norm = 10.0;
-	rc = cohort_reducer_create(comm, &list, 1, &options, &reducer);
+	rc = cohort_reducer_create(comm, &list, 1, NULL, &reducer);
 	for (step = 0; step < STEPS && rc == COHORT_OK; step++) {
 		for (k = 0; k < 3; k++)
 			gradient[k] = 0.0f;
@@ -59,12 +64,11 @@ static int train(struct cohort_comm *comm, void *user)
 				rc = cohort_reducer_finish(reducer,
 				                           COHORT_FOREVER);
 		}
-		for (k = 0; k < 3 && rc == COHORT_OK; k++)
-			w[k] -= 0.5f * gradient[k];
-		if (rc == COHORT_SKIP) {
+		if (rc == COHORT_OK && !are_finite(gradient))
 			skipped++;
-			rc = COHORT_OK;
-		}
+		else
+			for (k = 0; k < 3 && rc == COHORT_OK; k++)
+				w[k] -= 0.5f * gradient[k];
 	}
 	if (rc == COHORT_OK)
 		printf("rank %d: w is %.4f %.4f %.4f, %d skipped\n", rank,

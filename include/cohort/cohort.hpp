@@ -1766,12 +1766,6 @@ public:
 		return cohort_reducer_used(reducer_, i);
 	}
 
-	/* cohort_reducer_norm() */
-	double norm() const noexcept
-	{
-		return cohort_reducer_norm(reducer_);
-	}
-
 	/* cohort_reducer_buckets() */
 	int buckets() const noexcept
 	{

@@ -99,8 +99,7 @@
  * So a rank can keep the state of its optimiser for its shards alone and update
  * those of the parameters, and cohort_reducer_gather() gives every rank all of
  * them (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training
- * Trillion Parameter Models", SC 2020, section 5.2).  The norm and clipping are
- * computed from the shards, and so hold for all gradients.
+ * Trillion Parameter Models", SC 2020, section 5.2).
  *
  * Ends
  *
@@ -160,16 +159,10 @@ struct cohort_reducer_options {
 	 * Only for float16, bfloat16, float32 and float64. */
 	int weighted;
 
-	/* COHORT_F16 or COHORT_BF16: float32 gradients travel as that type; 0:
-	 * as they are.  Host platform only. */
-	int transport;
-
 	/* 1: gradients that are not ready when the step is finished take part
 	 * as zeros. */
 	int find_unused;
-	int check_finite; /* 1: look for infinities and NaNs */
-	double max_norm;  /* clip to this; 0: do not clip */
-	int keep_plan;    /* 1: never make the plan anew */
+	int keep_plan; /* 1: never make the plan anew */
 
 	/* 1: any thread that completes a bucket launches it. */
 	int helpers_launch;
@@ -200,8 +193,8 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  *
  * Allocates all that steps need: the memory of the gradients that the reducer
  * has (zeroed, each aligned to 64 bytes), and some 250 bytes for each
- * parameter, 64 more with shards; with a transport half as much as the float32
- * gradients; on the gpu platform 512 KiB of pinned memory.  Every rank makes
+ * parameter, 64 more with shards; on the gpu platform 256 KiB of pinned memory.
+ * Every rank makes
  * its own reducer; no rank waits for another.  A submitting call; blocks as
  * cohort_alloc() may, and on the gpu platform until all is done that the
  * communicator's own stream has.
@@ -217,31 +210,8 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * of Numerical Algorithms", section 4.2).  The weights travel in one small
  * all-reduce ahead of the buckets, which are not launched before it is done.
  *
- * transport: each rank's gradient, with a weight times its factor, is rounded
- * to the half type; the result is rounded once more, and comes back as float32.
- * With u = 2^-11 (float16) or 2^-8 (bfloat16), each rounding is off by a
- * relative u at most (Higham, theorem 2.2), or for float16 below 2^-14 by
- * 2^-25.  The result differs from the exact one by at most 2 * u * sum(|factor
- * * g|) + 2 * size * 2^-25, to first order; for a mean the factor is 1 / size.
- * Beyond 65504 float16 becomes infinite: use it with check_finite.  On the gpu
- * platform COHORT_UNSUPPORTED: the library has no kernels of its own to convert
- * by.
- *
- * check_finite, max_norm: both look at the gradients that came out, of the
- * float types named under weighted.  Each rank looks at its share and all ranks
- * gather what the others found, so that they come to the same answer.  The norm
- * is the Euclidean one over all gradients: squares are added in float64, in the
- * order of the list within a rank's share, then in rank order, whatever the
- * plan.  If the norm is greater than max_norm, every gradient is multiplied by
- * max_norm / norm (Pascanu et al., "On the difficulty of training recurrent
- * neural networks", ICML 2013).  With max_norm a norm that is not finite counts
- * as gradients that are not finite.  On the gpu platform both go through host
- * memory, in pieces, which is slow: finish blocks for two copies of all
- * gradients, and two more if they are clipped.
- *
- * sharded: not with a transport: COHORT_UNSUPPORTED.  On the host platform a
- * shard is to the bit what an all-reduce leaves there; on the gpu platform NCCL
- * may add in another order.
+ * sharded: on the host platform a shard is to the bit what an all-reduce leaves
+ * there; on the gpu platform NCCL may add in another order.
  *
  * COHORT_OK; COHORT_INVALID with the parameter or the option and its value,
  * also where the counts come to more bytes than there can be;
@@ -367,10 +337,9 @@ COHORT_API int cohort_reducer_progress(struct cohort_reducer *reducer,
  * Afterwards, but for COHORT_TIMED_OUT, COHORT_STATE, COHORT_BUSY and
  * COHORT_OWNER, no step is open.
  *
- * COHORT_OK; COHORT_SKIP: gradients are not finite (check_finite, max_norm), or
- * all weights are 0, or a rank has cancelled the step: every rank is told so,
- * and none should update its weights; gradients are as they came out, not
- * clipped, and undefined if a rank has cancelled; COHORT_TIMED_OUT;
+ * COHORT_OK; COHORT_SKIP: all weights are 0, or a rank has cancelled the step:
+ * every rank is told so, and none should update its weights; gradients are
+ * undefined if a rank has cancelled; COHORT_TIMED_OUT;
  * COHORT_STATE if no step is open, or, without find_unused or in a pass of
  * cohort_reducer_accumulate(), some gradients are not ready: the text names
  * them, and nothing has happened; COHORT_OWNER if another thread has begun the
@@ -434,9 +403,9 @@ COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
  * COHORT_OK; COHORT_INVALID for a stream of another device (nothing has
  * happened); COHORT_STATE as cohort_reducer_finish(), and if this rank has
  * cancelled the step; COHORT_ABORTED if another rank has: the group ends;
- * COHORT_UNSUPPORTED with weighted, transport, find_unused, check_finite or
- * max_norm, which need the thread: nothing has happened,
- * cohort_reducer_finish() will do; COHORT_OWNER, COHORT_BUSY as
+ * COHORT_UNSUPPORTED with weighted or find_unused, which need the thread:
+ * nothing has happened, cohort_reducer_finish() will do; COHORT_OWNER,
+ * COHORT_BUSY as
  * cohort_reducer_finish(); as cohort_stream_after() and the collectives: the
  * step goes for nothing and is still open, and cohort_reducer_finish() ends it.
  */
@@ -517,9 +486,6 @@ COHORT_API int cohort_reducer_shard(const struct cohort_reducer *reducer,
  *                          no such parameter.  What no rank used came out as
  *                          zeros.  After a step in which all weights were 0:
  *                          whether this rank had it ready
- * cohort_reducer_norm    - the norm of the gradients that the last step came
- *                          out with, before clipping; 0 without check_finite
- *                          and max_norm
  * cohort_reducer_buckets - how many buckets there are in the plan
  * cohort_reducer_bucket  - the number of the bucket of @i, in the order of
  *                          their launches; -1 if there is no such parameter
@@ -530,7 +496,6 @@ COHORT_API void *cohort_reducer_view(const struct cohort_reducer *reducer,
                                      size_t i);
 COHORT_API int cohort_reducer_used(const struct cohort_reducer *reducer,
                                    size_t i);
-COHORT_API double cohort_reducer_norm(const struct cohort_reducer *reducer);
 COHORT_API int cohort_reducer_buckets(const struct cohort_reducer *reducer);
 COHORT_API int cohort_reducer_bucket(const struct cohort_reducer *reducer,
                                      size_t i);

@@ -131,15 +131,6 @@ static int tell(struct cohort_reducer *r)
 	return rc == COHORT_OK ? reducer_send_order(r) : rc;
 }
 
-static void widen(struct cohort_reducer *r)
-{
-	size_t i;
-
-	for (i = 0; r->wire && i < r->n; i++)
-		if (r->items[i].is_half)
-			reducer_widen(r, &r->items[i]);
-}
-
 static int await(struct cohort_reducer *r, uint64_t deadline)
 {
 	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
@@ -147,8 +138,6 @@ static int await(struct cohort_reducer *r, uint64_t deadline)
 
 	if (rc == COHORT_OK && r->used)
 		rc = reducer_pull(r, r->host.used, r->device.used, r->n);
-	if (rc == COHORT_OK)
-		widen(r);
 	if (rc != COHORT_OK || !reducer_was_cancelled(r))
 		return rc;
 	/* Rank 0's order is not that of a whole step; the next step sends it again. */
@@ -168,10 +157,6 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 		return r->is_skipped ? COHORT_OK : tell(r);
 	case REDUCER_AWAIT:
 		return r->is_skipped ? COHORT_SKIP : await(r, deadline);
-	case REDUCER_LOOK:
-		return r->is_looked_at ? reducer_look(r) : COHORT_OK;
-	case REDUCER_GATHER:
-		return r->is_looked_at ? reducer_judge(r, deadline) : COHORT_OK;
 	default:
 		/* Helpers may still read the plan. */
 		reducer_await_helpers(r);
@@ -251,12 +236,9 @@ int cohort_reducer_finish(struct cohort_reducer *r, uint64_t timeout_ns)
 static int check_finish_on(const struct cohort_reducer *r)
 {
 	const struct cohort_reducer_options *o = &r->options;
-	const char *what = o->weighted         ? "weighted"
-	                   : o->transport      ? "transport"
-	                   : o->find_unused    ? "find_unused"
-	                   : o->check_finite   ? "check_finite"
-	                   : o->max_norm > 0.0 ? "max_norm"
-	                                       : NULL;
+	const char *what = o->weighted      ? "weighted"
+	                   : o->find_unused ? "find_unused"
+	                                    : NULL;
 
 	return what ? error_set(COHORT_UNSUPPORTED,
 	                        "finish_on: with %s the thread has to wait",

@@ -78,8 +78,8 @@ static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
 
 /* ---- launching -------------------------------------------------------- */
 
-/* Wait for the stream that computes the gradients, and bring those of the bucket into
- * the form that is launched.  May be repeated. */
+/* Wait for the stream that computes the gradients, and zero those of a rank that is absent.
+ * May be repeated. */
 static int prepare(struct cohort_reducer *r, uint32_t bucket)
 {
 	uint32_t k;
@@ -88,14 +88,9 @@ static int prepare(struct cohort_reducer *r, uint32_t bucket)
 	if (r->awaits_stream)
 		rc = cohort_after_stream(r->comm, r->stream);
 	for (k = r->plan.begin[bucket];
-	     k < r->plan.begin[bucket + 1] && rc == COHORT_OK; k++) {
-		const struct reducer_item *item = &r->items[r->plan.order[k]];
-
-		if (r->is_absent)
-			rc = reducer_zero(r, item);
-		if (rc == COHORT_OK && item->is_half)
-			reducer_narrow(r, item, r->factor);
-	}
+	     r->is_absent && k < r->plan.begin[bucket + 1] && rc == COHORT_OK;
+	     k++)
+		rc = reducer_zero(r, &r->items[r->plan.order[k]]);
 	return rc;
 }
 
@@ -112,10 +107,8 @@ static int launch_tensors(struct cohort_reducer *r,
 
 	if (!n)
 		return COHORT_OK;
-	/* Narrowed gradients were multiplied already. */
 	if (r->options.weighted)
-		op.redop = b->is_half ? COHORT_SUM
-		                      : r->premul[reducer_float(b->type)];
+		op.redop = r->premul[reducer_float(b->type)];
 	return reducer_submit(r, &op, b->tag, NULL);
 }
 

@@ -75,27 +75,6 @@ static uint32_t add_tensors(const struct cohort_reducer *r, size_t bucket,
 	return n;
 }
 
-/* Write the one tensor of a bucket whose gradients are side by side in the wire memory,
- * and give them their places there. */
-static uint32_t add_halves(struct cohort_reducer *r, size_t bucket,
-                           size_t *wire, struct cohort_tensor *tensor)
-{
-	size_t begin = *wire;
-	uint32_t k;
-
-	for (k = r->plan.begin[bucket]; k < r->plan.begin[bucket + 1]; k++) {
-		struct reducer_item *item = &r->items[r->plan.order[k]];
-
-		item->wire = *wire;
-		*wire += item->count;
-	}
-	if (*wire == begin)
-		return 0;
-	*tensor = in_place(r->wire + 2 * begin, *wire - begin,
-	                   r->options.transport);
-	return 1;
-}
-
 /* The most bytes of a parameter's name in a label. */
 #define NAME_MOST 20
 
@@ -136,7 +115,7 @@ void reducer_order(struct cohort_reducer *r, const uint32_t *use)
 
 void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 {
-	size_t b, wire = 0;
+	size_t b;
 	uint32_t first = 0;
 
 	reducer_order(r, use);
@@ -147,13 +126,9 @@ void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 
 		bucket->first = first;
 		bucket->bytes = bytes_of(r, b);
-		bucket->is_half = item->is_half;
-		bucket->type =
-			item->is_half ? r->options.transport : item->type;
+		bucket->type = item->type;
 		if (r->options.sharded)
 			reducer_add_shards(r, b, &r->tensors[first]);
-		else if (item->is_half)
-			bucket->n = add_halves(r, b, &wire, &r->tensors[first]);
 		else
 			bucket->n = add_tensors(r, b, &r->tensors[first]);
 		first += bucket->n + bucket->ends;

@@ -35,16 +35,6 @@ static int options_check(const struct cohort_reducer_options *o)
 		                 "options->op is %d, neither COHORT_AVG nor "
 		                 "COHORT_SUM",
 		                 o->op);
-	if (o->transport && o->transport != COHORT_F16 &&
-	    o->transport != COHORT_BF16)
-		return error_set(COHORT_INVALID,
-		                 "options->transport is %d, neither 0, "
-		                 "COHORT_F16 nor COHORT_BF16",
-		                 o->transport);
-	if (!(o->max_norm >= 0.0) || !isfinite(o->max_norm))
-		return error_set(COHORT_INVALID,
-		                 "options->max_norm is %g, not 0 or more",
-		                 o->max_norm);
 	return COHORT_OK;
 }
 
@@ -75,10 +65,7 @@ static int options_merge(const struct cohort_reducer_options *given,
 	READ(bucket_bytes)
 	READ(op)
 	READ(weighted)
-	READ(transport)
 	READ(find_unused)
-	READ(check_finite)
-	READ(max_norm)
 	READ(keep_plan)
 	READ(helpers_launch)
 	READ(sharded)
@@ -92,15 +79,6 @@ static int options_merge(const struct cohort_reducer_options *given,
 }
 
 /* ---- parameters ------------------------------------------------------- */
-
-/* The name of an option that needs arithmetic on gradients, or NULL. */
-static const char *float_option(const struct cohort_reducer_options *o)
-{
-	return o->weighted         ? "weighted"
-	       : o->check_finite   ? "check_finite"
-	       : o->max_norm > 0.0 ? "max_norm"
-	                           : NULL;
-}
 
 /* Room for a parameter's name in an error text. */
 #define NAME_ROOM 41
@@ -146,16 +124,15 @@ static int parameter_check(const struct cohort_parameter *p, size_t i,
 		return error_set(COHORT_INVALID,
 		                 "parameters[%zu].count is %zu, too large", i,
 		                 p->count);
-	if (float_option(o) && reducer_float(p->type) == REDUCER_FLOATS)
+	if (o->weighted && reducer_float(p->type) == REDUCER_FLOATS)
 		return error_set(COHORT_INVALID,
-		                 "parameters[%zu].type is %s, which %s cannot "
-		                 "be",
-		                 i, type_name(p->type), float_option(o));
+		                 "parameters[%zu].type is %s, which weighted "
+		                 "cannot be",
+		                 i, type_name(p->type));
 	return room_check(p, i, p->count * size, room);
 }
 
-static int check(const struct cohort_comm *comm,
-                 const struct cohort_parameter *parameters, size_t n,
+static int check(const struct cohort_parameter *parameters, size_t n,
                  const struct cohort_reducer_options *o,
                  struct cohort_reducer **out)
 {
@@ -168,15 +145,6 @@ static int check(const struct cohort_comm *comm,
 	if (!n || n > UINT32_MAX / 8)
 		return error_set(COHORT_INVALID, "n is %zu, not 1 to %u", n,
 		                 UINT32_MAX / 8);
-	if (o->transport && !comm->clique->platform->memory_is_host)
-		return error_set(COHORT_UNSUPPORTED,
-		                 "options->transport is %s: the %s platform "
-		                 "has no kernels to convert by",
-		                 type_name(o->transport),
-		                 comm->clique->platform->name);
-	if (o->sharded && o->transport)
-		return error_set(COHORT_UNSUPPORTED,
-		                 "options->sharded with a transport");
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		rc = parameter_check(&parameters[i], i, o, &room);
 	return rc;
@@ -190,20 +158,6 @@ static size_t name_size(const struct cohort_parameter *p)
 	return p->name && *p->name ? strlen(p->name) + 1 : NUMBER_SIZE;
 }
 
-/* A piece is no larger than the largest gradient needs. */
-static size_t piece_bytes(const struct cohort_parameter *parameters, size_t n)
-{
-	size_t i, bytes, most = 0;
-
-	for (i = 0; i < n; i++) {
-		bytes = parameters[i].count *
-		        cohort_type_size(parameters[i].type);
-		most = bytes > most ? bytes : most;
-	}
-	return most < REDUCER_PIECE_BYTES ? (most + 63) / 64 * 64
-	                                  : REDUCER_PIECE_BYTES;
-}
-
 static void set_items(struct cohort_reducer *r,
                       const struct cohort_parameter *parameters)
 {
@@ -213,7 +167,6 @@ static void set_items(struct cohort_reducer *r,
 	for (i = 0; i < r->n; i++) {
 		const struct cohort_parameter *p = &parameters[i];
 		size_t size = cohort_type_size(p->type);
-		bool is_half = p->type == COHORT_F32 && r->options.transport;
 
 		if (p->name && *p->name)
 			memcpy(at, p->name, strlen(p->name) + 1);
@@ -226,10 +179,9 @@ static void set_items(struct cohort_reducer *r,
 			.bytes = p->count * size,
 			.type = p->type,
 			.is_view = !p->gradient,
-			.is_half = is_half,
 		};
 		r->plan_items[i] = (struct bucket_item){
-			.bytes = is_half ? p->count * 2 : p->count * size,
+			.bytes = p->count * size,
 			.type = p->type,
 		};
 		r->host.order[i] = (uint32_t)(r->n - 1 - i);
@@ -254,7 +206,6 @@ static int fill_in(struct cohort_reducer *r,
 
 	for (i = 0; i < r->n; i++)
 		names += name_size(&parameters[i]);
-	r->piece = piece_bytes(parameters, r->n);
 	rc = reducer_alloc_host(r, names);
 	if (rc != COHORT_OK)
 		return rc;
@@ -285,7 +236,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	if (rc == COHORT_OK)
 		rc = options_merge(options, &o);
 	if (rc == COHORT_OK)
-		rc = check(comm, parameters, n, &o, out);
+		rc = check(parameters, n, &o, out);
 	if (rc != COHORT_OK)
 		return rc;
 	r = calloc(1, sizeof(*r));
@@ -295,7 +246,6 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	r->options = o;
 	r->n = n;
 	r->is_host = comm->clique->platform->memory_is_host;
-	r->is_looked_at = o.check_finite || o.max_norm > 0.0;
 	r->is_final = o.keep_plan;
 	r->wait_reason.add = reducer_add_wait_reason;
 	rc = fill_in(r, parameters);
@@ -359,11 +309,6 @@ void *cohort_reducer_view(const struct cohort_reducer *r, size_t i)
 int cohort_reducer_used(const struct cohort_reducer *r, size_t i)
 {
 	return r && i < r->n && r->options.find_unused ? r->host.used[i] : -1;
-}
-
-double cohort_reducer_norm(const struct cohort_reducer *r)
-{
-	return r ? r->norm : 0.0;
 }
 
 int cohort_reducer_buckets(const struct cohort_reducer *r)

@@ -13,9 +13,8 @@
  *	cancel.c   cancel, and how the other ranks learn of it
  *	launch.c   ready, progress: launches each bucket once it is complete
  *	plan.c     the tensors of each bucket, and the new plan after the first step
- *	found.c    the gradients' norm, and whether all are finite
  *	shard.c    each rank's part of a gradient, as tensors
- *	memory.c   arithmetic on gradients, on the host or in pieces of device memory
+ *	memory.c   copies of the reducer's words, and zeros for gradients
  *	mark.c     the open step, and which gradients are ready
  *	submit.c   how an operation is submitted
  *	bucket.c   which gradients form a bucket: pure
@@ -43,19 +42,14 @@ struct reducer_item {
 	size_t bytes;
 	int type;
 	bool is_view; /* the gradient is in the reducer's memory */
-	bool is_half; /* it is converted to 16 bits for the collective */
-
-	/* Set by the plan: its first element in the wire memory, if is_half. */
-	size_t wire;
 };
 
 struct reducer_bucket {
 	/* Set by the plan. */
 	uint32_t first, n; /* its tensors in the reducer's list */
 	uint32_t ends; /* tensors behind these, with the shards' remainders */
-	size_t bytes;  /* of its gradients, in the type that is sent */
-	int type;      /* that is sent */
-	bool is_half;  /* the gradients are float32, the type is not */
+	size_t bytes;  /* of its gradients */
+	int type;
 	char tag[TAG_SIZE];
 
 	/* Atomic; how many of its gradients are not ready.  A thread writes the
@@ -68,7 +62,6 @@ struct reducer_bucket {
  * host. */
 struct reducer_words {
 	double *weight;  /* sum of weights, and number of ranks with a batch */
-	double *found;   /* for each rank a struct reducer_found */
 	double *scalars; /* room for one scalar of each type */
 	uint32_t *order; /* in which gradients became ready on rank 0 */
 	uint8_t *used;   /* whether any rank used each parameter */
@@ -84,8 +77,6 @@ enum reducer_phase {
 	REDUCER_LAUNCH,
 	REDUCER_TELL,
 	REDUCER_AWAIT,
-	REDUCER_LOOK,
-	REDUCER_GATHER,
 	REDUCER_REPLAN,
 	REDUCER_DONE,
 };
@@ -98,12 +89,7 @@ struct cohort_reducer {
 	struct reducer_item *items;
 	char *names;
 	bool is_host;         /* device memory is host memory */
-	bool is_looked_at;    /* check_finite or max_norm is set */
 	unsigned char *arena; /* device memory of the gradients with is_view */
-	unsigned char *wire;  /* device memory of the gradients with is_half */
-	unsigned char *stage; /* pinned, two pieces for arithmetic; unused if
-	                         is_host */
-	size_t piece;         /* bytes of one piece, a multiple of 64 */
 	unsigned char *zeros; /* pinned; unused if is_host */
 	struct reducer_words device, host;
 	int premul[REDUCER_FLOATS]; /* of each type that occurs; or 0 */
@@ -185,10 +171,8 @@ struct cohort_reducer {
 	enum reducer_phase phase;
 	uint32_t gathered;  /* calls made so far by the gather in progress */
 	uint64_t used;      /* ticket of the parameters in use, or 0 */
-	uint64_t gather;    /* ticket of what the ranks have found, or 0 */
 	uint64_t reordered; /* ticket of rank 0's order, or 0 */
-	double norm;
-	int failed; /* the error of an earlier step, or COHORT_OK */
+	int failed;         /* the error of an earlier step, or COHORT_OK */
 };
 
 /* ---- submit.c ------------------------------------------------------- */
@@ -221,7 +205,6 @@ void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t);
 
 /* ---- memory.c ------------------------------------------------------- */
 
-#define REDUCER_PIECE_BYTES ((size_t)4 * 1024 * 1024) /* at most */
 #define REDUCER_ZEROS_BYTES ((size_t)256 * 1024)
 
 /* The index of @type in tables of REDUCER_FLOATS; REDUCER_FLOATS for other types. */
@@ -237,24 +220,8 @@ int reducer_pull(struct cohort_reducer *r, void *host, const void *device,
 /* Zero device memory, in the order of the stream; does not wait. */
 int reducer_clear(struct cohort_reducer *r, void *device, size_t bytes);
 
-/* Zero a gradient, or multiply it. */
+/* Zero a gradient. */
 int reducer_zero(struct cohort_reducer *r, const struct reducer_item *item);
-int reducer_scale(struct cohort_reducer *r, const struct reducer_item *item,
-                  double factor);
-
-/* Multiply a float32 gradient and convert it to the transport's type in the wire
- * memory; and convert it back.  On the host platform only. */
-void reducer_narrow(struct cohort_reducer *r, const struct reducer_item *item,
-                    double factor);
-void reducer_widen(struct cohort_reducer *r, const struct reducer_item *item);
-
-/* Add to @found for the elements from @begin up to @end of a gradient. */
-struct reducer_found {
-	double squares;  /* the sum of squares */
-	double infinite; /* how many elements are not finite */
-};
-int reducer_measure(struct cohort_reducer *r, const struct reducer_item *item,
-                    size_t begin, size_t end, struct reducer_found *found);
 
 /* ---- shard.c -------------------------------------------------------- */
 
@@ -282,14 +249,6 @@ uint32_t reducer_add_portion(const struct cohort_reducer *r, size_t bucket,
 /* Write the tensors that a step launches for a bucket. */
 void reducer_add_shards(struct cohort_reducer *r, size_t bucket,
                         struct cohort_tensor *tensors);
-
-/* ---- found.c -------------------------------------------------------- */
-
-/* Launch the exchange of what each rank has found in its part of the gradients. */
-int reducer_look(struct cohort_reducer *r);
-
-/* Wait for the exchange, and clip the gradients; COHORT_SKIP if they are not finite. */
-int reducer_judge(struct cohort_reducer *r, uint64_t deadline_ns);
 
 /* ---- plan.c --------------------------------------------------------- */
 

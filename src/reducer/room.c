@@ -12,20 +12,18 @@
 #include "core/window.h"
 #include "reducer/reducer.h"
 
-static size_t words_bytes(size_t n, int size)
+static size_t words_bytes(size_t n)
 {
-	return (2 + 2 * (size_t)size + REDUCER_FLOATS) * sizeof(double) +
+	return (2 + REDUCER_FLOATS) * sizeof(double) +
 	       n * (sizeof(uint32_t) + 1);
 }
 
 /* Lay out the words from @at on. */
-static void set_words(struct reducer_words *w, unsigned char *at, size_t n,
-                      int size)
+static void set_words(struct reducer_words *w, unsigned char *at, size_t n)
 {
 	w->memory = at;
 	w->weight = (double *)(void *)at;
-	w->found = w->weight + 2;
-	w->scalars = w->found + 2 * (size_t)size;
+	w->scalars = w->weight + 2;
 	w->order = (uint32_t *)(void *)(w->scalars + REDUCER_FLOATS);
 	w->used = (uint8_t *)(w->order + n);
 }
@@ -92,11 +90,11 @@ static int free_pinned(struct cohort_reducer *r)
 	return rc;
 }
 
-/* Allocate the words' image; on the gpu platform a stage and zeros follow it. */
+/* Allocate the words' image; on the gpu platform zeros follow it. */
 static int alloc_image(struct cohort_reducer *r)
 {
 	size_t words = (r->words_bytes + 63) / 64 * 64;
-	size_t bytes = words + 2 * r->piece + REDUCER_ZEROS_BYTES;
+	size_t bytes = words + REDUCER_ZEROS_BYTES;
 	void *image = NULL;
 	int rc = COHORT_OK;
 
@@ -108,19 +106,18 @@ static int alloc_image(struct cohort_reducer *r)
 		return rc;
 	if (!image)
 		return error_set(COHORT_NO_MEMORY, "no memory for a reducer");
-	set_words(&r->host, image, r->n, r->comm->clique->world);
+	set_words(&r->host, image, r->n);
 	if (r->is_host)
 		return COHORT_OK;
 	memset(image, 0, bytes);
-	r->stage = r->host.memory + words;
-	r->zeros = r->stage + 2 * r->piece;
+	r->zeros = r->host.memory + words;
 	return COHORT_OK;
 }
 
 int reducer_alloc_host(struct cohort_reducer *r, size_t names)
 {
 	size_t n = r->n;
-	r->words_bytes = words_bytes(n, r->comm->clique->world);
+	r->words_bytes = words_bytes(n);
 	r->items = calloc(n, sizeof(*r->items));
 	r->names = calloc(1, names);
 	r->plan.order = calloc(n, sizeof(uint32_t));
@@ -158,16 +155,11 @@ static int alloc_zeroed(struct cohort_reducer *r, size_t bytes,
 int reducer_alloc_device(struct cohort_reducer *r)
 {
 	unsigned char *words = NULL;
-	size_t i, halves = 0;
 	int rc;
 
-	for (i = 0; i < r->n; i++)
-		halves += r->items[i].is_half ? r->items[i].count : 0;
 	rc = alloc_zeroed(r, r->words_bytes, &words);
 	if (words)
-		set_words(&r->device, words, r->n, r->comm->clique->world);
-	if (rc == COHORT_OK)
-		rc = alloc_zeroed(r, 2 * halves, &r->wire);
+		set_words(&r->device, words, r->n);
 	if (rc == COHORT_OK)
 		rc = alloc_zeroed(r, reducer_layout(r, NULL), &r->arena);
 	return rc;
@@ -181,7 +173,7 @@ int reducer_create_sums(struct cohort_reducer *r)
 
 	for (i = 0; i < r->n && r->options.weighted && rc == COHORT_OK; i++) {
 		k = reducer_float(r->items[i].type);
-		if (!r->premul[k] && !r->items[i].is_half)
+		if (!r->premul[k])
 			rc = cohort_premul_sum_create(r->comm,
 			                              &r->device.scalars[k],
 			                              r->items[i].type,
@@ -193,7 +185,7 @@ int reducer_create_sums(struct cohort_reducer *r)
 
 int reducer_free_device(struct cohort_reducer *r)
 {
-	unsigned char **memory[] = { &r->device.memory, &r->wire, &r->arena };
+	unsigned char **memory[] = { &r->device.memory, &r->arena };
 	size_t k;
 	int rc = COHORT_OK;
 
@@ -204,7 +196,7 @@ int reducer_free_device(struct cohort_reducer *r)
 		if (rc == COHORT_OK || rc == COHORT_NCCL)
 			r->premul[k] = 0;
 	}
-	for (k = 0; k < 3 && rc == COHORT_OK; k++) {
+	for (k = 0; k < 2 && rc == COHORT_OK; k++) {
 		rc = cohort_free(r->comm, *memory[k]);
 		if (rc == COHORT_OK)
 			*memory[k] = NULL;

@@ -85,10 +85,10 @@ static void prepare(struct cohort_reducer *r)
 	r->phase = REDUCER_FILL;
 	r->scattered = 0;
 	r->unflushed = 0;
-	r->used = r->gather = r->weights = 0;
 	r->is_skipped = r->is_over = r->is_cancelled = false;
 	atomic_store_explicit(&r->first, 0, memory_order_relaxed);
 	atomic_store_explicit(&r->newest, 0, memory_order_relaxed);
+	r->used = r->weights = 0;
 	r->factor = 1.0;
 	r->owner = owner_self();
 }

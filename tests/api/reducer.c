@@ -468,12 +468,6 @@ Test(reducer, create_names_what_is_wrong)
 	o.op = COHORT_MAX;
 	refuse(p, 2, &o, COHORT_INVALID, "options->op is 2");
 	o = o0;
-	o.transport = COHORT_F64;
-	refuse(p, 2, &o, COHORT_INVALID, "options->transport is 8");
-	o = o0;
-	o.max_norm = (double)NAN;
-	refuse(p, 2, &o, COHORT_INVALID, "options->max_norm is");
-	o = o0;
 	o.weighted = 1;
 	refuse(p, 2, &o, COHORT_INVALID,
 	       "parameters[1].type is int32, which weighted cannot be");

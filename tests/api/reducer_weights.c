@@ -60,13 +60,7 @@ static bool is_near(const struct model *m, uint64_t step, int i, size_t k,
 		exact += w * g;
 		most += fabs(w * g);
 	}
-	u = m->options.transport == COHORT_BF16  ? 0x1p-8
-	    : m->options.transport == COHORT_F16 ? 0x1p-11
-	    : m->type == COHORT_F64              ? 0x1p-53
-	                                         : 0x1p-24;
-	if (m->options.transport)
-		return fabs(got - exact) <=
-		       2.01 * u * most + 2 * m->size * 0x1p-25;
+	u = m->type == COHORT_F64 ? 0x1p-53 : 0x1p-24;
 	return fabs(got - exact) <= (m->size + 2.01) * u * most;
 }
 
@@ -326,85 +320,4 @@ Test(reducer_weights, unused_parameters_take_part_as_zeros)
 
 	m.options.find_unused = 1;
 	expect_run(2, unused, &m);
-}
-
-/* ---- half-precision transport ----------------------------------------- */
-
-Test(reducer_weights, halves_are_as_exact_as_the_header_says)
-{
-	struct model m = model_of(3);
-
-	place_need_built_in("a transport by halves");
-	m.options.weighted = 1;
-	m.options.transport = COHORT_F16;
-	expect_run(3, weighted, &m);
-	m.options.transport = COHORT_BF16;
-	expect_run(3, weighted, &m);
-}
-
-static int halves(struct cohort_comm *comm, void *user)
-{
-	const struct model *m = user;
-	double values[MODEL_MOST], sum, most;
-	struct model_rank rank;
-	uint64_t step;
-	size_t k;
-	int i, r, rc = model_open(&rank, m, comm);
-
-	for (step = 0; step < 3 && rc == COHORT_OK; step++) {
-		rc = cohort_reducer_begin(rank.reducer, NULL);
-		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
-			model_set(&rank, step, i, 1.0);
-			rc = cohort_reducer_ready(rank.reducer, (size_t)i);
-		}
-		if (rc == COHORT_OK)
-			rc = cohort_reducer_finish(rank.reducer, RANKS_SOON);
-		for (i = 0; i < MODEL_PARAMETERS && rc == COHORT_OK; i++) {
-			model_get(&rank, i, values);
-			for (k = 0; k < model_count(i); k++) {
-				sum = most = 0.0;
-				for (r = 0; r < m->size; r++) {
-					sum += (float)model_value(r, step, i,
-					                          k);
-					most += fabs(
-						model_value(r, step, i, k));
-				}
-				if (fabs(values[k] - sum / m->size) >
-				    2.01 * 0x1p-11 * most / m->size +
-				            2 * m->size * 0x1p-25)
-					return 100;
-			}
-		}
-	}
-	return rc == COHORT_OK ? model_close(&rank) : rc;
-}
-
-Test(reducer_weights, means_of_halves_are_as_exact_as_the_header_says)
-{
-	struct model m = model_of(3);
-
-	place_need_built_in("a transport by halves");
-	m.options.transport = COHORT_F16;
-	expect_run(3, halves, &m);
-}
-
-Test(reducer_weights, halves_are_refused_on_gpus)
-{
-	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
-	struct cohort_comm *comms[2];
-	struct cohort_group *group = ranks_split(2, NULL, comms);
-	struct cohort_reducer_options o;
-	struct cohort_reducer *r = NULL;
-	int rc;
-
-	cohort_reducer_options_init(&o);
-	o.transport = COHORT_BF16;
-	rc = cohort_reducer_create(comms[0], &p, 1, &o, &r);
-	if (cohort_group_platform(group) == COHORT_PLATFORM_GPU)
-		cr_assert(rc == COHORT_UNSUPPORTED &&
-		          strstr(cohort_last_error(), "no kernels"));
-	else
-		cr_assert_eq(rc, COHORT_OK);
-	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

@@ -134,17 +134,12 @@ int main(void)
 
 	models[1].options.weighted = 1;
 	models[1].options.find_unused = 1;
-	models[1].options.max_norm = 0.5;
-	models[1].options.check_finite = 1;
-	if (place_platform() == COHORT_PLATFORM_HOST)
-		models[1].options.transport = COHORT_BF16;
 	pthread_barrier_init(&all, NULL, RANKS);
 	group = ranks_open(RANKS, NULL);
 	ranks_must(cohort_group_run(group, worker, models, NULL), "run");
 	ranks_must(cohort_group_close(group), "close");
 	printf("%lu allocations in %d rounds\n", after - before, ROUNDS);
 	group = ranks_split(RANKS, NULL, comms);
-	models[1].options.transport = 0;
 	failed = fail_each(comms[0], &models[1]);
 	ranks_must(cohort_group_close(group), "close");
 	return failed || after != before || !before;

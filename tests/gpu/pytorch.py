@@ -230,16 +230,13 @@ class OnGpus(unittest.TestCase):
 
     def test_gradients_in_the_reducers_memory(self):
         def worker(comm):
-            options = cohort.ReducerOptions(check_finite=True)
-            with cohort.Reducer(comm, [cohort.Parameter("a", count=1000)], options) as reducer:
+            with cohort.Reducer(comm, [cohort.Parameter("a", count=1000)]) as reducer:
                 gradient = torch.as_tensor(reducer.view(0), device="cuda")
-                for value, ok in (1.0 + comm.rank, True), (float("inf"), False):
-                    gradient.fill_(value)
-                    with reducer.step(torch.cuda.current_stream()) as step:
-                        reducer.ready(0)
-                    self.assertEqual(step.ok, ok)
-                    if ok:
-                        self.assertEqual(gradient.tolist(), [total() / RANKS] * 1000)
+                gradient.fill_(1.0 + comm.rank)
+                with reducer.step(torch.cuda.current_stream()) as step:
+                    reducer.ready(0)
+                self.assertTrue(step.ok)
+                self.assertEqual(gradient.tolist(), [total() / RANKS] * 1000)
                 del gradient
         self.run_all(worker)
 

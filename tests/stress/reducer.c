@@ -443,7 +443,6 @@ static void choose(struct round *round, uint64_t *seed)
 	o->find_unused = stress_random(seed) % 3 == 0;
 	o->helpers_launch = stress_random(seed) % 2;
 	round->is_unbound = o->helpers_launch && stress_random(seed) % 2;
-	o->check_finite = stress_random(seed) % 4 == 0;
 	o->sharded = stress_random(seed) % 2;
 	round->views = stress_random(seed) % 2;
 	round->chance.seed = stress_random(seed);

@@ -380,10 +380,7 @@ class cohort_reducer_options(ctypes.Structure):
         ("bucket_bytes", ctypes.c_size_t),
         ("op", ctypes.c_int),
         ("weighted", ctypes.c_int),
-        ("transport", ctypes.c_int),
         ("find_unused", ctypes.c_int),
-        ("check_finite", ctypes.c_int),
-        ("max_norm", ctypes.c_double),
         ("keep_plan", ctypes.c_int),
         ("helpers_launch", ctypes.c_int),
         ("sharded", ctypes.c_int),
@@ -776,8 +773,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p, ctypes.c_size_t]),
     "cohort_reducer_used": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_size_t]),
-    "cohort_reducer_norm": (ctypes.c_double, [
-        ctypes.c_void_p]),
     "cohort_reducer_buckets": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_reducer_bucket": (ctypes.c_int, [

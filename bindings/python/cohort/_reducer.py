@@ -26,10 +26,7 @@ class ReducerOptions:
     bucket_bytes: int = 0  #: of the others; 0: 25 MiB
     op: Op = Op.AVG  #: or SUM
     weighted: bool = False  #: each rank's gradients count with a weight
-    transport: Union[Type, str, None] = None  #: float32 gradients travel as that type
     find_unused: bool = False  #: gradients that are not ready take part as zeros
-    check_finite: bool = False
-    max_norm: float = 0.0  #: clip to this; 0: do not clip
     keep_plan: bool = False
     helpers_launch: Optional[bool] = None  #: None: False; True for pytorch.Gradients on a GPU
     sharded: bool = False  #: each rank is left with its part of the gradients
@@ -294,11 +291,6 @@ class Reducer(Handle):
         return None if said < 0 else bool(said)
 
     @property
-    def norm(self) -> float:
-        """The norm of the last step's gradients, before clipping."""
-        return float(lib.cohort_reducer_norm(self._live))
-
-    @property
     def buckets(self) -> int:
         """How many buckets there are in the plan."""
         return int(lib.cohort_reducer_buckets(self._live))
@@ -349,14 +341,10 @@ def _raw_options(options: ReducerOptions) -> _abi.cohort_reducer_options:
     kinds = {field[0]: field[1] for field in raw._fields_}
     for field in fields(options):
         value = getattr(options, field.name)
-        if field.name == "transport":
-            value = 0 if value is None else type_of(value)
-        elif field.name == "helpers_launch":
+        if field.name == "helpers_launch":
             value = integer(value or 0, field.name, flag=True)
         elif field.name == "op":
             value = op_of(value)
-        elif field.name == "max_norm":
-            value = real(value, field.name)
         else:
             value = integer(value, field.name, kinds[field.name],
                             isinstance(field.default, bool))

@@ -647,10 +647,7 @@ pub struct cohort_reducer_options {
     pub bucket_bytes: usize,
     pub op: c_int,
     pub weighted: c_int,
-    pub transport: c_int,
     pub find_unused: c_int,
-    pub check_finite: c_int,
-    pub max_norm: f64,
     pub keep_plan: c_int,
     pub helpers_launch: c_int,
     pub sharded: c_int,
@@ -658,7 +655,7 @@ pub struct cohort_reducer_options {
     pub reserved: [u64; 7],
 }
 
-const _: () = assert!(size_of::<cohort_reducer_options>() == 128);
+const _: () = assert!(size_of::<cohort_reducer_options>() == 112);
 const _: () = assert!(align_of::<cohort_reducer_options>() == 8);
 
 /// `struct cohort_fault`, `sim.h`
@@ -960,8 +957,6 @@ extern "C" {
     /// `reducer.h`
     pub fn cohort_reducer_used(reducer: *const cohort_reducer, i: usize) -> c_int;
     /// `reducer.h`
-    pub fn cohort_reducer_norm(reducer: *const cohort_reducer) -> f64;
-    /// `reducer.h`
     pub fn cohort_reducer_buckets(reducer: *const cohort_reducer) -> c_int;
     /// `reducer.h`
     pub fn cohort_reducer_bucket(reducer: *const cohort_reducer, i: usize) -> c_int;
@@ -1171,15 +1166,12 @@ mod tests {
         offset!(cohort_reducer_options, bucket_bytes, 16);
         offset!(cohort_reducer_options, op, 24);
         offset!(cohort_reducer_options, weighted, 28);
-        offset!(cohort_reducer_options, transport, 32);
-        offset!(cohort_reducer_options, find_unused, 36);
-        offset!(cohort_reducer_options, check_finite, 40);
-        offset!(cohort_reducer_options, max_norm, 48);
-        offset!(cohort_reducer_options, keep_plan, 56);
-        offset!(cohort_reducer_options, helpers_launch, 60);
-        offset!(cohort_reducer_options, sharded, 64);
-        offset!(cohort_reducer_options, full_buckets, 68);
-        offset!(cohort_reducer_options, reserved, 72);
+        offset!(cohort_reducer_options, find_unused, 32);
+        offset!(cohort_reducer_options, keep_plan, 36);
+        offset!(cohort_reducer_options, helpers_launch, 40);
+        offset!(cohort_reducer_options, sharded, 44);
+        offset!(cohort_reducer_options, full_buckets, 48);
+        offset!(cohort_reducer_options, reserved, 56);
         offset!(cohort_fault, rank, 0);
         offset!(cohort_fault, operation, 8);
         offset!(cohort_fault, kind, 16);

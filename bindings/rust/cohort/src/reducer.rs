@@ -33,14 +33,8 @@ pub struct ReducerOptions {
     pub op: Option<Op>,
     /// Each rank's gradients count with the weight that it begins the step with.
     pub weighted: bool,
-    /// Float32 gradients travel as [`DType::F16`] or [`DType::Bf16`]; host platform only.
-    pub transport: Option<DType>,
     /// Gradients that are not ready when the step is finished take part as zeros.
     pub find_unused: bool,
-    /// Look for infinities and NaNs.
-    pub check_finite: bool,
-    /// Clip the gradients' norm to this.
-    pub max_norm: f64,
     /// Never make the plan anew.
     pub keep_plan: bool,
     /// Each rank is left with its part of the gradients.
@@ -211,8 +205,8 @@ pub struct Reducer<C: Borrow<Comm>> {
 pub enum Outcome {
     /// The gradients are those of all ranks.
     Averaged,
-    /// There is nothing to update the weights by, on any rank: gradients are not finite, all
-    /// weights are 0, or a rank has cancelled the step.
+    /// There is nothing to update the weights by, on any rank: all weights are 0, or a rank
+    /// has cancelled the step.
     Skipped,
 }
 
@@ -500,12 +494,6 @@ impl<C: Borrow<Comm>> Reducer<C> {
         Ok(self.state.gradient::<T>("cohort_reducer_view", i)?.at.cast())
     }
 
-    /// The norm that the last step's gradients came out with, before clipping.
-    pub fn norm(&self) -> f64 {
-        // SAFETY: a reducer that this owns.
-        self.fact(|reducer| unsafe { sys::cohort_reducer_norm(reducer) }, 0.0)
-    }
-
     /// How many buckets there are in the plan.
     pub fn buckets(&self) -> usize {
         // SAFETY: a reducer that this owns.
@@ -544,10 +532,7 @@ fn options_to_c(options: &ReducerOptions) -> sys::cohort_reducer_options {
     c.bucket_bytes = options.bucket_bytes;
     c.op = options.op.map_or(c.op, |op| op as c_int);
     c.weighted = options.weighted.into();
-    c.transport = options.transport.map_or(0, DType::code);
     c.find_unused = options.find_unused.into();
-    c.check_finite = options.check_finite.into();
-    c.max_norm = options.max_norm;
     c.keep_plan = options.keep_plan.into();
     c.sharded = options.sharded.into();
     c.full_buckets = options.full_buckets.into();
