@@ -151,7 +151,10 @@ struct cohort_reducer_options {
 	size_t bucket_bytes; /* of the other buckets; 0: 25 MiB */
 
 	/* COHORT_AVG, the default: gradients become the ranks' mean;
-	 * COHORT_SUM: their sum. */
+	 * COHORT_SUM: their sum, which on GPUs an NVLink switch can add up.
+	 * NCCL makes a premultiplied sum of a mean of floats, for which a
+	 * switch has no operation.  With a sum, have the loss or the optimiser
+	 * multiply by 1 / ranks. */
 	int op;
 
 	/* 1: each rank's gradients count with the weight that it begins the
