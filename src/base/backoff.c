@@ -54,8 +54,7 @@ static void *lower_half(struct waited_word *w)
 {
 	const bool is_second = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
-	return (void *)((uintptr_t)&w->word +
-	                is_second * sizeof(uint32_t));
+	return (void *)((uintptr_t)&w->word + is_second * sizeof(uint32_t));
 }
 
 /* Sleep for that time, or until the word is another. */

@@ -103,9 +103,8 @@ static void add_stacks(const struct watch *g, struct snapshot *s)
 		add_stack(g, r);
 	for (i = 0; i < s->waits.culprit_count; i++)
 		add_stack(g, &s->waits.culprits[i].at);
-	s->traces = g->stack_count && g->symbolizer.all
-	                    ? &g->symbolizer.traces
-	                    : NULL;
+	s->traces = g->stack_count && g->symbolizer.all ? &g->symbolizer.traces
+	                                                : NULL;
 }
 
 /* Have the thread of @r asked for its stack, as number @n. */
