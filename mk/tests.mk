@@ -188,7 +188,8 @@ soak: $(soak)
 	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
 
 # Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.  What mostly waits
-# begins first.  make test has run the api suite on devices that wait for each other.
+# begins first.  make test has run the api suite on devices that wait for each other, as the
+# gpu platform.
 DEVICE_SECONDS ?= 30
 # What make test has shown, and no device changes.
 same_sums      := |differential

@@ -139,7 +139,7 @@ use_mode() {
 		programs stress abort generations respawn joins memory
 		;;
 	default)
-		# Where one is not set at all, the command sets that for a ring.
+		# The command sets what is not set, not even to nothing, for one ring.
 		variables='NCCL_ALGO=Ring,Tree NCCL_PROTO= NCCL_P2P_LL_THRESHOLD= NCCL_MAX_NCHANNELS=4 COHORT_HOST_SYNC=device'
 		suite api 'split/*' '@(differential|p2p)/*' '@(abort|collective|respawn)/*' \
 			'@(agree|batch*|list*|register|together|window)/*'

@@ -87,9 +87,10 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
  * cohort_comm_origin     - the number that its rank had in generation 1
  * cohort_comm_group_rank - the number that rank @rank of this communicator has in
  *                          the group that it was split from; -1 if there is no
- *                          such rank, or it is not known: of a split's rank in
- *                          another process of this machine it is once a
- *                          collective is done, on another machine never
+ *                          such rank, or if it is not known.  That of a
+ *                          split's rank in another process is known once a
+ *                          collective is done, if all processes are on one
+ *                          machine and the split keeps the order of the ranks
  * cohort_comm_stream     - its own stream, which does not synchronize with the
  *                          legacy default stream; valid until the group is
  *                          closed, or forgets the generation

@@ -143,7 +143,8 @@ COHORT_API int cohort_deadline_pop(struct cohort_comm *comm);
  *
  * While any rank is paused, no deadline of a collective runs.  When the last
  * one resumes, the clocks of what is waiting start anew.  Pauses nest.
- * Processes of other machines do not see them: have a rank of each pause.
+ * If the processes are on several machines, they do not see each other's
+ * pauses: have a rank of each process pause.
  * Everything else goes on: a paused rank may make calls, and the exit of its
  * thread still ends the group.  At the end of a worker of cohort_group_run(),
  * and by cohort_comm_close(), the rank is resumed.

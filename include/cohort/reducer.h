@@ -197,10 +197,9 @@ cohort_reducer_options_init(struct cohort_reducer_options *options);
  * Allocates all that steps need: the memory of the gradients that the reducer
  * has (zeroed, each aligned to 64 bytes), and some 250 bytes for each
  * parameter, 64 more with shards; on the gpu platform 256 KiB of pinned memory.
- * Every rank makes
- * its own reducer; no rank waits for another.  A submitting call; blocks as
- * cohort_alloc() may, and on the gpu platform until all is done that the
- * communicator's own stream has.
+ * Every rank makes its own reducer; no rank waits for another.  A submitting
+ * call; blocks as cohort_alloc() may, and on the gpu platform until all is done
+ * that the communicator's own stream has.
  *
  * About the options, with their sources and errors:
  *
@@ -408,9 +407,9 @@ COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
  * cancelled the step; COHORT_ABORTED if another rank has: the group ends;
  * COHORT_UNSUPPORTED with weighted or find_unused, which need the thread:
  * nothing has happened, cohort_reducer_finish() will do; COHORT_OWNER,
- * COHORT_BUSY as
- * cohort_reducer_finish(); as cohort_stream_after() and the collectives: the
- * step goes for nothing and is still open, and cohort_reducer_finish() ends it.
+ * COHORT_BUSY as cohort_reducer_finish(); as cohort_stream_after() and the
+ * collectives: the step goes for nothing and is still open, and
+ * cohort_reducer_finish() ends it.
  */
 COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
                                         void *stream);

@@ -62,13 +62,13 @@ int cohort_comm_close(struct cohort_comm *comm)
 	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
 	gate_leave(comm);
 	watch_wake(q); /* others may wait for this rank */
-	others_tell_closed(q);
+	others_show_closed(q);
 	/* Outside the gate: an abort waits until the gate is empty. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);
-		others_tell_closed(q);
+		others_show_closed(q);
 		return rc;
 	}
 	deadlines_forget(

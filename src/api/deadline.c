@@ -173,7 +173,7 @@ static int pause_rank(struct cohort_comm *c)
 	if (c->paused++)
 		return COHORT_OK;
 	atomic_fetch_add(&c->clique->paused, 1);
-	others_tell_paused(c->clique);
+	others_show_paused(c->clique);
 	return COHORT_OK;
 }
 
@@ -187,7 +187,7 @@ static int resume_rank(struct cohort_comm *c)
 	excuse(c);
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
-	others_tell_resumed(c->clique);
+	others_show_resumed(c->clique);
 	/* The clocks run again. */
 	watch_wake(c->clique);
 	return COHORT_OK;

@@ -49,7 +49,7 @@ static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* What a futex can be. */
+/* The half of the word that a futex can wait on. */
 static void *lower_half(struct waited_word *w)
 {
 	const bool is_second = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;

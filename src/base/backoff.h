@@ -60,8 +60,7 @@ static inline void cpu_fetch_to_write(const void *p)
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
 
 /*
- * A word that a thread of this process changes and then says so, which ends the sleep of those
- * that wait for it
+ * A word whose changes wake the threads of this process that wait for it
  *
  * backoff_wait_on - like backoff_wait(), but wait no longer once the lower half of the word
  *                   differs from that of @value

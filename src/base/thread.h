@@ -15,8 +15,8 @@
 struct text;
 
 /*
- * Start @fn(@arg) on a thread named by @format (cut to 15 bytes; NULL: like the
- * caller's).  Returns 0 or an errno value.
+ * Start @fn(@arg) on a thread named by @format, cut to 15 bytes, or, if that is
+ * NULL, like the caller.  Returns 0 or an errno value.
  */
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -235,7 +235,7 @@ struct clique {
 
 	/* ---- ranks that launch together ---------------------------------- */
 
-	/* Atomic; see together.c.  In no cache line with anything else. */
+	/* See together.c.  In no cache line with anything else. */
 	_Alignas(64) struct waited_word opened;
 
 	struct cohort_comm comms[];

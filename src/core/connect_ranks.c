@@ -53,7 +53,7 @@ static int next_color(const struct connection *c, int below)
 
 /* ---- collectives ------------------------------------------------------ */
 
-/* How many are in a group. */
+/* Numbers of calls in a simulated group. */
 static const int group_sizes[] = { 1, 8, 64, 512 };
 
 static const struct reduction {
@@ -138,7 +138,7 @@ static bool reduces(enum collective collective)
 	       collective == REDUCE_SCATTER;
 }
 
-/* NCCL has but rings for the others. */
+/* NCCL has only rings for the others. */
 static bool has_choice(enum collective collective)
 {
 	return collective != BROADCAST && collective != REDUCE;

@@ -2,6 +2,7 @@
 
 #include "core/others.h"
 
+#include "base/clock.h"
 #include "core/agree_words.h"
 #include "core/clique.h"
 
@@ -13,12 +14,12 @@ static void find_more(const struct clique *q)
 	int i, ranks = 0;
 
 	for (i = 0; i < o->processes; i++) {
-		w = atomic_load(&o->found[i]);
+		w = atomic_load(&o->of[i].words);
 		if (!w) {
 			w = o->find(o, q, i);
 			/* Another thread may have found it meanwhile. */
 			if (w)
-				atomic_store(&o->found[i], w);
+				atomic_store(&o->of[i].words, w);
 		}
 		ranks += w ? (int)atomic_load(&w->ranks) : 0;
 	}
@@ -40,8 +41,8 @@ static bool find_all(const struct clique *q)
 static bool read_word(const struct clique *q, int i, uint64_t number,
                       uint64_t *word, int *ranks)
 {
-	const struct call_words *w = atomic_load_explicit(&q->others->found[i],
-	                                                  memory_order_acquire);
+	const struct call_words *w = atomic_load_explicit(
+		&q->others->of[i].words, memory_order_acquire);
 
 	if (!w)
 		return false;
@@ -88,7 +89,7 @@ static uint64_t find_never(const struct clique *q)
 	return never;
 }
 
-void others_tell_closed(const struct clique *q)
+void others_show_closed(const struct clique *q)
 {
 	uint64_t never;
 
@@ -101,13 +102,13 @@ void others_tell_closed(const struct clique *q)
 	q->others->ring(q->others);
 }
 
-void others_tell_paused(const struct clique *q)
+void others_show_paused(const struct clique *q)
 {
 	if (q->others)
 		atomic_fetch_add(&q->others->own->paused, 1);
 }
 
-void others_tell_resumed(const struct clique *q)
+void others_show_resumed(const struct clique *q)
 {
 	if (!q->others)
 		return;
@@ -116,38 +117,70 @@ void others_tell_resumed(const struct clique *q)
 	atomic_fetch_sub(&q->others->own->paused, 1);
 }
 
+/* True if process @i has closed its group before all its ranks had called @number. */
+static bool has_left_before(const struct clique *q, int i, uint64_t number)
+{
+	uint64_t word;
+	int ranks;
+
+	return atomic_load(&q->others->of[i].has_left) &&
+	       read_word(q, i, number, &word, &ranks) &&
+	       agree_shared_count(q, word, number, ranks) < ranks;
+}
+
+/* The first collective that a closed rank of process @i has not called, 0: there is none. */
+static uint64_t never_of(const struct clique *q, int i)
+{
+	const struct call_words *w = atomic_load(&q->others->of[i].words);
+	const uint64_t never = w ? atomic_load(&w->never) : 0;
+
+	return w && atomic_load(&w->identity) == q->identity ? never : 0;
+}
+
 bool others_have_left(const struct clique *q, uint64_t number)
 {
-	const struct call_words *w;
 	uint64_t never;
 	int i;
 
-	if (!q->others || atomic_load(&q->others->has_left))
-		return q->others;
-	for (i = 0; i < q->others->processes; i++) {
-		w = atomic_load(&q->others->found[i]);
-		never = w ? atomic_load(&w->never) : 0;
-		if (never && never <= number &&
-		    atomic_load(&w->identity) == q->identity)
+	for (i = 0; q->others && i < q->others->processes; i++) {
+		never = never_of(q, i);
+		if ((never && never <= number) || has_left_before(q, i, number))
 			return true;
 	}
 	return false;
 }
 
-bool others_are_paused(const struct clique *q, uint64_t *resumed_ns)
+bool others_have_closed(const struct clique *q)
 {
-	const struct call_words *w;
-	bool are_paused = false;
-	uint64_t ns;
 	int i;
 
-	for (i = 0; q->others && i < q->others->processes; i++) {
-		w = atomic_load(&q->others->found[i]);
-		if (!w || atomic_load(&w->identity) != q->identity)
+	for (i = 0; q->others && i < q->others->processes; i++)
+		if (never_of(q, i) || atomic_load(&q->others->of[i].has_left))
+			return true;
+	return false;
+}
+
+bool others_are_paused(const struct clique *q, uint64_t *resumed_ns)
+{
+	const uint64_t now = clock_now();
+	const struct call_words *w;
+	uint64_t paused, ns;
+	bool are_paused = false;
+	int i;
+
+	if (!q->others)
+		return false;
+	find_all(q);
+	for (i = 0; i < q->others->processes; i++) {
+		w = atomic_load(&q->others->of[i].words);
+		if (!w || atomic_load(&q->others->of[i].has_left))
 			continue;
-		are_paused |= atomic_load(&w->paused) > 0;
+		paused = atomic_load(&w->paused);
 		ns = atomic_load(&w->resumed_ns);
-		if (ns > *resumed_ns)
+		if (atomic_load(&w->identity) != q->identity)
+			continue;
+		are_paused |= paused > 0;
+		if (ns > *resumed_ns && ns <= now)
 			*resumed_ns = ns;
 	}
 	return are_paused;
@@ -183,7 +216,7 @@ int others_world(const struct clique *q, int rank)
 		return -1;
 	find_all(q);
 	for (i = 0; i < q->others->processes && world < 0; i++) {
-		w = atomic_load(&q->others->found[i]);
+		w = atomic_load(&q->others->of[i].words);
 		if (!w)
 			continue;
 		world = in_same_place(w->members, w->worlds, rank);
@@ -196,7 +229,7 @@ int others_world(const struct clique *q, int rank)
 /* When the last rank of process @i called @number, if any has. */
 static uint64_t time_of(const struct clique *q, int i, uint64_t number)
 {
-	const struct call_words *w = atomic_load(&q->others->found[i]);
+	const struct call_words *w = atomic_load(&q->others->of[i].words);
 
 	return atomic_load_explicit(&w->called_ns[agree_shared_slot(q, number)],
 	                            memory_order_relaxed);

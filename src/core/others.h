@@ -87,12 +87,13 @@ struct others {
 	/* The clique is freed, and its words may be taken for another one. */
 	void (*release)(struct others *o);
 
-	/* Atomic; a process that has ranks of the clique has closed its group. */
-	atomic_bool has_left;
-
-	/* Atomic; what was found, by process, and whether that is all. */
+	/* Atomic; the words of all have been found; and by process its words, and whether
+	 * it has closed its group. */
 	atomic_bool has_all;
-	const struct call_words *_Atomic found[];
+	struct {
+		const struct call_words *_Atomic words;
+		atomic_bool has_left;
+	} of[];
 };
 
 /* True if a rank of another process has called something else than @digest says under
@@ -107,20 +108,28 @@ int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns);
  * that is not known. */
 int others_world(const struct clique *q, int rank);
 
-/* True if a rank of another process makes no further call, and @number or an earlier
- * collective is the first that it has not called: it has closed its communicator, or its
- * process the group. */
+/* True if a rank of another process will never call @number, as it has closed its
+ * communicator, or its process the group. */
 bool others_have_left(const struct clique *q, uint64_t number);
 
-/* True if a rank of another process is paused.  @resumed_ns: raised to when one went on. */
+/* True if such a rank makes no further call, whatever it has called. */
+bool others_have_closed(const struct clique *q);
+
+/* True if a rank of another process is paused.  @resumed_ns: raised to when one resumed. */
 bool others_are_paused(const struct clique *q, uint64_t *resumed_ns);
 
 /* A rank calls @number: before it is counted in its word. */
 void others_tell_time(const struct clique *q, uint64_t number, uint64_t now_ns);
 
-/* A rank of this process has closed its communicator, or could not; is paused; goes on. */
-void others_tell_closed(const struct clique *q);
-void others_tell_paused(const struct clique *q);
-void others_tell_resumed(const struct clique *q);
+/*
+ * Show the other processes what a rank of this one does
+ *
+ * others_show_closed  - after it has closed its communicator, or could not
+ * others_show_paused  - it is paused
+ * others_show_resumed - it has resumed, after the clique's resumed_ns was set
+ */
+void others_show_closed(const struct clique *q);
+void others_show_paused(const struct clique *q);
+void others_show_resumed(const struct clique *q);
 
 #endif

@@ -93,24 +93,25 @@ static bool note_all(const struct cohort_comm *c, const struct op *op,
 	return is_first;
 }
 
-/* True if NCCL would connect ranks for @op, and so wait for them. */
-static bool may_connect(const struct cohort_comm *c, const struct op *op)
+/* True if NCCL waits for no rank in a simulation of @op.  It keeps messages that it has
+ * simulated, and sends them with the next ones. */
+static bool can_simulate(const struct cohort_comm *c, const struct op *op)
 {
 	const struct clique *q = c->clique;
 	const struct op *calls;
 	size_t i, n;
 
-	if (!q->platform->connects_late() ||
-	    q->config.connect == COHORT_CONNECT_ALL)
+	if (!platform_has(q->platform, FUNCTION_ncclGroupSimulateEnd) ||
+	    q->world > q->size || /* NCCL may wait for those elsewhere */
+	    (q->config.connect == COHORT_CONNECT_NONE &&
+	     q->platform->connects_late()))
 		return false;
-	if (q->config.connect == COHORT_CONNECT_NONE)
-		return true;
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++)
 		if (op_is_of_messages(calls[i].kind) ||
 		    op_has_peer(calls[i].kind))
-			return true;
-	return false;
+			return false;
+	return true;
 }
 
 static void simulate(struct cohort_comm *comms, int n, const struct op *ops)
@@ -124,11 +125,8 @@ static void simulate(struct cohort_comm *comms, int n, const struct op *ops)
 	if (p->ncclGroupStart() != ncclSuccess)
 		return;
 	p->uncounted(true);
-	for (i = 0; i < n; i++) {
-		if (n > 1)
-			p->cudaSetDevice(comms[i].device);
+	for (i = 0; i < n; i++)
 		call_make(&comms[i], &ops[i], &r);
-	}
 	p->ncclGroupSimulateEnd(&info);
 	p->uncounted(false);
 }
@@ -143,9 +141,7 @@ int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
 
 	for (i = 0; i < n; i++)
 		is_first |= note_all(&comms[i], &ops[i], digest);
-	/* With ranks elsewhere NCCL may wait for these to register theirs. */
-	if (!is_first || q->world > q->size || may_connect(comms, ops) ||
-	    !platform_has(q->platform, FUNCTION_ncclGroupSimulateEnd))
+	if (!is_first || !can_simulate(comms, ops))
 		return COHORT_OK;
 	rc = window_memory_enter(comms->clique);
 	if (rc != COHORT_OK)

@@ -12,8 +12,9 @@
  *
  * NCCL completes a registration in the first collective on the memory: it allocates, and so
  * may wait for kernels, while a window is open (ncclRegisterCollBuffers()).  A group that it
- * only simulates completes it, too.  So the first call of a kind is simulated before the rank
- * is counted among those that have called.
+ * only simulates completes it, too.  So the first call with a digest is simulated before the
+ * rank is counted among those that have called; but not what NCCL makes of messages, nor lists
+ * that are launched in parts.
  */
 
 #include <stdbool.h>
@@ -45,8 +46,8 @@ int register_remove(struct cohort_comm *c, struct registration *r,
 
 /*
  * Simulate @ops, the calls of @n ranks with this digest, if one of their buffers is registered
- * and was in no such call: in a memory section, inside the gate.  What NCCL does not like
- * about them, the launch tells.  COHORT_OK, or the clique's cause.
+ * and was in no such call: in a memory section, inside the gate.  The launch reports any error
+ * in them.  COHORT_OK, or the clique's cause.
  */
 int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
                       uint32_t digest);

@@ -246,8 +246,6 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	s->plan = launch_plan(comms, n, ops, s->captured);
 	if (s->plan == PLAN_LIST)
 		rc = list_prepare(comms, ops, s->captured);
-	if (rc == COHORT_OK && s->meets && !ops->staged)
-		rc = register_complete(comms, n, ops, digest);
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < n && rc == COHORT_OK; i++)
@@ -262,7 +260,10 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		agree_fetch(comms);
 	now = clock_quick();
 	record_calls(comms, n, ops, digest, ticket, now, s);
-	rc = agree_all(comms, n, ops, digest, ticket, now, s);
+	if (s->meets && s->plan == PLAN_CALLS)
+		rc = register_complete(comms, n, ops, digest);
+	if (rc == COHORT_OK)
+		rc = agree_all(comms, n, ops, digest, ticket, now, s);
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, s);
 	if (s->meets)

@@ -5,7 +5,7 @@
  *
  * The end goes through phases.  Each may return COHORT_TIMED_OUT, and the next call then
  * continues with that phase.  Behind the buckets every rank launches, in this order:
- * which parameters were used, rank 0's order, the norm.
+ * which parameters were used, and rank 0's order.
  */
 
 #include "base/backoff.h"

@@ -158,7 +158,7 @@ void peers_show_calls(struct peers *p, struct clique *q)
 		place++;
 	if (place == CALL_PLACES || !can_show(p, q))
 		return;
-	shown = calloc(1, sizeof(*shown) + n * sizeof(shown->o.found[0]));
+	shown = calloc(1, sizeof(*shown) + n * sizeof(shown->o.of[0]));
 	if (!shown)
 		return;
 	shown->peers = p;

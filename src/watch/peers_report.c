@@ -352,13 +352,18 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	return false;
 }
 
-/* True if process @i has nothing to answer about @q, as it has closed all its ranks there. */
+/* True if process @i has nothing to answer, as it has closed all its ranks of @q. */
 static bool has_closed(const struct peers *p, const struct clique *q, int i,
+                       const struct peer_question *asked,
                        const struct answer *a)
 {
 	const struct call_words *w = peers_calls_of(p, q, i);
+	uint64_t members[COHORT_RANK_WORDS];
 
-	return !a->ranks && w && atomic_load(&w->never);
+	if (a->ranks || !w || !atomic_load(&w->never))
+		return false;
+	get_words(members, w->members, COHORT_RANK_WORDS);
+	return !asked->is_transfer || rank_set_has(members, asked->asked);
 }
 
 /* Add answers for the ranks of process @i, which does not answer because it is stopped, or
@@ -477,7 +482,9 @@ int peers_ask(struct peers *p, const struct clique *q,
 				continue;
 			}
 			n = add_answer(q, &a, out, n, room);
-			rank_set_add(has_closed(p, q, i, &a) ? closed : has, i);
+			rank_set_add(has_closed(p, q, i, &asked, &a) ? closed
+			                                             : has,
+			             i);
 			awaited--;
 		}
 	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));

@@ -256,9 +256,9 @@ static void note_left(const struct peers *p, int i)
 
 	for (m = p->members; m; m = m->next) {
 		o = m->clique->others;
-		if (!o || !atomic_load(&o->found[i]))
+		if (!o || !atomic_load(&o->of[i].words))
 			continue;
-		atomic_store(&o->has_left, true);
+		atomic_store(&o->of[i].has_left, true);
 		atomic_store(&m->clique->is_shorter, true);
 	}
 	cause_wake();
@@ -272,7 +272,7 @@ static void note_closed(const struct peers *p)
 	bool has_any = false;
 
 	for (m = p->members; m; m = m->next) {
-		if (!others_have_left(m->clique, UINT64_MAX))
+		if (!others_have_closed(m->clique))
 			continue;
 		has_any = true;
 		atomic_store(&m->clique->is_shorter, true);

@@ -254,8 +254,7 @@ static void take(struct snapshot *s, struct clique *q)
 	}
 	s->front = front;
 	called = front ? others_called(q, front, &s->others_ns) : -1;
-	s->has_left =
-		(left > 0 && left < q->size) || others_have_left(q, UINT64_MAX);
+	s->has_left = (left > 0 && left < q->size) || others_have_closed(q);
 	s->others_joined = called > 0 ? called : 0;
 	s->others_miss =
 		s->all_joined && called >= 0 && called < s->world - s->size;

@@ -313,8 +313,8 @@ struct snapshot {
 	int remote_count;
 	const char *silent; /* the processes that have not answered, or NULL */
 
-	/* The stacks of other threads, too; NULL: these were not asked.  Set by the
-	 * watchdog. */
+	/* The stacks of the process's other threads; NULL if they were not asked.  Set
+	 * by the watchdog. */
 	const struct stack_traces *traces;
 	struct found_rank found;
 

@@ -440,6 +440,7 @@ static void refuse_stacks(struct watch *g, const char *why)
 	int i;
 
 	g->takes_stacks = false;
+	g->symbolizer.traces.n = 0;
 	for (i = 0; i < g->stack_count; i++)
 		symbolizer_refuse(&g->stacks[i], why);
 }

@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <sched.h>
 
 #include "core/agree_words.h"
 #include "core/others.h"
@@ -166,16 +167,16 @@ Test(others, make_no_further_call_once_they_are_closed)
 	attach_both();
 	cr_assert_not(call(q[0], 1, 5, 1));
 	cr_assert_not(call(q[1], 1, 5, 2));
-	cr_assert_not(others_have_left(q[1], UINT64_MAX));
+	cr_assert_not(others_have_closed(q[1]));
 	atomic_store(&q[0]->comms[0].closed, true);
-	others_tell_closed(q[0]);
+	others_show_closed(q[0]);
 	cr_assert_not(others_have_left(q[1], agree_called(q[0]->comms)));
 	cr_assert(others_have_left(q[1], agree_called(q[0]->comms) + 1));
-	cr_assert_not(others_have_left(q[0], UINT64_MAX));
+	cr_assert_not(others_have_closed(q[0]));
 	/* It could not be closed. */
 	atomic_store(&q[0]->comms[0].closed, false);
-	others_tell_closed(q[0]);
-	cr_assert_not(others_have_left(q[1], UINT64_MAX));
+	others_show_closed(q[0]);
+	cr_assert_not(others_have_closed(q[1]));
 	close_parts();
 }
 
@@ -232,7 +233,7 @@ Test(others, have_their_numbers_in_the_group)
 	close_parts();
 }
 
-Test(others, are_paused_until_they_go_on)
+Test(others, are_paused_until_they_resume)
 {
 	uint64_t resumed_ns = 5;
 
@@ -242,17 +243,45 @@ Test(others, are_paused_until_they_go_on)
 	call(q[1], 1, 5, 2);
 	cr_assert_not(others_are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 5);
-	others_tell_paused(q[0]);
-	others_tell_paused(q[0]);
+	others_show_paused(q[0]);
+	others_show_paused(q[0]);
 	cr_assert(others_are_paused(q[1], &resumed_ns));
 	cr_assert_not(others_are_paused(q[0], &resumed_ns));
 	atomic_store(&q[0]->resumed_ns, 7);
-	others_tell_resumed(q[0]);
+	others_show_resumed(q[0]);
 	cr_assert(others_are_paused(q[1], &resumed_ns));
-	others_tell_resumed(q[0]);
+	others_show_resumed(q[0]);
+	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	cr_assert_eq(resumed_ns, 7);
+	/* A time that is still to come is none. */
+	atomic_store(&q[0]->others->own->resumed_ns, UINT64_MAX);
 	cr_assert_not(others_are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 7);
 	close_parts();
+}
+
+/* A thread may keep the clique of a group that was closed while its rank was paused. */
+Test(others, that_have_left_are_not_paused_and_have_called_what_they_have)
+{
+	uint64_t resumed_ns = 0;
+
+	open_parts();
+	attach_both();
+	call(q[0], 1, 5, 1);
+	call(q[1], 1, 5, 2);
+	others_show_paused(q[0]);
+	cr_assert(others_are_paused(q[1], &resumed_ns));
+	peers_detach(parts[0], q[0]);
+	peers_leave(parts[0]);
+	while (!others_have_closed(q[1]))
+		sched_yield();
+	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	cr_assert_not(others_have_left(q[1], 1));
+	cr_assert(others_have_left(q[1], 2));
+	peers_detach(parts[1], q[1]);
+	peers_leave(parts[1]);
+	free_clique(q[0]);
+	free_clique(q[1]);
 }
 
 /* A process that has closed its group may have called what others still finish. */

@@ -197,9 +197,8 @@ class Reducer(Handle):
         """Wait until the step's gradients are those of all ranks
         (cohort_reducer_finish()).
 
-        True: update the weights.  False: do not, and no rank does (gradients are not
-        finite, all weights are 0, or a rank has cancelled the step).  TimedOut: the step
-        goes on, call it again."""
+        True: update the weights.  False: do not, and no rank does (all weights are 0, or a
+        rank has cancelled the step).  TimedOut: the step goes on, call it again."""
         return self._ended(lib.cohort_reducer_finish, timeout) == Status.OK
 
     @inside
