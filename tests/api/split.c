@@ -8,7 +8,6 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -334,15 +333,12 @@ Test(split, work_that_hangs_is_cut_short_at_the_close)
 /* ---- verdicts --------------------------------------------------------- */
 
 /* No clock runs until the others are about to make their call. */
-static sem_t others_come;
+SPREAD_SHARED static atomic_int others_come;
 
 static void await_others(struct cohort_comm *c)
 {
-	int i;
-
-	for (i = 0; i < RANKS - 1; i++)
-		while (sem_wait(&others_come))
-			continue;
+	while (atomic_load(&others_come) < RANKS - 1)
+		sched_yield();
 	ranks_must(cohort_resume(c), "resume");
 }
 
@@ -367,7 +363,7 @@ static int rank_3_stays_away(struct cohort_comm *c, void *user)
 		return 0;
 	}
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
-	sem_post(&others_come);
+	atomic_fetch_add(&others_come, 1);
 	rc = cohort_comm_split(c, 0, 0, &child);
 	cr_assert_eq(child, c, "there is a child");
 	return rc != COHORT_STALLED;
@@ -379,7 +375,6 @@ Test(split, names_a_rank_that_does_not_come)
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
-	sem_init(&others_come, 0, 0);
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * 1000 * 1000;
 	group = ranks_open(RANKS, &o);
@@ -436,7 +431,7 @@ static int child_stalls(struct cohort_comm *c, void *user)
 	if (cohort_comm_rank(c) == 2) {
 		await_others(child);
 	} else {
-		sem_post(&others_come);
+		atomic_fetch_add(&others_come, 1);
 		cr_assert_eq(ranks_sum_wait(child, &x), COHORT_STALLED);
 	}
 	cr_assert_eq(sum_origins(c), 6);
@@ -452,8 +447,7 @@ Test(split, gives_the_child_its_own_watchdog)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
-	spread_not("the ranks share a semaphore");
-	sem_init(&others_come, 0, 0);
+	spread_not("ranks of several processes wait in a cycle");
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * 1000 * 1000;
 	o.deadlines.exec_ns = COHORT_FOREVER;
