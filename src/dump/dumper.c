@@ -57,6 +57,7 @@ struct dumper {
 	bool is_waiting; /* a verdict waits */
 	bool is_writing; /* one that waited is being written */
 	bool stop;
+	bool is_running;  /* the job has begun, and looks at is_left again */
 	bool is_given_up; /* nobody may wait any longer */
 	bool is_left;     /* no thread waits for the dumper: it frees itself */
 	int holders;      /* threads from dumper_hold() to dumper_await() */
@@ -229,10 +230,14 @@ static bool write_all(void *arg)
 	struct dumper *d = arg;
 	bool is_left;
 
+	pthread_mutex_lock(&d->lock);
+	d->is_running = true;
+	pthread_mutex_unlock(&d->lock);
 	while (has_work(d))
 		attend(d, waker_wait(d->waker));
 	pthread_mutex_lock(&d->lock);
 	is_left = d->is_left;
+	d->is_running = false;
 	pthread_mutex_unlock(&d->lock);
 	if (is_left) {
 		come_back(d);
@@ -344,7 +349,7 @@ void dumper_end(struct dumper *d)
  * leave it behind; false then. */
 static bool await_end(struct dumper *d, uint64_t deadline_ns)
 {
-	bool is_done = crew_await(&d->job, deadline_ns);
+	bool is_done = crew_await(&d->job, deadline_ns), is_left;
 
 	pthread_mutex_lock(&d->looking);
 	d->clique = NULL;
@@ -354,13 +359,19 @@ static bool await_end(struct dumper *d, uint64_t deadline_ns)
 	pthread_cond_broadcast(&d->changed);
 	while (d->holders)
 		pthread_cond_wait(&d->changed, &d->lock);
-	is_done = is_done || crew_cancel(&d->job);
-	if (!is_done) {
+	while (!is_done && !crew_cancel(&d->job) && !d->is_running) {
+		/* The job is about to begin, or has just ended. */
+		pthread_mutex_unlock(&d->lock);
+		is_done = crew_await(&d->job, clock_deadline(1000000));
+		pthread_mutex_lock(&d->lock);
+	}
+	is_left = !is_done && d->is_running;
+	if (is_left) {
 		leave(d);
 		d->is_left = true; /* from the unlock on the job owns it */
 	}
 	pthread_mutex_unlock(&d->lock);
-	return is_done;
+	return !is_left;
 }
 
 void dumper_stop(struct dumper *d, uint64_t deadline_ns)
