@@ -4,8 +4,8 @@
  * Several backward passes for each update, and one communication
  *
  * Only the last pass of a step launches anything: until then gradients add up where they
- * are, and the last pass averages the sums.  All ranks then have the same gradients, so each
- * can decide by itself to skip a step whose gradients are not finite, as all others do.
+ * are, and the last pass averages the sums.  All ranks then have the same gradients.  So each
+ * decides by itself whether to skip a step whose gradients are not finite: all decide alike.
  *
  *	cc accumulate.c -lcohort && ./a.out
  */

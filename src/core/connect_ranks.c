@@ -19,8 +19,8 @@
 #include "core/native.h"
 #include "core/window.h"
 
-/* The sizes: from one element to LARGEST of them, each so many times the one before; fewer
- * in groups, which take longer. */
+/* Counts of elements: from 1 up to LARGEST, each LARGER times the one before; groups take
+ * longer, and have fewer counts. */
 #define LARGER 16
 #define LARGER_IN_GROUPS 256
 #define LARGEST ((size_t)1 << 28)
@@ -112,8 +112,6 @@ static int simulate(const struct connection *c, int color,
                     int n, size_t count)
 {
 	const struct platform *p = c->platform;
-	ncclSimInfo_t info = { .size = sizeof(info),
-		               .magic = NCCL_SIM_INFO_MAGIC };
 	ncclResult_t result = p->ncclGroupStart(), ended;
 	int i, k;
 
@@ -124,7 +122,7 @@ static int simulate(const struct connection *c, int color,
 		     takes_part(c, i, color) && k < n && result == ncclSuccess;
 		     k++)
 			result = call(c, i, collective, by, count);
-	ended = p->ncclGroupSimulateEnd(&info);
+	ended = native_simulate_end(p);
 	if (result == ncclSuccess)
 		result = ended;
 	return result == ncclInvalidUsage

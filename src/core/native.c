@@ -47,6 +47,14 @@ int native_kind(cudaError_t error)
 	                                   : COHORT_VERDICT_CUDA_ERROR;
 }
 
+ncclResult_t native_simulate_end(const struct platform *p)
+{
+	ncclSimInfo_t info = { .size = sizeof(info),
+		               .magic = NCCL_SIM_INFO_MAGIC };
+
+	return p->ncclGroupSimulateEnd(&info);
+}
+
 enum cudaStreamCaptureMode native_relax(const struct platform *p)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;

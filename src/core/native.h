@@ -39,6 +39,9 @@ static inline bool native_is_exit(cudaError_t error)
  * call of NCCL's. */
 int native_kind(cudaError_t error);
 
+/* End a group that is only simulated. */
+ncclResult_t native_simulate_end(const struct platform *p);
+
 /*
  * native_relax   - let this thread of the program's allocate, free and make streams while
  *                  any thread captures: what the library has of its own is in no

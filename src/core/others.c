@@ -112,7 +112,7 @@ void others_show_resumed(const struct clique *q)
 {
 	if (!q->others)
 		return;
-	/* In this order, so that a rank that goes on in between is seen. */
+	/* In this order, so that a rank that resumes in between is seen. */
 	atomic_store(&q->others->own->resumed_ns, atomic_load(&q->resumed_ns));
 	atomic_fetch_sub(&q->others->own->paused, 1);
 }
@@ -162,14 +162,14 @@ bool others_have_closed(const struct clique *q)
 
 bool others_are_paused(const struct clique *q, uint64_t *resumed_ns)
 {
-	const uint64_t now = clock_now();
 	const struct call_words *w;
-	uint64_t paused, ns;
+	uint64_t paused, ns, now;
 	bool are_paused = false;
 	int i;
 
 	if (!q->others)
 		return false;
+	now = clock_now();
 	find_all(q);
 	for (i = 0; i < q->others->processes; i++) {
 		w = atomic_load(&q->others->of[i].words);

@@ -117,8 +117,6 @@ static bool can_simulate(const struct cohort_comm *c, const struct op *op)
 static void simulate(struct cohort_comm *comms, int n, const struct op *ops)
 {
 	const struct platform *p = comms->clique->platform;
-	ncclSimInfo_t info = { .size = sizeof(info),
-		               .magic = NCCL_SIM_INFO_MAGIC };
 	struct native_result r = { .rank = comms->rank };
 	int i;
 
@@ -127,7 +125,7 @@ static void simulate(struct cohort_comm *comms, int n, const struct op *ops)
 	p->uncounted(true);
 	for (i = 0; i < n; i++)
 		call_make(&comms[i], &ops[i], &r);
-	p->ncclGroupSimulateEnd(&info);
+	native_simulate_end(p);
 	p->uncounted(false);
 }
 

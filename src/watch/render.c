@@ -74,13 +74,13 @@ static int first_frame(const char *stack)
 	return end ? (int)(end - stack) : (int)strlen(stack);
 }
 
-static const char *departure(const struct rank_snapshot *r)
+static const char *departure(bool is_closed)
 {
-	return r->closed ? "its communicator was closed"
+	return is_closed ? "its communicator was closed"
 	                 : "its worker returned 0";
 }
 
-/* How the ranks in @set have left; "" if not all did so in the same way. */
+/* How the ranks in @set have left; NULL if not all did so in the same way. */
 static const char *departures(const struct snapshot *s, const uint64_t *set)
 {
 	const int n = rank_set_count(set);
@@ -92,12 +92,10 @@ static const char *departures(const struct snapshot *s, const uint64_t *set)
 		          s->ranks[i].closed;
 	for (x = s->remote; x < s->remote + s->remote_count; x++)
 		closed += rank_set_has(set, x->rank) && x->is_closed;
-	if (n == 1)
-		return closed ? ": its communicator was closed"
-		              : ": its worker returned 0";
-	return !closed       ? ": their workers returned 0"
-	       : closed == n ? ": their communicators were closed"
-	                     : "";
+	return n == 1        ? departure(closed)
+	       : !closed     ? "their workers returned 0"
+	       : closed == n ? "their communicators were closed"
+	                     : NULL;
 }
 
 static bool is_it(const char *who)
@@ -111,7 +109,7 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
                       const char *who)
 {
 	if (rank_has_left(r))
-		text_add(t, "%s has left: %s", who, departure(r));
+		text_add(t, "%s has left: %s", who, departure(r->closed));
 	else if (!r->tid || r->is_new)
 		text_add(t, "%s has never called anything%s", who,
 		         r->is_new ? " in this communicator" : "");
@@ -281,7 +279,7 @@ static void add_elsewhere(struct text *t, const struct culprit *x)
 	if (x->rank >= 0 && x->rank != x->world && !has_left)
 		text_add(t, " (%d there)", x->rank);
 	if (has_left)
-		text_add(t, " has left: %s", departure(&x->at));
+		text_add(t, " has left: %s", departure(x->at.closed));
 	else
 		text_add(t,
 		         x->has_called ? " has not started %s"
@@ -355,6 +353,7 @@ static void add_blamed(struct text *t, const struct snapshot *s,
                        const struct expiry *due, const struct cohort_verdict *v)
 {
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	const char *how;
 
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED ||
 	    rank_set_is_empty(v->missing)) {
@@ -370,9 +369,11 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 		memcpy(set, v->missing, sizeof(set));
 	describe_numbers(t, s, set);
 	if (v->kind == COHORT_VERDICT_LEFT) {
-		text_add(t, " %s left%s",
-		         rank_set_count(set) == 1 ? "has" : "have",
-		         departures(s, set));
+		how = departures(s, set);
+		text_add(t,
+		         rank_set_count(set) == 1 ? " has left" : " have left");
+		if (how)
+			text_add(t, ": %s", how);
 		return;
 	}
 	text_add(t, " %s ", omission(s, due, v, set));

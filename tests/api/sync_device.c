@@ -533,8 +533,7 @@ Test(sync_device, memory_of_lists_is_no_deadlock_where_ranks_launch_together)
 
 #define RANKS_REGISTERED 4
 
-/* The same memory in a call, a list, and a batch of calls: each completes what the calls
- * before have not used. */
+/* A call, a list and a batch, each on registered memory that no call has used before. */
 static int use_registered(struct cohort_comm *comm, void *unused)
 {
 	void *stream = cohort_comm_stream(comm);

@@ -74,8 +74,7 @@ static int pause_for_long(struct cohort_comm *comm)
 	return rc == COHORT_OK ? cohort_resume(comm) : rc;
 }
 
-/* What the ranks of @part, by their numbers in the group, add up to; -1: they are not all
- * known. */
+/* The sum of the numbers in the group of the ranks of @part; -1 if one is not known. */
 static int sum_of(struct cohort_comm *part, int size)
 {
 	const int n = cohort_comm_size(part);
