@@ -696,7 +696,7 @@ static void invite(struct party *p, struct join *first)
 
 ncclResult_t spans_run(struct join *first)
 {
-	ncclResult_t result = comm_error(ncclSystemError, "out of memory");
+	ncclResult_t result;
 	struct party p = { .n = 0 };
 	struct join *j;
 	int i;
@@ -713,6 +713,8 @@ ncclResult_t spans_run(struct join *first)
 			result = run_here(&p);
 		for (i = 0; i < p.visitors; i++)
 			visit_fini(&p.visits[i]);
+	} else {
+		result = comm_error(ncclSystemError, "out of memory");
 	}
 	free(p.visits);
 	free(p.all);
