@@ -10,7 +10,7 @@
 #include "core/clique_tree.h"
 #include "watch/cycle.h"
 #include "watch/peers.h"
-#include "watch/stall.h"
+#include "watch/trail.h"
 #include "watch/verdict.h"
 #include "watch/waits.h"
 
@@ -153,6 +153,12 @@ static bool is_answer_to_wait(int status)
 	       status == COHORT_OWNER || status == COHORT_STALE;
 }
 
+/* What other processes have answered. */
+struct answers {
+	struct trail trail;
+	struct remote_rank of[];
+};
+
 static void look(struct snapshot *s, struct clique *q)
 {
 	snapshot_take(s, q);
@@ -164,27 +170,33 @@ static void look(struct snapshot *s, struct clique *q)
 
 /* Ask the other processes what their ranks do if no rank of this one is at fault.  Returns
  * memory that is to be freed after the snapshot's use, or NULL. */
-static struct remote_rank *ask(struct snapshot *s, const struct clique *q,
-                               bool is_transfer)
+static struct answers *ask(struct snapshot *s, const struct clique *q,
+                           bool is_transfer)
 {
-	const struct peer_question question = peers_question(s, is_transfer);
 	struct peers *peers = peers_of(q);
-	const int room = q->world - q->size;
-	struct remote_rank *out;
+	const int room = clique_tree_root(q)->world;
+	struct missing question;
+	struct answers *a;
 	char none[1] = "";
 	struct text silent = { none, sizeof(none) };
+	enum trail_start start = TRAIL_NONE;
+	int n;
 
-	if (!peers || !stall_is_remote(s, is_transfer))
+	if (peers)
+		start = trail_start(s, q, is_transfer, &question);
+	if (!start)
 		return NULL;
-	out = calloc((size_t)room, sizeof(*out));
-	if (!out)
+	a = calloc(1, sizeof(*a) + (size_t)room * sizeof(a->of[0]));
+	if (!a)
 		return NULL;
-	s->remote = out;
-	s->remote_count =
-		peers_ask(peers, q, &question, out, room,
-	                  clock_deadline(peers_patience_ns(peers)), &silent);
-	waits_resolve_all(q, out, s->remote_count);
-	return out;
+	n = trail_follow(&a->trail, peers, &question, a->of, room, &silent);
+	s->trail = &a->trail;
+	if (start == TRAIL_FRONT) {
+		s->remote = a->of;
+		s->remote_count = n;
+	}
+	waits_take(s, q, is_transfer);
+	return a;
 }
 
 /* The verdict on what the rank waits for in f->pending; false if nobody else is to
@@ -197,7 +209,7 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		.since_ns = f->since_ns,
 	};
 	struct verdict verdict = { .ranks = NULL };
-	struct remote_rank *remote = NULL;
+	struct answers *answers = NULL;
 	struct snapshot s;
 	bool is_known = snapshot_init(&s, q) && verdict_init(&verdict, q->size);
 
@@ -207,12 +219,12 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		is_known = s.front || s.transfer.number;
 	}
 	if (is_known) {
-		remote = ask(&s, q, due.is_transfer);
+		answers = ask(&s, q, due.is_transfer);
 		verdict_stalled(&s, &due, &verdict);
 		*out = verdict_cause(&verdict);
 		is_known = out->world_rank != f->c->world;
 	}
-	free(remote);
+	free(answers);
 	verdict_fini(&verdict);
 	snapshot_fini(&s);
 	return is_known;

@@ -49,8 +49,7 @@ struct answer {
 };
 
 _Static_assert(sizeof(struct answer) % sizeof(uint64_t) == 0, "it is words");
-_Static_assert(sizeof(struct peer_question) % sizeof(uint64_t) == 0,
-               "it is words");
+_Static_assert(sizeof(struct missing) % sizeof(uint64_t) == 0, "it is words");
 
 /* What is written to a page more than once: which number it has. */
 struct stamp {
@@ -96,7 +95,7 @@ struct page {
 	 * place.  Release and acquire: the question. */
 	struct {
 		_Atomic uint64_t number;
-		_Atomic uint64_t question[WORDS(struct peer_question)];
+		_Atomic uint64_t question[WORDS(struct missing)];
 	} asks[QUESTIONS];
 
 	/* The last exchange that this process has brought something to, from 1.
@@ -317,13 +316,14 @@ void peers_show_calls(struct peers *peers, struct clique *q);
 /* What the ranks of @q in process @i, of this machine, have called; NULL if it shows
  * nothing of them. */
 const struct call_words *peers_calls_of(const struct peers *peers,
-                                        const struct clique *q, int i);
+                                        uint64_t identity, unsigned slots,
+                                        int i);
 
 /* What a message brings to the sender's page. */
 enum message_kind {
 	MESSAGE_LEFT = 1,
 	MESSAGE_CAUSE,    /* struct told */
-	MESSAGE_QUESTION, /* struct peer_question */
+	MESSAGE_QUESTION, /* struct missing */
 	MESSAGE_ANSWER,   /* struct answer, up to its last rank */
 	MESSAGE_RECORD,   /* what it brings to an exchange */
 	MESSAGE_MEMBER,   /* the identity of a clique that it has */

@@ -161,37 +161,25 @@ void peers_tell(struct peers *peers, const struct clique *clique,
 void peers_note(struct peers *peers, const struct clique *clique,
                 uint64_t deadline_ns);
 
-/* What is asked of other processes, in words. */
-struct peer_question {
-	uint64_t identity; /* of the clique; set by peers_ask() */
-
-	/* What the ranks are doing about collective @number; or, if @is_transfer, what
-	 * rank @asked is about its half of a transfer with rank @asking, number @number
-	 * of those that it sends, or receives. */
-	uint64_t number;
-	uint32_t is_transfer;
-	uint32_t sends;
-	int32_t asked, asking;
-};
-
-/* The question about the snapshot's front, or its transfer. */
-struct peer_question peers_question(const struct snapshot *s, bool is_transfer);
+/* The question about the snapshot's front, or its transfer; without the clique. */
+struct missing peers_question(const struct snapshot *s, bool is_transfer);
 
 /* The processes that see what @clique's ranks call; NULL if there are none. */
 struct peers *peers_of(const struct clique *clique);
 
 /*
- * Ask the other processes what their ranks in @clique are doing, and store what they answer
+ * Ask the other processes what their ranks are doing about @question, and store what they answer
  * until @deadline_ns, or until the clique has a cause, in @out, which has room for @room
  * ranks.  About a collective a process answers for its first 32 ranks; and for none if it
  * has no such clique, or not the rank that is asked.  Any thread, which waits.  Returns
  * how many ranks there are; 0 also while four other cliques ask.
+ * @clique: that of the question, or NULL: this process has none of @question->identity
  * @silent: begun, and gets the processes that have not answered:
  *          "process 1 (pid 4711), process 2 (host b, pid 4712)"
  */
 int peers_ask(struct peers *peers, const struct clique *clique,
-              const struct peer_question *question, struct remote_rank *out,
-              int room, uint64_t deadline_ns, struct text *silent);
+              const struct missing *question, struct remote_rank *out, int room,
+              uint64_t deadline_ns, struct text *silent);
 
 /*
  * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has

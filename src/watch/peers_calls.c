@@ -33,8 +33,8 @@ struct peers *peers_of(const struct clique *q)
 
 /* ---- what the others show ---------------------------------------------- */
 
-const struct call_words *peers_calls_of(const struct peers *p,
-                                        const struct clique *q, int i)
+const struct call_words *
+peers_calls_of(const struct peers *p, uint64_t identity, unsigned slots, int i)
 {
 	const struct peer *x = &p->peers[i];
 	const struct call_words *w;
@@ -43,8 +43,8 @@ const struct call_words *peers_calls_of(const struct peers *p,
 		return NULL;
 	for (w = x->page->calls; w < x->page->calls + CALL_PLACES; w++)
 		if (atomic_load_explicit(&w->identity, memory_order_acquire) ==
-		            q->identity &&
-		    atomic_load(&w->slots) == q->slots)
+		            identity &&
+		    (!slots || atomic_load(&w->slots) == slots))
 			return w;
 	return NULL;
 }
@@ -52,7 +52,7 @@ const struct call_words *peers_calls_of(const struct peers *p,
 static const struct call_words *find(struct others *o, const struct clique *q,
                                      int i)
 {
-	return peers_calls_of(shown_of(o)->peers, q, i);
+	return peers_calls_of(shown_of(o)->peers, q->identity, q->slots, i);
 }
 
 static int ask(struct others *o, const struct clique *q, uint64_t number,
@@ -61,7 +61,7 @@ static int ask(struct others *o, const struct clique *q, uint64_t number,
 	struct remote_rank *all = calloc((size_t)o->ranks, sizeof(*all)), *x;
 	char none[1] = "";
 	struct text silent = { none, sizeof(none) };
-	const struct peer_question question = { .number = number };
+	const struct missing question = { .number = number };
 	struct peers *p = shown_of(o)->peers;
 	int n, told = 0;
 

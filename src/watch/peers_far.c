@@ -18,7 +18,7 @@ struct message {
 /* What it brings. */
 union content {
 	struct told told;
-	struct peer_question question;
+	struct missing question;
 	struct answer answer;
 	uint64_t record[PEERS_RECORD / sizeof(uint64_t)];
 	uint64_t identity;
@@ -77,7 +77,7 @@ static void hear_question(struct page *page, const struct message_memory *m)
 	if (m->head.place >= QUESTIONS)
 		return;
 	put_words(page->asks[m->head.place].question, &m->content.question,
-	          WORDS(struct peer_question));
+	          WORDS(struct missing));
 	atomic_store_explicit(&page->asks[m->head.place].number, m->head.number,
 	                      memory_order_release);
 }
@@ -124,7 +124,7 @@ static void hear(struct page *page, const struct message_memory *m,
 			put_told(page, &m->content.told);
 		break;
 	case MESSAGE_QUESTION:
-		if (bytes == sizeof(struct peer_question))
+		if (bytes == sizeof(struct missing))
 			hear_question(page, m);
 		break;
 	case MESSAGE_ANSWER:

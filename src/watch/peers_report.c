@@ -48,17 +48,34 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
                          struct remote_rank *out)
 {
 	const struct culprit *x;
+	const struct wait_link *link;
 	struct waits waits;
+	int i;
 
 	waits_of(c, collective, &waits);
 	if (!waits.link_count || waits.is_cycle)
 		return false;
 	x = waits.culprits;
-	out->waits_for = x->world;
-	if (x->world < 0 && !x->in.is_transfer) {
-		out->waits_in = x->in.identity;
-		out->waits_number = x->in.number;
+	link = waits.links;
+	while (link < waits.links + waits.link_count - 1 && x->at.rank < 0 &&
+	       link->for_world != x->world)
+		link++;
+	out->waits = true;
+	for (i = 0; i < waits.link_count; i++)
+		rank_set_add_all(out->waiters, waits.links[i].worlds);
+	if (x->at.rank >= 0 || !x->in.identity) {
+		out->end = x->world;
+		out->end_kind = x->has_called ? COHORT_VERDICT_NOT_STARTED
+		                : x->at.rank < 0
+		                        ? x->kind
+		                        : stall_kind_of_absence(&x->at);
+	} else {
+		out->end = rank_set_next(link->worlds, -1);
+		out->waits_in = x->in;
 	}
+	out->way = (int)link->way;
+	text_set(out->in, sizeof(out->in), "%s", link->call);
+	text_set(out->missed, sizeof(out->missed), "%s", x->call);
 	describe_name_of(t, s, r);
 	text_add(t, " waits in %s", waits.links[0].call);
 	if (x->world >= 0)
@@ -88,7 +105,6 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 		.is_behind = front && front < collective,
 		.is_closed = r.closed,
 		.world = c->world,
-		.waits_for = -1,
 		.kind = stall_kind(&s, &r),
 	};
 	is_held = !r.joined &&
@@ -113,9 +129,8 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 }
 
 /* What the rank that is asked does about its half of a transfer. */
-static void report_half(struct cohort_comm *c,
-                        const struct peer_question *asked, const char *host,
-                        struct remote_rank *out)
+static void report_half(struct cohort_comm *c, const struct missing *asked,
+                        const char *host, struct remote_rank *out)
 {
 	struct snapshot s = reporter(c, host);
 	struct text brief = { out->brief, sizeof(out->brief) };
@@ -126,7 +141,7 @@ static void report_half(struct cohort_comm *c,
 
 	snapshot_closely(&r, c, 0);
 	s.now_ns = clock_now();
-	has_called = p2p_snapshot_half(c, asked->sends, asked->asking,
+	has_called = p2p_snapshot_half(c, asked->sends, asked->other,
 	                               asked->number, &half);
 	*out = (struct remote_rank){
 		.rank = c->rank,
@@ -137,9 +152,8 @@ static void report_half(struct cohort_comm *c,
 		.is_held = cycle_is_held(&r),
 		.is_closed = r.closed,
 		.world = c->world,
-		.waits_for = -1,
 	};
-	p2p_snapshot_awaits(c, asked->asking, out);
+	p2p_snapshot_awaits(c, asked->other, out);
 	if (!has_called && report_waits(c, 0, &s, &r, &t, out))
 		return;
 	if (!has_called)
@@ -147,7 +161,7 @@ static void report_half(struct cohort_comm *c,
 	stall_add_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
 }
 
-static void answer(struct clique *q, const struct peer_question *asked,
+static void answer(struct clique *q, const struct missing *asked,
                    const char *host, struct answer *out)
 {
 	int r;
@@ -156,31 +170,30 @@ static void answer(struct clique *q, const struct peer_question *asked,
 		if (!asked->is_transfer && out->ranks < ANSWERED_RANKS)
 			report(&q->comms[r], asked->number, host,
 			       &out->of[out->ranks++]);
-		else if (asked->is_transfer && q->comms[r].rank == asked->asked)
+		else if (asked->is_transfer && q->comms[r].rank == asked->rank)
 			report_half(&q->comms[r], asked, host,
 			            &out->of[out->ranks++]);
 	}
 }
 
 /* The numbers in a question may be anything. */
-static bool is_sound(const struct clique *q, const struct peer_question *asked)
+static bool is_sound(const struct clique *q, const struct missing *asked)
 {
 	return !asked->is_transfer ||
-	       (asked->asking >= 0 && asked->asking < q->world &&
-	        !clique_rank(q, asked->asking));
+	       (asked->other >= 0 && asked->other < q->world &&
+	        !clique_rank(q, asked->other));
 }
 
 static void answer_one(struct peers *p, int i, int k, uint64_t number)
 {
 	const struct peer *x = &p->peers[i];
 	struct answer *a = &p->answer;
-	struct peer_question asked;
+	struct missing asked;
 	struct clique *q;
 	struct place *place = &p->page->answers[i][k];
 
 	*a = (struct answer){ .ranks = 0 };
-	get_words(&asked, x->page->asks[k].question,
-	          WORDS(struct peer_question));
+	get_words(&asked, x->page->asks[k].question, WORDS(struct missing));
 	q = find_clique(p, asked.identity);
 	if (q && is_sound(q, &asked))
 		answer(q, &asked, x->is_far ? p->host : "", a);
@@ -210,18 +223,18 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-struct peer_question peers_question(const struct snapshot *s, bool is_transfer)
+struct missing peers_question(const struct snapshot *s, bool is_transfer)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 
 	if (!is_transfer)
-		return (struct peer_question){ .number = s->front };
-	return (struct peer_question){
+		return (struct missing){ .number = s->front };
+	return (struct missing){
 		.number = x->number,
 		.is_transfer = true,
 		.sends = !x->sends,
-		.asked = x->peer,
-		.asking = x->rank,
+		.rank = x->peer,
+		.other = x->rank,
 	};
 }
 
@@ -237,7 +250,8 @@ static bool is_kind(int kind)
 static bool is_others(const struct clique *q, const struct remote_rank *x,
                       const struct remote_rank *out, int n)
 {
-	if (x->rank < 0 || x->rank >= q->world || clique_rank(q, x->rank))
+	if (x->rank < 0 || x->rank >= (q ? q->world : COHORT_MAX_RANKS) ||
+	    (q && clique_rank(q, x->rank)))
 		return false;
 	while (n && out[n - 1].rank != x->rank)
 		n--;
@@ -265,7 +279,11 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		out[n].is_held = !!x->is_held;
 		out[n].is_process = false;
 		out[n].world = rank_or_none(x->world);
-		out[n].waits_for = rank_or_none(x->waits_for);
+		out[n].end = rank_or_none(x->end);
+		out[n].end_kind = is_kind(x->end_kind) ? x->end_kind
+		                                       : COHORT_VERDICT_OUTSIDE;
+		out[n].in[sizeof(out[n].in) - 1] = '\0';
+		out[n].missed[sizeof(out[n].missed) - 1] = '\0';
 		out[n].call[sizeof(out[n].call) - 1] = '\0';
 		out[n].brief[sizeof(out[n].brief) - 1] = '\0';
 		out[n].text[sizeof(out[n].text) - 1] = '\0';
@@ -286,14 +304,13 @@ static int take_place(struct peers *p)
 
 /* Ask, in place @k.  Returns the number of the question there. */
 static uint64_t put_question(struct peers *p, int k,
-                             const struct peer_question *question)
+                             const struct missing *question)
 {
 	const uint64_t number = atomic_load_explicit(&p->page->asks[k].number,
 	                                             memory_order_relaxed) +
 	                        1;
 
-	put_words(p->page->asks[k].question, question,
-	          WORDS(struct peer_question));
+	put_words(p->page->asks[k].question, question, WORDS(struct missing));
 	atomic_store_explicit(&p->page->asks[k].number, number,
 	                      memory_order_release);
 	peers_have_rung(p);
@@ -322,13 +339,22 @@ static const char *silence_of(const struct peer *x)
 	}
 }
 
+/* What process @i shows of the clique that @asked is about, @q if this process has it. */
+static const struct call_words *calls_of(const struct peers *p,
+                                         const struct clique *q,
+                                         const struct missing *asked, int i)
+{
+	return peers_calls_of(p, asked->identity, q ? q->slots : 0, i);
+}
+
 /* Store which ranks of @q process @i drives, and in @worlds their numbers in the group, if
- * these are known.  Return whether all of them have called collective @number, as far as
+ * these are known.  Return whether all of them have called collective @asked, as far as
  * the process's page shows.  Under lock. */
 static bool find_driven(const struct peers *p, const struct clique *q, int i,
-                        uint64_t number, uint64_t *set, uint64_t *worlds)
+                        const struct missing *asked, uint64_t *set,
+                        uint64_t *worlds)
 {
-	const struct call_words *w = peers_calls_of(p, q, i);
+	const struct call_words *w = calls_of(p, q, asked, i);
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
 	const struct member *m = p->members;
 	int r, ranks;
@@ -337,11 +363,12 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 		get_words(set, w->members, COHORT_RANK_WORDS);
 		get_words(worlds, w->worlds, COHORT_RANK_WORDS);
 		ranks = (int)atomic_load(&w->ranks);
-		return agree_shared_count(
+		return q && !asked->is_transfer &&
+		       agree_shared_count(
 			       q,
-			       atomic_load(
-				       &w->words[agree_shared_slot(q, number)]),
-			       number, ranks) >= ranks;
+			       atomic_load(&w->words[agree_shared_slot(
+				       q, asked->number)]),
+			       asked->number, ranks) >= ranks;
 	}
 	while (m && m->clique != q)
 		m = m->next;
@@ -354,31 +381,29 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 
 /* True if process @i has nothing to answer, as it has closed all its ranks of @q. */
 static bool has_closed(const struct peers *p, const struct clique *q, int i,
-                       const struct peer_question *asked,
-                       const struct answer *a)
+                       const struct missing *asked, const struct answer *a)
 {
-	const struct call_words *w = peers_calls_of(p, q, i);
+	const struct call_words *w = calls_of(p, q, asked, i);
 	uint64_t members[COHORT_RANK_WORDS];
 
 	if (a->ranks || !w || !atomic_load(&w->never))
 		return false;
 	get_words(members, w->members, COHORT_RANK_WORDS);
-	return !asked->is_transfer || rank_set_has(members, asked->asked);
+	return !asked->is_transfer || rank_set_has(members, asked->rank);
 }
 
 /* Add answers for the ranks of process @i, which does not answer because it is stopped, or
  * has closed them or its group: @how says so.  Returns how many are in @out then.  Under
  * lock. */
 static int answer_for(const struct peers *p, const struct clique *q, int i,
-                      const struct peer_question *asked, int kind,
-                      const char *how, struct remote_rank *out, int n, int room)
+                      const struct missing *asked, int kind, const char *how,
+                      struct remote_rank *out, int n, int room)
 {
 	struct remote_rank x = {
 		.kind = kind,
 		.is_process = true,
 		.is_closed = kind == COHORT_VERDICT_LEFT,
 		.world = -1,
-		.waits_for = -1,
 	};
 	struct text t = { x.text, sizeof(x.text) };
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
@@ -386,8 +411,7 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	int world = -1;
 	bool is_known;
 
-	x.joined = find_driven(p, q, i, asked->number, set, worlds) &&
-	           !asked->is_transfer;
+	x.joined = find_driven(p, q, i, asked, set, worlds);
 	is_known = rank_set_count(worlds) == rank_set_count(set);
 	peers_name(p, i, &t);
 	text_add(&t, ", which %s rank%s ",
@@ -395,12 +419,12 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	         rank_set_count(set) == 1 ? "" : "s");
 	rank_set_spell(&t, is_known ? worlds : set);
 	text_add(&t, ", %s", how);
-	for (x.rank = 0; x.rank < q->world && n < room; x.rank++) {
+	for (x.rank = 0; x.rank < COHORT_MAX_RANKS && n < room; x.rank++) {
 		if (!rank_set_has(set, x.rank))
 			continue;
 		x.world = world = is_known ? rank_set_next(worlds, world) : -1;
 		if (is_others(q, &x, out, n) &&
-		    (!asked->is_transfer || x.rank == asked->asked))
+		    (!asked->is_transfer || x.rank == asked->rank))
 			out[n++] = x;
 	}
 	return n;
@@ -409,7 +433,7 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 /* Answer for the processes that are stopped, or in @closed, and name the others that are
  * here and not in @has.  Returns how many ranks are in @out then. */
 static int add_silent(struct peers *p, const struct clique *q,
-                      const struct peer_question *asked, const uint64_t *has,
+                      const struct missing *asked, const uint64_t *has,
                       const uint64_t *closed, struct remote_rank *out, int n,
                       int room, struct text *t)
 {
@@ -446,10 +470,10 @@ static int add_silent(struct peers *p, const struct clique *q,
 }
 
 int peers_ask(struct peers *p, const struct clique *q,
-              const struct peer_question *question, struct remote_rank *out,
-              int room, uint64_t deadline_ns, struct text *silent)
+              const struct missing *question, struct remote_rank *out, int room,
+              uint64_t deadline_ns, struct text *silent)
 {
-	struct peer_question asked = *question;
+	struct missing asked = *question;
 	const int k = p->page ? take_place(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
 	uint64_t closed[COHORT_RANK_WORDS] = { 0 };
@@ -462,7 +486,8 @@ int peers_ask(struct peers *p, const struct clique *q,
 
 	if (k < 0)
 		return 0;
-	asked.identity = q->identity;
+	if (q)
+		asked.identity = q->identity;
 	number = put_question(p, k, &asked);
 	do {
 		backoff_wait(&b, deadline_ns);
@@ -487,7 +512,8 @@ int peers_ask(struct peers *p, const struct clique *q,
 			             i);
 			awaited--;
 		}
-	} while (awaited && clock_now() < deadline_ns && !cause_any(q->end));
+	} while (awaited && clock_now() < deadline_ns &&
+	         !(q && cause_any(q->end)));
 	atomic_store(&p->is_asking[k], false);
 	return add_silent(p, q, &asked, has, closed, out, n, room, silent);
 }

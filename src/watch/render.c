@@ -268,8 +268,9 @@ static void add_elsewhere(struct text *t, const struct culprit *x)
 {
 	const bool has_left = x->at.rank >= 0 && rank_has_left(&x->at);
 
-	if (x->waits) {
-		text_add(t, "%s waits for rank %d", x->call, x->world);
+	if (x->at.rank < 0 && (x->kind == COHORT_VERDICT_LEFT ||
+	                       x->kind == COHORT_VERDICT_PROCESS_STOPPED)) {
+		text_add(t, "%s", x->text);
 		return;
 	}
 	if (x->world >= 0)
@@ -298,8 +299,10 @@ static void add_cycle_ranks(struct text *t, const struct snapshot *s,
 	if (cycle->n) {
 		describe_numbers(t, s, set);
 	} else {
-		for (i = 0; i < s->waits.link_count; i++)
+		for (i = 0; i < s->waits.link_count; i++) {
 			rank_set_add_all(set, s->waits.links[i].worlds);
+			rank_set_add_all(set, s->waits.links[i].behind);
+		}
 		add_numbers(t, set);
 	}
 	text_add(t, " wait for each other in a cycle");
@@ -398,11 +401,7 @@ static void add_headline(struct text *t, const struct snapshot *s,
 		add_minority(t, s, v);
 	else if (chained(s, v))
 		add_elsewhere(t, chained(s, v));
-	else if (stall_remote_waiter(s, v)) {
-		add_operation(t, s, due, s->transfer.rank);
-		text_add(t, " waits for rank %d%s", v->world_rank,
-		         due->is_transfer ? "" : ", in another communicator");
-	} else
+	else
 		add_blamed(t, s, due, v);
 }
 
@@ -496,11 +495,9 @@ static void add_line_why(struct text *t, const struct snapshot *s,
                          const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = culprit_of(s, v);
-	const struct remote_rank *x = stall_remote_waiter(s, v);
+	const struct remote_rank *x = snapshot_remote(s, v->rank);
 	char name[WHO_ROOM];
 
-	if (!x && v->rank >= 0)
-		x = snapshot_remote(s, v->rank);
 	if (v->kind == COHORT_VERDICT_LEFT ||
 	    v->kind == COHORT_VERDICT_PROCESS_STOPPED)
 		return;

@@ -128,6 +128,27 @@ struct transfer_memory {
 	uint64_t held_ns; /* when an older operation was last seen in flight */
 };
 
+/* The name of an operation: "all_reduce 3 of "dp.1"". */
+#define WAITS_CALL 128
+
+enum wait_way {
+	WAITS_FOR, /* in a collective */
+	WAITS_FROM,
+	WAITS_TO,
+};
+
+/* What a rank of another process may be missing in.  It is sent. */
+struct missing {
+	uint64_t identity; /* of the clique; 0: in nothing */
+
+	/* The number of the collective; or, if .is_transfer, of the half that .rank sends
+	 * to .other, or receives from it. */
+	uint64_t number;
+	uint32_t is_transfer;
+	uint32_t sends;
+	int32_t rank, other;
+};
+
 /* What a rank of another process says that it is doing about the front, or about its half
  * of a transfer. */
 struct remote_rank {
@@ -140,11 +161,19 @@ struct remote_rank {
 	int is_process; /* its whole process is at fault; text is about that */
 	int is_closed;  /* its communicator is */
 	int world;      /* its number in the group that all was split from */
-	int waits_for; /* that of the rank that it waits for elsewhere, or -1 */
 
-	/* If it waits elsewhere for ranks of other processes: the clique's identity, 0 if
-	 * it does not, and the number of the collective. */
-	uint64_t waits_in, waits_number;
+	/* If it waits elsewhere: the rank of its process at the end of the chain, by its
+	 * number in that group, which waits for other processes in what .waits_in says, or,
+	 * if that is nothing, for nobody and is at fault for .end_kind. */
+	int waits;
+	int end, end_kind;
+	uint64_t waiters
+		[COHORT_RANK_WORDS]; /* all ranks in that chain, likewise */
+	struct missing waits_in;
+	int way;             /* enum wait_way */
+	char in[WAITS_CALL]; /* where it waits, or .end does for others */
+	char missed
+		[WAITS_CALL]; /* what the rank that it waits for has not called */
 
 	/* The sends and the receives of the rank that asks, by number in their pair,
 	 * that this rank's stream or call waits for; 0: none. */
@@ -189,10 +218,7 @@ struct crossing {
 
 /* Culprits, and waits on the way to them, that are described. */
 #define WAITS_CULPRITS 4
-#define WAITS_LINKS 6
-
-/* The name of an operation: "all_reduce 3 of "dp.1"". */
-#define WAITS_CALL 128
+#define WAITS_LINKS 16
 
 /* A rank that others wait for, and that waits for nobody. */
 struct culprit {
@@ -204,37 +230,19 @@ struct culprit {
 
 	/* If it is in another process: where it is missing, and what it says that it
 	 * does. */
-	struct missing {
-		uint64_t identity; /* of the clique; 0 if there is none */
-		uint64_t number;   /* of the collective, or of its half */
-		bool is_transfer;
-		bool sends; /* the half */
-		int other;  /* the rank of the other half */
-	} in;
-	int kind;   /* what it is at fault for; 0 if it has not been asked */
-	bool waits; /* it waits, for .world */
-	char text[160];
-};
-
-/* A rank of another process that some rank here waits for in another clique. */
-struct found_rank {
 	struct missing in;
-	int world, rank, kind;
-	int waits_for; /* see struct remote_rank */
+	int kind; /* what it is at fault for; 0 if it has not been asked */
 	char text[160];
-};
-
-enum wait_way {
-	WAITS_FOR, /* in a collective */
-	WAITS_FROM,
-	WAITS_TO,
 };
 
 /* Ranks that wait for another one in the same operation. */
 struct wait_link {
 	uint64_t worlds[COHORT_RANK_WORDS]; /* the ranks that wait */
-	char call[WAITS_CALL];              /* where they wait */
-	int for_world;                      /* -1 if that is not known */
+	uint64_t
+		behind[COHORT_RANK_WORDS]; /* those of another process that wait
+	                                       for them */
+	char call[WAITS_CALL];             /* where they wait */
+	int for_world;                     /* -1 if that is not known */
 	enum wait_way way;
 };
 
@@ -246,7 +254,15 @@ struct waits {
 	                                     snapshot's clique */
 	int link_count; /* 0 if none of them waits elsewhere */
 	struct wait_link links[WAITS_LINKS];
-	bool is_cycle; /* the links are a cycle */
+	bool is_cycle;    /* the links are a cycle, */
+	bool is_crossing; /* of two operations, of which the front is one */
+};
+
+/* What ranks of other processes wait for that have not called what ranks here wait in. */
+struct trail {
+	struct missing from; /* that */
+	int world;           /* the first of them, or -1 */
+	struct waits waits;
 };
 
 struct snapshot {
@@ -316,7 +332,7 @@ struct snapshot {
 	/* The stacks of the process's other threads; NULL if they were not asked.  Set
 	 * by the watchdog. */
 	const struct stack_traces *traces;
-	struct found_rank found;
+	const struct trail *trail; /* or NULL */
 
 	/* The half of another transfer that the transfer's peer, a rank of another
 	 * process, waits for and the transfer's rank has not come to.  Set by

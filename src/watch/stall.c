@@ -109,7 +109,7 @@ static int count_joined(const struct snapshot *s)
 /* True if the rank of another process is alive, and waits for nothing. */
 static bool is_idle(const struct remote_rank *x)
 {
-	return !x->joined && x->waits_for < 0 && !x->waits_in &&
+	return !x->joined && !x->waits &&
 	       (x->kind == COHORT_VERDICT_NEVER_CALLED ||
 	        x->kind == COHORT_VERDICT_OUTSIDE);
 }
@@ -245,29 +245,6 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
-void stall_blame_world(const struct snapshot *s, int world,
-                       struct cohort_verdict *v)
-{
-	const struct remote_rank *x;
-	int r = 0;
-
-	while (r < s->world && snapshot_world(s, r) != world)
-		r++;
-	if (v->rank >= 0 || v->world_rank >= 0)
-		return;
-	v->world_rank = world;
-	v->kind = COHORT_VERDICT_OUTSIDE;
-	if (r == s->world)
-		return;
-	v->rank = r;
-	rank_set_add(v->missing, r);
-	x = snapshot_remote(s, r);
-	if (snapshot_rank(s, r))
-		v->kind = stall_kind_of_absence(snapshot_rank(s, r));
-	else if (x)
-		v->kind = x->kind;
-}
-
 /* The ranks of other processes that are at fault, by what they have answered: into
  * v->missing, and the first one as v->rank.  Also notes which have called.  If all have,
  * as far as is known, and nothing is known of some, these may be at fault, and what the
@@ -276,6 +253,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
+	uint64_t waiting[COHORT_RANK_WORDS] = { 0 };
 	bool all_joined = true, is_gone = false;
 
 	for (x = s->remote; x < end; x++) {
@@ -290,8 +268,9 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		/* As in blame_gone(): those that may still call are not to blame. */
 		if (is_gone && !is_departure(x->kind))
 			continue;
-		if (!x->joined && x->waits_for >= 0) {
-			stall_blame_world(s, x->waits_for, v);
+		/* Its own trail says who is. */
+		if (!x->joined && x->waits) {
+			rank_set_add(waiting, x->rank);
 			continue;
 		}
 		rank_set_add(v->missing, x->rank);
@@ -301,6 +280,8 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			v->kind = x->kind;
 		}
 	}
+	if (rank_set_is_empty(v->missing))
+		memcpy(v->missing, waiting, sizeof(waiting));
 }
 
 /* The digest of what this process's ranks have called, 0: that is not on record. */
@@ -359,8 +340,7 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 	find_remote_fault(s, all_known, v);
 	if (find_different(s, v))
 		return;
-	/* The rank that is waited for is not in this communicator. */
-	if (v->rank < 0 && v->world_rank >= 0)
+	if (s->waits.link_count)
 		return;
 	if (v->rank >= 0 && v->kind != COHORT_VERDICT_NOT_STARTED)
 		return;
@@ -392,7 +372,7 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	if (s->crossing.exists) {
 		v->kind = COHORT_VERDICT_ORDER;
 		v->rank = -1;
-		if (2 * waited_for < s->size + s->others_joined &&
+		if (2 * (s->size - waited_for + s->others_joined) > s->world &&
 		    !*s->crossing.ended && !s->crossing.second.here_ns)
 			v->rank = s->crossing.second.rank;
 	} else if (s->others_miss || (s->world > s->size && s->all_joined &&
@@ -475,18 +455,6 @@ static void add_different(struct text *t, const struct snapshot *s)
 	text_add(t, " calls %s", x->call);
 }
 
-const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
-                                              const struct cohort_verdict *v)
-{
-	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
-
-	if ((v->rank >= 0 && v->collective) || v->world_rank < 0)
-		return NULL;
-	while (x < end && (x->joined || x->waits_for != v->world_rank))
-		x++;
-	return x < end ? x : NULL;
-}
-
 const struct remote_rank *stall_remote_process(const struct snapshot *s,
                                                const struct cohort_verdict *v)
 {
@@ -499,8 +467,7 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 static void add_others(struct text *t, const struct snapshot *s,
                        const struct cohort_verdict *v)
 {
-	const struct remote_rank *x = v->rank >= 0 ? snapshot_remote(s, v->rank)
-	                                           : stall_remote_waiter(s, v);
+	const struct remote_rank *x = snapshot_remote(s, v->rank);
 	uint64_t unknown[COHORT_RANK_WORDS];
 
 	if (v->kind == COHORT_VERDICT_REMOTE)
@@ -534,6 +501,18 @@ void stall_add_notes(struct text *t, const struct snapshot *s,
 
 /* ---- the front ---------------------------------------------------------- */
 
+/* True if ranks use this communicator and another in different orders, of which those of
+ * other processes are the minority: these are at fault. */
+static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
+{
+	if (!s->waits.is_crossing || rank_set_is_empty(v->missing) ||
+	    2 * rank_set_count(v->missing) >= s->world)
+		return false;
+	v->kind = COHORT_VERDICT_ORDER;
+	v->rank = rank_set_next(v->missing, -1);
+	return true;
+}
+
 void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 {
 	bool is_found = s->crossing.exists;
@@ -545,7 +524,7 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 		blame_nobody(v);
 	else if (!is_found && !s->all_joined)
 		is_found = blame_gone(s, v);
-	if (!is_found)
+	if (!is_found && !blame_order(s, v))
 		stall_blame_culprits(s, v);
 	if (v->rank >= 0 && v->world_rank < 0)
 		v->world_rank = snapshot_world(s, v->rank);

@@ -60,11 +60,6 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 /* What keeps a rank from calling. */
 int stall_kind_of_absence(const struct rank_snapshot *r);
 
-/* The rank of another process that waits for the rank to blame, if that is in another
- * communicator; NULL if there is none. */
-const struct remote_rank *stall_remote_waiter(const struct snapshot *s,
-                                              const struct cohort_verdict *v);
-
 /* The rank to blame if its whole process is at fault, because that is stopped or has
  * closed its group; NULL if that is not so. */
 const struct remote_rank *stall_remote_process(const struct snapshot *s,
@@ -73,10 +68,6 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 /* If ranks that the front, or the transfer, waits for wait for others themselves, blame the
  * last ones of that chain. */
 void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v);
-
-/* Blame the rank that a rank of another process waits for elsewhere. */
-void stall_blame_world(const struct snapshot *s, int world,
-                       struct cohort_verdict *v);
 
 /* Ranks that wait for each other are at fault together: a cycle takes the place of what
  * was found before. */

@@ -171,19 +171,11 @@ void stall_add_transfer(struct text *t, const struct snapshot *s)
 
 void stall_transfer(const struct snapshot *s, struct cohort_verdict *v)
 {
-	const struct transfer_snapshot *x = &s->transfer;
-	const struct remote_rank *other = snapshot_remote(s, x->peer);
-
 	blame(s, v);
 	if (is_mutual(s)) {
 		v->kind = COHORT_VERDICT_CYCLE;
 		v->rank = -1;
-		rank_set_add(v->missing, x->rank);
-	} else if (other && !other->joined && other->waits_for >= 0 &&
-	           other->waits_for != snapshot_world(s, x->rank)) {
-		v->rank = -1;
-		memset(v->missing, 0, sizeof(v->missing));
-		stall_blame_world(s, other->waits_for, v);
+		rank_set_add(v->missing, s->transfer.rank);
 	}
 	if (v->rank >= 0)
 		v->world_rank = snapshot_world(s, v->rank);

@@ -20,6 +20,7 @@ struct node {
 	uint64_t number;  /* of q's collective that it is missing in, or 0 */
 	const char *name; /* of that operation */
 	bool has_called;
+	int ended_by; /* if it ended that: what it was at fault for, or 0 */
 
 	/* If it is missing in a transfer: the number of its half, otherwise 0; the other
 	 * rank, in q; and whether it is the half that sends. */
@@ -253,6 +254,7 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	node = node_of_world(c->clique, world);
 	node.number = cause->collective;
 	node.name = name_of(c, cause->collective);
+	node.ended_by = cause->kind;
 	name = node.name;
 	if (!node.number && find_last(c, &node))
 		name = half_name(!node.sends);
@@ -387,45 +389,57 @@ static void add_culprit(struct walk *w, const struct node *x)
 		.rank = x->rank,
 		.at = { .rank = -1 },
 		.has_called = x->has_called,
+		.kind = x->c ? 0 : x->ended_by,
 		.in = {
 			.identity = x->q->identity,
 			.number = x->half ? x->half : x->number,
-			.is_transfer = x->half,
+			.is_transfer = !!x->half,
 			.sends = x->sends,
+			.rank = x->rank,
 			.other = x->other,
 		},
 	};
+	/* Who ended what cannot be asked any more. */
+	if (x->ended_by)
+		to->in.identity = 0;
 	if (x->c)
 		snapshot_part(&to->at, x->c, x->number);
 	spell_missing(to->call, x);
 }
 
+/* Add the link, or its ranks to that of the same operation. */
+static void put_link(struct waits *out, const struct wait_link *link)
+{
+	struct wait_link *to = out->links, *end = to + out->link_count;
+
+	while (to < end && (strcmp(to->call, link->call) != 0 ||
+	                    to->for_world != link->for_world))
+		to++;
+	if (to < end) {
+		rank_set_add_all(to->worlds, link->worlds);
+	} else if (out->link_count < WAITS_LINKS) {
+		*to = *link;
+		out->link_count++;
+	}
+}
+
 static void add_link(struct walk *w, const struct node *x)
 {
-	struct waits *out = w->out;
 	const struct node *y = &w->nodes[x->to];
 	struct wait_link link = {
 		.for_world = world_of(y->q, y->c, y->rank),
 		.way = x->way,
 	};
 	const int world = world_of(x->q, x->c, x->rank);
-	int i = 0;
 
 	if (x->way == WAITS_FOR)
 		spell_call(link.call, x->in_name, x->in_number, x->in,
 		           "group ");
 	else
 		text_set(link.call, sizeof(link.call), "%s", x->in_name);
-	while (i < out->link_count &&
-	       (strcmp(out->links[i].call, link.call) != 0 ||
-	        out->links[i].for_world != link.for_world))
-		i++;
-	if (i == WAITS_LINKS)
-		return;
-	if (i == out->link_count)
-		out->links[out->link_count++] = link;
 	if (world >= 0)
-		rank_set_add(out->links[i].worlds, world);
+		rank_set_add(link.worlds, world);
+	put_link(w->out, &link);
 }
 
 /* The links of the cycle that the walk from the first node ends in. */
@@ -539,7 +553,7 @@ static void take(const struct clique *all, void *arg)
 	ends = visit(w, starts, true);
 	if (!ends)
 		ends = visit(w, starts, false);
-	if (w->links)
+	if (w->links || !w->s)
 		add_all(w, ends);
 }
 
@@ -570,32 +584,50 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 			snapshot_thread(&x->at);
 }
 
-/* Put the rank of another process that was found to be missing in the place of the culprit
- * that stands for all of them. */
-static void put_found(struct snapshot *s)
+/* True if the trail begins at what the culprit is missing in, of another process, that stands
+ * for all of them. */
+static bool begins_at(const struct trail *t, const struct culprit *x)
 {
-	struct culprit *x = s->waits.culprits;
-	const struct found_rank *f = &s->found;
-	struct wait_link *l = s->waits.links;
+	return x->at.rank < 0 && x->in.identity == t->from.identity &&
+	       x->in.number == t->from.number &&
+	       x->in.is_transfer == t->from.is_transfer;
+}
 
-	if (!s->waits.culprit_count || x->at.rank >= 0 || f->rank < 0 ||
-	    (x->rank >= 0 && x->rank != f->rank) ||
-	    x->in.identity != f->in.identity || x->in.number != f->in.number ||
-	    x->in.is_transfer != f->in.is_transfer)
+/* Put the end of the trail in the place of the first culprit, and its links behind the
+ * others; or take it as a whole, if it begins at the front, or the transfer. */
+static void add_trail(struct snapshot *s, const struct clique *q)
+{
+	const struct trail *t = s->trail;
+	struct waits *w = &s->waits;
+	char call[WAITS_CALL];
+	int i;
+
+	if (!t || (!t->waits.culprit_count && !t->waits.is_cycle))
 		return;
-	x->waits = f->waits_for >= 0;
-	x->world = x->waits ? f->waits_for : f->world;
-	x->rank = f->rank;
-	x->kind = x->waits ? COHORT_VERDICT_OUTSIDE : f->kind;
-	memcpy(x->text, f->text, sizeof(x->text));
-	for (; l < s->waits.links + s->waits.link_count; l++)
-		if (l->for_world < 0)
-			l->for_world = f->world;
-	if (s->is_child)
+	if (!w->culprit_count && !w->is_cycle) {
+		if (t->from.identity != q->identity || !t->waits.link_count)
+			return;
+		*w = t->waits;
+	} else if (w->culprit_count && begins_at(t, w->culprits)) {
+		for (i = 0; i < w->link_count; i++)
+			if (w->links[i].for_world < 0)
+				w->links[i].for_world = t->world;
+		for (i = 0; i < t->waits.link_count; i++)
+			put_link(w, &t->waits.links[i]);
+		w->is_cycle = t->waits.is_cycle;
+		text_set(call, sizeof(call), "%s", w->culprits->call);
+		*w->culprits = *t->waits.culprits;
+		if (!t->waits.link_count)
+			text_set(w->culprits->call, sizeof(call), "%s", call);
+		w->culprit_count -= w->is_cycle;
+	} else {
 		return;
-	memset(s->waits.here, 0, sizeof(s->waits.here));
-	if (x->world >= 0)
-		rank_set_add(s->waits.here, x->world);
+	}
+	memset(w->here, 0, sizeof(w->here));
+	for (i = 0; i < s->world && w->culprit_count; i++)
+		if (w->culprits->world >= 0 &&
+		    snapshot_world(s, i) == w->culprits->world)
+			rank_set_add(w->here, i);
 }
 
 void waits_take(struct snapshot *s, const struct clique *q, bool is_transfer)
@@ -604,87 +636,10 @@ void waits_take(struct snapshot *s, const struct clique *q, bool is_transfer)
 	if (is_transfer ? !s->transfer.number : !s->front)
 		return;
 	find(&s->waits, s, is_transfer, q, NULL, 0);
-	put_found(s);
-}
-
-/* ---- other processes ---------------------------------------------------- */
-
-struct lookup {
-	uint64_t identity, number;
-	struct clique *q;            /* with a reference */
-	const struct cohort_comm *c; /* the first rank that has not called */
-};
-
-static void look_up(const struct clique *first, void *arg)
-{
-	struct lookup *l = arg;
-	const struct clique *q = first;
-	int i;
-
-	while (q && (q->identity != l->identity || cause_any(q->end)))
-		q = q->next_entered;
-	if (!q)
-		return;
-	l->q = (struct clique *)(uintptr_t)q;
-	clique_get(l->q);
-	for (i = 0; i < q->size && !l->c; i++)
-		if (agree_called(&q->comms[i]) < l->number)
-			l->c = &q->comms[i];
-}
-
-struct clique *waits_clique(uint64_t identity)
-{
-	struct lookup l = { .identity = identity };
-
-	clique_tree_look_at_all(look_up, &l);
-	return l.q;
-}
-
-int waits_resolve(uint64_t identity, uint64_t number)
-{
-	struct lookup l = { .identity = identity, .number = number };
-	struct waits waits = { .culprit_count = 0 };
-	int world = -1;
-
-	clique_tree_look_at_all(look_up, &l);
-	if (l.c) {
-		world = l.c->world;
-		waits_of(l.c, number, &waits);
-		if (waits.culprit_count && waits.culprits[0].world >= 0)
-			world = waits.culprits[0].world;
-	}
-	if (l.q)
-		clique_put(l.q);
-	return world;
+	add_trail(s, q);
 }
 
 void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out)
 {
 	find(out, NULL, false, c->clique, c, number);
-}
-
-/* The rank that rank @world of @q's family, if it is of this process, waits for itself. */
-static int resolve_world(const struct clique *q, int world)
-{
-	const struct cohort_comm *c = clique_rank(clique_tree_root(q), world);
-	struct waits waits = { .culprit_count = 0 };
-
-	if (c)
-		waits_of(c, 0, &waits);
-	return waits.culprit_count && waits.culprits[0].world >= 0
-	               ? waits.culprits[0].world
-	               : world;
-}
-
-void waits_resolve_all(const struct clique *q, struct remote_rank *x, int n)
-{
-	for (; n--; x++) {
-		if (x->joined)
-			continue;
-		if (x->waits_in)
-			x->waits_for =
-				waits_resolve(x->waits_in, x->waits_number);
-		else if (x->waits_for >= 0)
-			x->waits_for = resolve_world(q, x->waits_for);
-	}
 }

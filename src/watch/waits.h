@@ -24,21 +24,8 @@ void waits_take(struct snapshot *s, const struct clique *clique,
 
 /*
  * Follow the waits of rank @c, which has not called collective @number of its clique, into
- * @out.  Takes the lock of clique_tree.c.
+ * @out: without links @c is the culprit itself.  Takes the lock of clique_tree.c.
  */
 void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out);
-
-/* The clique of that identity, if it has not ended, with a reference to be put; else
- * NULL.  Takes the lock of clique_tree.c. */
-struct clique *waits_clique(uint64_t identity);
-
-/* The rank, by its number in the group that all was split from, of this process that is to
- * blame if collective @number of the clique with @identity waits for this process; -1 if
- * that does not.  Takes the lock of clique_tree.c. */
-int waits_resolve(uint64_t identity, uint64_t number);
-
-/* Set .waits_for of those of the @n ranks at @x, of other processes, that wait for ranks of
- * this process, which may wait themselves.  @q is the clique that they were asked about. */
-void waits_resolve_all(const struct clique *q, struct remote_rank *x, int n);
 
 #endif

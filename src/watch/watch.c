@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/pages.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique_tree.h"
@@ -22,9 +23,12 @@
 #include "watch/peers.h"
 #include "watch/watchdog.h"
 
+/* Ranks here may wait in any clique of the family. */
+#define REMOTE_BYTES (COHORT_MAX_RANKS * sizeof(struct remote_rank))
+
 static void watch_free(struct watch *g)
 {
-	free(g->remote);
+	pages_free(g->remote, REMOTE_BYTES);
 	verdict_fini(&g->explanation);
 	verdict_fini(&g->verdict);
 	observer_fini(&g->observer);
@@ -48,9 +52,8 @@ static struct watch *watch_alloc(struct clique *q,
 	ok &= observer_init(&g->observer, &options->adaptive);
 	ok &= verdict_init(&g->verdict, q->size);
 	ok &= verdict_init(&g->explanation, q->size);
-	if (options->peers && q->world > q->size) {
-		g->remote = calloc((size_t)(q->world - q->size),
-		                   sizeof(*g->remote));
+	if (options->peers) {
+		g->remote = pages_alloc(REMOTE_BYTES);
 		ok &= g->remote != NULL;
 	}
 	if (!ok) {

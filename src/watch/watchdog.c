@@ -384,51 +384,17 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
-/* True if ranks here wait in another clique for ranks of other processes, which must be
- * asked for which. */
-static bool waits_elsewhere(const struct watch *g)
-{
-	const struct culprit *x = g->now.waits.culprits;
-
-	return g->now.waits.culprit_count && x->at.rank < 0 &&
-	       (x->rank < 0 || x->in.is_transfer);
-}
-
-/* Ask the other processes what their ranks of @q do.  Job. */
-static void ask(struct watch *g, const struct clique *q)
-{
-	struct text silent = { g->silent, sizeof(g->silent) };
-
-	g->silent[0] = '\0';
-	g->remote_count = 0;
-	if (q)
-		g->remote_count = peers_ask(
-			g->options.peers, q, &g->peer_question, g->remote,
-			g->clique->world - g->clique->size,
-			clock_deadline(peers_patience_ns(g->options.peers)),
-			&silent);
-}
-
-/* Ask about the clique that ranks here wait in, if it is still there. */
-static void ask_elsewhere(struct watch *g)
-{
-	struct clique *q = waits_clique(g->elsewhere.in.identity);
-
-	ask(g, q);
-	if (q)
-		clique_put(q);
-}
-
 static bool gather(void *arg)
 {
 	struct watch *g = arg;
+	struct text silent = { g->silent, sizeof(g->silent) };
 
 	if (g->takes_stacks)
 		symbolizer_take(&g->symbolizer, g->stacks, g->stack_count);
-	if (g->asks_elsewhere)
-		ask_elsewhere(g);
-	else if (g->asks_others)
-		ask(g, g->clique);
+	if (g->asks)
+		g->remote_count =
+			trail_follow(&g->trail, g->options.peers, &g->missing,
+		                     g->remote, COHORT_MAX_RANKS, &silent);
 	/* Release: the above. */
 	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
 	cause_wake();
@@ -451,37 +417,14 @@ static void refuse_stacks(struct watch *g, const char *why)
 static bool begin_evidence(struct watch *g, const uint64_t *set,
                            const struct expiry *due)
 {
-	const struct culprit *x;
-
 	choose_threads(g, set);
 	g->takes_stacks = g->stack_count;
-	g->asks_elsewhere = due && g->remote && waits_elsewhere(g);
-	g->asks_others =
-		due && g->remote &&
-		(g->asks_elsewhere ||
-	         stall_is_remote(&g->now, due->is_transfer) ||
-	         (!due->is_transfer && stall_may_be_minority(&g->now)));
+	g->asks = due && g->remote ? trail_start(&g->now, g->clique,
+	                                         due->is_transfer, &g->missing)
+	                           : TRAIL_NONE;
 	if (g->stack_count && !symbolizer_is_free(&g->symbolizer))
 		refuse_stacks(g, "names are still being looked up");
-	if (g->asks_others)
-		g->peer_question = peers_question(&g->now, due->is_transfer);
-	if (g->asks_elsewhere) {
-		x = &g->now.waits.culprits[0];
-		g->elsewhere = (struct found_rank){
-			.in = x->in,
-			.world = -1,
-			.rank = -1,
-			.waits_for = -1,
-		};
-		g->peer_question = (struct peer_question){
-			.number = x->in.number,
-			.is_transfer = x->in.is_transfer,
-			.sends = x->in.sends,
-			.asked = x->rank,
-			.asking = x->in.other,
-		};
-	}
-	if (!g->takes_stacks && !g->asks_others)
+	if (!g->takes_stacks && !g->asks)
 		return false;
 	g->evidence = EVIDENCE_GATHERING;
 	g->evidence_due_ns = clock_deadline(BEGIN_NS);
@@ -502,7 +445,7 @@ static bool has_gathered(struct watch *g)
 		return false;
 	if (g->stack_count)
 		refuse_stacks(g, "no thread of the library is free");
-	g->asks_others = false;
+	g->asks = TRAIL_NONE;
 	return true;
 }
 
@@ -526,38 +469,18 @@ static bool evidence_is_complete(struct watch *g)
 	return true;
 }
 
-/* Note which rank of another process has not called what ranks here wait in. */
-static void add_found(struct watch *g)
-{
-	const struct remote_rank *x = g->remote, *end = x + g->remote_count;
-	struct found_rank *f = &g->elsewhere;
-
-	while (x < end && x->joined)
-		x++;
-	if (x < end) {
-		f->rank = x->rank;
-		f->kind = x->kind;
-		f->world = x->world;
-		f->waits_for = x->waits_for;
-		text_set(f->text, sizeof(f->text), "%s", remote_words(x));
-	}
-	g->now.found = *f;
-}
-
 /* Add the other processes' answers to the snapshot. */
 static void add_answers(struct watch *g)
 {
 	struct snapshot *s = &g->now;
 
-	if (!g->asks_others)
+	if (!g->asks)
 		return;
-	if (g->asks_elsewhere) {
-		add_found(g);
+	s->trail = &g->trail;
+	if (g->asks == TRAIL_ELSEWHERE)
 		return;
-	}
 	s->remote_count = g->remote_count;
 	s->remote = g->remote;
-	waits_resolve_all(g->clique, g->remote, s->remote_count);
 	s->kept.exists = false;
 	if (g->asked_about.rank >= 0 && s->remote_count)
 		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),
@@ -605,6 +528,7 @@ static uint64_t judge(struct watch *g)
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
 	g->now.remote_count = 0; /* of an earlier verdict */
+	g->now.trail = NULL;
 	g->now.silent = NULL;
 	g->now.traces = NULL;
 	waits_take(&g->now, g->clique, due.is_transfer);

@@ -12,6 +12,7 @@
 #include "watch/peers.h"
 #include "watch/prober.h"
 #include "watch/symbolizer.h"
+#include "watch/trail.h"
 #include "watch/verdict.h"
 #include "watch/watch.h"
 
@@ -76,11 +77,12 @@ struct watch {
 	 * watchdog. */
 	atomic_bool is_gathered;
 	struct job gathering;
-	bool takes_stacks, asks_others;
-	bool asks_elsewhere;         /* about another clique, */
-	struct found_rank elsewhere; /* this one */
-	struct peer_question peer_question;
-	struct remote_rank *remote; /* room for answers; NULL: there are none */
+	bool takes_stacks;
+	enum trail_start asks;
+	struct missing missing;
+	struct trail trail;
+	struct remote_rank *
+		remote; /* room for COHORT_MAX_RANKS answers; NULL: there are none */
 	int remote_count;
 	char silent[160]; /* the processes that have not answered */
 

@@ -447,7 +447,6 @@ Test(split, gives_the_child_its_own_watchdog)
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
-	spread_not("ranks of several processes wait in a cycle");
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * 1000 * 1000;
 	o.deadlines.exec_ns = COHORT_FOREVER;

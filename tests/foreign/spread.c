@@ -9,6 +9,11 @@
  *	spread DEVICES close N		that rank closes its communicator before it
  *	spread DEVICES part N		the last process closes its ranks of two splits
  *	spread DEVICES pause N		that rank pauses for twice the deadline before it
+ *	spread DEVICES chain N		each rank waits for the next in a split of the two; the
+ *					last rank, for none
+ *	spread DEVICES circle N		and that waits for the first
+ *	spread DEVICES relay N		each rank receives from the next; the last sends nothing
+ *	spread DEVICES ring N		and receives from the first
  *	spread DEVICES same N		all processes open the same devices
  *	spread DEVICES die N		process 1 is killed before its last sum
  *
@@ -34,6 +39,7 @@ static struct run {
 	int first; /* the first rank of the last process */
 	int sums;
 	int stalls, stops, dies, closes, parts, pauses;
+	int chains, is_closed, by_messages;
 } run;
 
 /* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
@@ -89,6 +95,47 @@ static int sum_of(struct cohort_comm *part, int size)
 	return all;
 }
 
+/* Receives a number from the next rank, which sends none. */
+static int receive(struct cohort_comm *comm, int32_t *memory)
+{
+	const int next = (cohort_comm_rank(comm) + 1) % cohort_comm_size(comm);
+	uint64_t ticket;
+	int rc = cohort_recv(comm, memory, 1, COHORT_I32, next,
+	                     cohort_comm_stream(comm), &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, SOON) : rc;
+}
+
+/* Rank 0 alone has a deadline. */
+static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
+{
+	const struct cohort_deadlines soon = {
+		.join_ns = UINT64_C(1000000000),
+		.exec_ns = UINT64_C(1000000000),
+	};
+	const int rank = cohort_comm_rank(comm);
+	const int pairs = cohort_comm_size(comm) / 2;
+	struct cohort_comm *part[2];
+	int rc = COHORT_OK, i;
+
+	/* With the next rank, and with the one before. */
+	for (i = 0; rc == COHORT_OK && i < 2; i++)
+		rc = cohort_comm_split(comm, (rank + i) / 2 % pairs, 0,
+		                       &part[i]);
+	/* All have split before any waits. */
+	if (rc == COHORT_OK)
+		rc = sum(comm, memory);
+	if (rc >= 0 && rank == 0)
+		rc = cohort_deadline_push(run.by_messages ? comm : part[0],
+		                          &soon);
+	if (rc < 0)
+		return rc;
+	if (rank == run.first && !run.is_closed)
+		return stay_outside(comm, NULL);
+	return run.by_messages ? receive(comm, memory)
+	                       : sum(part[rank % 2], memory);
+}
+
 static int work(struct cohort_comm *comm, void *unused)
 {
 	const struct cohort_deadlines soon = {
@@ -107,6 +154,8 @@ static int work(struct cohort_comm *comm, void *unused)
 	rc = cohort_alloc(comm, sizeof(int32_t), &memory);
 	if (rc == COHORT_OK && (run.stalls || run.stops || run.pauses))
 		rc = cohort_deadline_push(comm, &soon);
+	if (rc == COHORT_OK && run.chains)
+		return wait_for_next(comm, memory);
 	if (rc == COHORT_OK && run.parts)
 		rc = cohort_comm_split(comm, origin % 2, 0, &part);
 	for (i = 0; rc >= 0 && i < run.sums; i++) {
@@ -174,9 +223,10 @@ static int worked(struct cohort_group *group)
 		printf("%s\n", cause.text);
 	if (run.process == 0 && run.stops)
 		resume_last(group);
-	return rc != (run.stalls || run.stops || run.closes || run.parts
-	                      ? COHORT_STALLED
-	                      : COHORT_OK);
+	return rc !=
+	       (run.stalls || run.stops || run.closes || run.parts || run.chains
+	                ? COHORT_STALLED
+	                : COHORT_OK);
 }
 
 int main(int argc, char **argv)
@@ -200,6 +250,12 @@ int main(int argc, char **argv)
 	run.closes = strcmp(argv[2], "close") == 0;
 	run.parts = strcmp(argv[2], "part") == 0;
 	run.pauses = strcmp(argv[2], "pause") == 0;
+	run.by_messages =
+		strcmp(argv[2], "relay") == 0 || strcmp(argv[2], "ring") == 0;
+	run.is_closed =
+		strcmp(argv[2], "circle") == 0 || strcmp(argv[2], "ring") == 0;
+	run.chains = run.by_messages || run.is_closed ||
+	             strcmp(argv[2], "chain") == 0;
 	run.dies = strcmp(argv[2], "die") == 0;
 	run.sums = atoi(argv[3]);
 	for (i = 0; i < n; i++)

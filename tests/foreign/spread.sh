@@ -5,14 +5,18 @@
 # processes, of which one misses a call; a process that is stopped; ranks that close or pause;
 # groups that come and go while one of their processes is killed, none of which leaves anything;
 # and processes that are killed as a group opens.
+# Random waits of ranks for each other, which all lead to one.
 #
 # usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
+#                        MAZE_ROUNDS: how many random waits, 15 if unset; MAZE_SEED: which
 #                        exit status 0 passed, 1 failed, 77 skipped
 
 set -eu
 
 lib=${1:?usage: spread.sh LIB}
 groups=${SPREAD_GROUPS:-100}
+rounds=${MAZE_ROUNDS:-15}
+seed=${MAZE_SEED:-$RANDOM}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export COHORT_PLATFORM=host LD_LIBRARY_PATH=$lib
@@ -35,14 +39,19 @@ left() {
 # spread PROCESSES DEVICES ARGUMENT... - the exit status of process 0; a killed one is told
 # by the others
 spread() {
-	local i processes=$1
+	run spread "$@"
+}
 
-	shift
+# run PROGRAM PROCESSES DEVICES ARGUMENT...
+run() {
+	local i program=$scratch/$1 processes=$2
+
+	shift 2
 	export COHORT_JOB=$$ COHORT_PROCESSES=$processes COHORT_HOST_DEVICES=$((processes * $1))
 	for ((i = 1; i < processes; i++)); do
-		COHORT_PROCESS=$i timeout 120 "$scratch/spread" "$@" >>"$scratch/others" 2>&1 &
+		COHORT_PROCESS=$i timeout 120 "$program" "$@" >>"$scratch/others" 2>&1 &
 	done
-	COHORT_PROCESS=0 timeout 120 "$scratch/spread" "$@" >"$scratch/out" 2>"$scratch/err" ||
+	COHORT_PROCESS=0 timeout 120 "$program" "$@" >"$scratch/out" 2>"$scratch/err" ||
 		fail "$processes processes, $*: exit status $?"
 	wait
 }
@@ -52,7 +61,7 @@ says() {
 	grep -qF -- "$1" "$scratch/out" || fail "no \"$1\""
 }
 
-for program in spread ended; do
+for program in spread ended maze; do
 	${CC:-cc} -O1 -Wall -Wextra -Werror -Iinclude tests/foreign/$program.c \
 		-o "$scratch/$program" -L"$lib" -lcohort
 done
@@ -75,6 +84,31 @@ spread 4 2 part 100
 why='(rank [67] \(3 in "cohort.[01]"\) has left: its|which drove rank [67], has closed the) communicator'
 grep -qE "$why" "$scratch/out" ||
 	fail 'no rank of the last process has left'
+# From process to process, of which those in between know the others' communicators only by
+# asking.
+while read -r processes devices last split; do
+	all="ranks 0-$((processes * devices - 1)) wait for each other in a cycle ("
+	spread "$processes" "$devices" chain 1
+	says "rank $last (1 there) has not called all_reduce 1 of \"cohort.$split\" ("
+	spread "$processes" "$devices" circle 1
+	says "$all"
+	spread "$processes" "$devices" relay 1
+	says "rank $last has not called send 1 to rank $((last - 1)) of \"cohort\" ("
+	spread "$processes" "$devices" ring 1
+	says "$all"
+done <<-'end'
+	4 1 3 1
+	2 4 4 2
+end
+for shape in '5 1' '3 3' '2 4'; do
+	truncate -s 0 "$scratch/waited"
+	truncate -s $((4 * rounds)) "$scratch/waited"
+	# shellcheck disable=SC2086 # two words
+	run maze $shape "$rounds" "$seed" "$scratch/waited"
+	if grep '^seed ' "$scratch/others"; then
+		fail "$shape: another rank is named"
+	fi
+done
 spread 4 2 pause 100
 says '8 ranks, generation 1: 100 sums, the last is 28'
 (

@@ -457,7 +457,7 @@ static char silent[128];
 static int ask_for(const struct clique *c, int room, uint64_t within_ns)
 {
 	const uint64_t deadline = clock_deadline(within_ns);
-	const struct peer_question question = { .number = 1 };
+	const struct missing question = { .number = 1 };
 	struct text t = { silent, sizeof(silent) };
 	int n;
 
@@ -499,11 +499,11 @@ Test(peers, say_what_their_ranks_are_doing)
 /* What rank @asked says about its half of a transfer with rank @asking. */
 static int ask_for_half_of(int asked, int asking)
 {
-	const struct peer_question question = {
+	const struct missing question = {
 		.number = 1,
 		.is_transfer = true,
-		.asked = asked,
-		.asking = asking,
+		.rank = asked,
+		.other = asking,
 	};
 	struct text t = { silent, sizeof(silent) };
 

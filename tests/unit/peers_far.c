@@ -315,7 +315,7 @@ static char silent[128];
 
 static int ask(const struct part *part, uint64_t ns)
 {
-	const struct peer_question question = { .number = 1 };
+	const struct missing question = { .number = 1 };
 	struct text t = { silent, sizeof(silent) };
 
 	silent[0] = '\0';
@@ -346,12 +346,12 @@ Test(peers_far, say_what_their_ranks_do_and_on_which_host)
 
 Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
 {
-	const struct peer_question question = {
+	const struct missing question = {
 		.number = 1,
 		.is_transfer = true,
 		.sends = true,
-		.asked = 4,
-		.asking = 0,
+		.rank = 4,
+		.other = 0,
 	};
 	struct text t = { silent, sizeof(silent) };
 	char host[64] = "", text[128];

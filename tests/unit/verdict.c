@@ -1538,7 +1538,7 @@ static struct transfer_snapshot *given_peer(bool started)
 	struct transfer_snapshot *x = sends_to_other();
 
 	x->own.started = started;
-	peer = (struct remote_rank){ .rank = 3, .world = 3, .waits_for = -1 };
+	peer = (struct remote_rank){ .rank = 3, .world = 3 };
 	s.remote = &peer;
 	s.remote_count = 1;
 	return x;
@@ -1678,43 +1678,88 @@ static void given_remote(int answers)
 			.kind = COHORT_VERDICT_NOT_FINISHED,
 			.joined = 1,
 			.world = 2 + i,
-			.waits_for = -1,
 		};
 	s.remote = remote;
 	s.remote_count = answers;
 }
 
-Test(verdict, blames_the_rank_that_one_of_another_process_waits_for)
+/* Rank 3, of another process, has not called, and waits for rank @world elsewhere. */
+static void rank_3_waits_for(int world)
 {
 	given_remote(3);
-	remote[1].joined = remote[2].joined = 0;
-	remote[1].waits_for = 4;
-	remote[2].kind = COHORT_VERDICT_NEVER_CALLED;
-	stalled();
+	remote[1].joined = 0;
+	remote[1].waits = true;
+	s.waits.link_count = s.waits.culprit_count = 1;
+	s.waits.links[0] =
+		(struct wait_link){ .worlds = { 8 }, .for_world = world };
+	strcpy(s.waits.links[0].call, "all_reduce 3 of group \"dp.1\"");
+	s.waits.culprits[0] = (struct culprit){
+		.world = world,
+		.rank = 1,
+		.at = { .rank = -1 },
+		.kind = COHORT_VERDICT_NEVER_CALLED,
+		.text = "rank 4 (pid 7) is asleep in futex",
+	};
+	strcpy(s.waits.culprits[0].call, "all_reduce 3 of \"dp.1\"");
+}
+
+Test(verdict, blames_the_rank_that_one_of_another_process_waits_for)
+{
+	rank_3_waits_for(4);
+	s.waits.here[0] = 0x10;
+	cr_assert_str_eq(stalled(),
+	                 "rank 4 (1 there) has not called all_reduce 3 of "
+	                 "\"dp.1\" (10.0 s, limit 10.0 s): rank 4 (pid 7) is "
+	                 "asleep in futex; ranks 0-2 wait; rank 3 waits in "
+	                 "all_reduce 3 of group \"dp.1\" for rank 4");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
 	cr_assert_eq(out.v.rank, 4);
 	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
-/* Rank 3, of another process, waits for rank 7 of the group elsewhere. */
 Test(verdict, names_the_rank_of_no_member_that_one_of_another_process_waits_for)
 {
-	given_remote(3);
+	rank_3_waits_for(7);
 	s.is_child = true;
 	ranks[0].world = 0;
 	ranks[1].world = 1;
-	remote[1].joined = 0;
-	remote[1].waits_for = 7;
-	strcpy(remote[1].text, "rank 3 (pid 7) waits elsewhere for rank 7");
 	stalled();
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.world_rank, 7);
 	cr_assert_eq(out.v.missing[0], 0);
-	cr_assert_not_null(
-		strstr(out.line, "waits for rank 7, in another communicator ("),
-		"%s", out.line);
-	cr_assert_not_null(strstr(out.text, "\nnote   rank 3 (pid 7) waits"),
-	                   "%s", out.text);
+}
+
+/* Rank 3 waits for rank 0 in another communicator: it is the minority. */
+Test(verdict, blames_the_rank_of_another_process_that_uses_another_order)
+{
+	rank_3_waits_for(0);
+	s.waits.culprit_count = 0;
+	s.waits.is_cycle = s.waits.is_crossing = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER);
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.missing[0], 8);
+	cr_assert_not_null(strstr(out.line, "in different orders ("), "%s",
+	                   out.line);
+	/* With two more it is the majority. */
+	remote[0].joined = remote[2].joined = 0;
+	remote[0].waits = remote[2].waits = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
+	cr_assert_eq(out.v.rank, -1);
+	cr_assert_eq(out.v.missing[0], 0);
+}
+
+/* Another process says that rank 3 waits, and rank 4 does not: that is to blame. */
+Test(verdict, blames_a_rank_that_waits_for_nobody)
+{
+	rank_3_waits_for(0);
+	memset(&s.waits, 0, sizeof(s.waits));
+	remote[2].joined = 0;
+	remote[2].kind = COHORT_VERDICT_OUTSIDE;
+	stalled();
+	cr_assert_eq(out.v.rank, 4);
+	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
 /* Of five ranks only rank 0 has called. */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WATCH_TRAIL_H
+#define WATCH_TRAIL_H
+
+/*
+ * The waits of other processes' ranks, followed from process to process
+ *
+ * Ranks here wait for a rank of another process, which may wait in a communicator that
+ * this process has no rank in, for a rank of a third process.  Each process is asked in
+ * turn, until one has a rank that waits for nobody, or the trail comes back to where it has
+ * been: then the ranks wait in a cycle.
+ */
+
+#include "watch/peers.h"
+#include "watch/snapshot.h"
+
+/* What to ask other processes for a verdict on the front, or the transfer. */
+enum trail_start {
+	TRAIL_NONE,      /* nothing: a rank here is at fault */
+	TRAIL_FRONT,     /* what their ranks do about it */
+	TRAIL_ELSEWHERE, /* about what ranks here wait in instead */
+};
+
+enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
+                             bool is_transfer, struct missing *question);
+
+/*
+ * Ask @peers about @question, store what they answer in @out, which has room for @room
+ * ranks, and follow the waits of those that have not called.  Any thread, which waits, and
+ * takes the lock of clique_tree.c.  Returns how many ranks there are.  Where the rest is not
+ * told in time the trail ends with a culprit of which nothing is known.
+ * @silent: see peers_ask()
+ */
+int trail_follow(struct trail *trail, struct peers *peers,
+                 const struct missing *question, struct remote_rank *out,
+                 int room, struct text *silent);
+
+#endif

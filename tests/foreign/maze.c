@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One of the processes of a group whose ranks wait for each other in random splits, for
+ * spread.sh: all of them for one rank in the end
+ *
+ *	maze DEVICES ROUNDS SEED COUNTERS
+ *
+ * In each round the group is split several times at random.  One rank, the culprit, calls
+ * nothing.  Each other rank waits in one split, for ranks that wait in others.  Whichever
+ * verdict comes first, it must name the culprit.
+ *
+ * COUNTERS is a file of zeros, a word for each round, that the processes share.
+ */
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cohort/bootstrap.h>
+#include <cohort/cohort.h>
+
+#define MOST 64
+#define SPLITS 4
+#define MS UINT64_C(1000000)
+#define SOON (20000 * MS)
+
+static struct run {
+	int rounds;
+	unsigned seed;
+	_Atomic uint32_t *waited; /* ranks that have their verdict, by round */
+	atomic_int wrong;
+} run;
+
+/* What a rank does: it waits in a split, or is in none. */
+struct role {
+	int split; /* -1: none */
+	int from;  /* of the group's ranks: for this one's message; or -1 */
+	uint64_t limit_ns;
+};
+
+struct plan {
+	int size, culprit;
+	int color[SPLITS][MOST];
+	struct role roles[MOST];
+};
+
+static unsigned draw(unsigned *state, unsigned n)
+{
+	*state = *state * 1664525 + 1013904223;
+	return (*state >> 8) % n;
+}
+
+static bool are_together(const struct plan *p, int split, int a, int b)
+{
+	return p->color[split][a] == p->color[split][b];
+}
+
+/* A rank that rank @rank may wait for in @split: one whose waits lead to the culprit, and not
+ * in the same split.  -1: none. */
+static int guide_of(const struct plan *p, const bool *is_led, int split,
+                    int rank)
+{
+	int i, guide = -1;
+
+	for (i = 0; i < p->size; i++)
+		if (is_led[i] && are_together(p, split, i, rank) &&
+		    p->roles[i].split != split)
+			guide = i;
+	return guide;
+}
+
+static bool has_waiter(const struct plan *p, int split, int rank)
+{
+	int i = 0;
+
+	while (i < p->size &&
+	       (p->roles[i].split != split || !are_together(p, split, i, rank)))
+		i++;
+	return i < p->size;
+}
+
+/* The same in all processes. */
+static void make_plan(struct plan *p, unsigned state)
+{
+	bool is_led[MOST] = { false };
+	int i, k, rank, guide, tries;
+
+	for (i = 0; i < p->size; i++)
+		p->roles[i] = (struct role){ -1, -1, 0 };
+	for (k = 0; k < SPLITS; k++) {
+		const unsigned colors = 1 + draw(&state, (unsigned)p->size / 2);
+
+		for (i = 0; i < p->size; i++)
+			p->color[k][i] = (int)draw(&state, colors);
+	}
+	p->culprit = (int)draw(&state, (unsigned)p->size);
+	is_led[p->culprit] = true;
+	for (tries = 0; tries < 50 * p->size; tries++) {
+		k = (int)draw(&state, SPLITS);
+		rank = (int)draw(&state, (unsigned)p->size);
+		guide = guide_of(p, is_led, k, rank);
+		if (is_led[rank] || guide < 0)
+			continue;
+		if (!has_waiter(p, k, rank) && !draw(&state, 3)) {
+			p->roles[rank] = (struct role){ k, guide, 0 };
+			is_led[rank] = true;
+			continue;
+		}
+		/* All of the part at once: so nobody waits for one that waits for it. */
+		for (i = 0; i < p->size; i++) {
+			if (is_led[i] || !are_together(p, k, i, rank))
+				continue;
+			p->roles[i].split = k;
+			is_led[i] = true;
+		}
+	}
+	for (i = 0; i < p->size; i++)
+		p->roles[i].limit_ns = (150 + draw(&state, 200)) * MS;
+}
+
+/* The number that rank @rank of the group has in the split. */
+static int rank_in(const struct plan *p, int split, int rank)
+{
+	int i, n = 0;
+
+	for (i = 0; i < rank; i++)
+		n += are_together(p, split, i, rank);
+	return n;
+}
+
+static void print_plan(const struct plan *p)
+{
+	int i, k;
+
+	for (i = 0; i < p->size; i++) {
+		printf("  rank %d: colors", i);
+		for (k = 0; k < SPLITS; k++)
+			printf(" %d", p->color[k][i]);
+		printf(", waits in split %d for %d\n", p->roles[i].split,
+		       p->roles[i].from);
+	}
+}
+
+static void wait_in(struct cohort_comm *part, const struct plan *p, int rank,
+                    void *memory, unsigned seed)
+{
+	const struct role *role = &p->roles[rank];
+	const struct cohort_deadlines limits = {
+		.join_ns = role->limit_ns,
+		.exec_ns = role->limit_ns,
+	};
+	struct cohort_stream *stream = cohort_comm_stream(part);
+	struct cohort_cause cause;
+	uint64_t ticket;
+	int rc = cohort_deadline_push(part, &limits);
+
+	if (rc == COHORT_OK)
+		rc = role->from < 0
+		             ? cohort_all_reduce(part, memory, memory, 1,
+		                                 COHORT_I32, COHORT_SUM, stream,
+		                                 &ticket)
+		             : cohort_recv(part, memory, 1, COHORT_I32,
+		                           rank_in(p, role->split, role->from),
+		                           stream, &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_wait(part, ticket, SOON);
+	cohort_comm_cause(part, &cause);
+	if (rc == COHORT_STALLED && cause.world_rank == p->culprit)
+		return;
+	printf("seed %u: rank %d, status %d: it is %d, not %d: %s\n", seed,
+	       rank, rc, p->culprit, cause.world_rank, cause.text);
+	if (!atomic_fetch_add(&run.wrong, 1))
+		print_plan(p);
+}
+
+static int meet(struct cohort_comm *comm)
+{
+	uint64_t ticket;
+	int rc = cohort_barrier(comm, cohort_comm_stream(comm), &ticket);
+
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, SOON) : rc;
+}
+
+static int play(struct cohort_comm *comm, int round, void *memory)
+{
+	const int rank = cohort_comm_rank(comm);
+	const unsigned seed = run.seed + (unsigned)round;
+	struct plan p = { .size = cohort_comm_size(comm) };
+	struct cohort_comm *parts[SPLITS];
+	int k, rc = COHORT_OK;
+
+	make_plan(&p, seed);
+	for (k = 0; rc == COHORT_OK && k < SPLITS; k++)
+		rc = cohort_comm_split(comm, p.color[k][rank], 0, &parts[k]);
+	if (rc == COHORT_OK)
+		rc = meet(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	if (p.roles[rank].split >= 0)
+		wait_in(parts[p.roles[rank].split], &p, rank, memory, seed);
+	/* Outside the library: a rank that waits in it waits for all. */
+	if (rank != p.culprit)
+		atomic_fetch_add(&run.waited[round], 1);
+	while (atomic_load(&run.waited[round]) < (uint32_t)p.size - 1)
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	rc = meet(comm);
+	for (k = 0; k < SPLITS; k++)
+		cohort_comm_close(parts[k]);
+	return rc;
+}
+
+static int work(struct cohort_comm *comm, void *unused)
+{
+	void *memory;
+	int round, rc = cohort_alloc(comm, sizeof(int32_t), &memory);
+
+	(void)unused;
+	for (round = 0; rc == COHORT_OK && round < run.rounds; round++)
+		rc = play(comm, round, memory);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_AUTO,
+	};
+	struct cohort_group_options options;
+	struct cohort_group *group;
+	int devices[MOST], i, n, fd, failed;
+
+	if (argc != 5)
+		return 2;
+	n = atoi(argv[1]) < MOST ? atoi(argv[1]) : MOST;
+	run.rounds = atoi(argv[2]);
+	run.seed = (unsigned)strtoul(argv[3], NULL, 10);
+	fd = open(argv[4], O_RDWR);
+	run.waited = mmap(NULL, (size_t)run.rounds * sizeof(*run.waited),
+	                  PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (run.waited == MAP_FAILED)
+		return 2;
+	for (i = 0; i < n; i++)
+		devices[i] = atoi(getenv("COHORT_PROCESS")) * n + i;
+	cohort_group_options_init(&options);
+	options.bootstrap = &bootstrap;
+	if (cohort_group_open(devices, n, &options, &group) != COHORT_OK) {
+		fprintf(stderr, "%s\n", cohort_last_error());
+		return 1;
+	}
+	failed = cohort_group_run(group, work, NULL, NULL) != COHORT_OK;
+	if (failed)
+		printf("%s\n", cohort_last_error());
+	failed |= atomic_load(&run.wrong) > 0;
+	return cohort_group_close(group) != COHORT_OK || failed;
+}
