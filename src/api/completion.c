@@ -202,6 +202,32 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 
 /* ---- streams ---------------------------------------------------------- */
 
+/*
+ * CUDA's documentation of stream memory operations wants an order that these express to be
+ * expressed by events, too, or streams may be served in an order that never ends.  An event
+ * waits for all that its stream has, so there is one for the last ticket only: what came after
+ * another may have to wait for @stream.  And there is one on the communicator's own stream
+ * only, as the program may have destroyed another.
+ */
+static int await_event(const struct cohort_comm *c, uint64_t ticket,
+                       void *stream)
+{
+	const struct platform *p = c->clique->platform;
+	struct record r;
+	int rc;
+
+	if (ticket != atomic_load_explicit(&c->last, memory_order_relaxed) ||
+	    !recorder_read(&c->recorder, ticket, &r) || r.captured ||
+	    r.stream != c->stream || stream == c->stream)
+		return COHORT_OK;
+	rc = native_cuda(p, "cudaEventRecord",
+	                 p->cudaEventRecord(c->event, c->stream));
+	if (rc == COHORT_OK)
+		rc = native_cuda(p, "cudaStreamWaitEvent",
+		                 p->cudaStreamWaitEvent(stream, c->event, 0));
+	return rc;
+}
+
 /* Queue the wait, followed by a mark that shows when the wait is over. */
 static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
@@ -234,8 +260,11 @@ static int await_ticket(struct cohort_comm *c, uint64_t ticket, void *stream)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = capture_refuse(c->clique->platform, stream, "stream_after");
-	if (rc == COHORT_OK && !comm_ticket_done(c, ticket))
-		rc = await_mark(c, ticket, stream);
+	if (rc == COHORT_OK && !comm_ticket_done(c, ticket)) {
+		rc = await_event(c, ticket, stream);
+		if (rc == COHORT_OK)
+			rc = await_mark(c, ticket, stream);
+	}
 	device_leave(&scope);
 	return rc;
 }

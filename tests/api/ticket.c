@@ -539,6 +539,50 @@ Test(ticket, a_stream_waits_for_a_ticket_on_the_device)
 	p->cudaStreamDestroy(stream);
 }
 
+static const struct platform *real;
+static int events_waited_for;
+
+static cudaError_t count_event(cudaStream_t stream, cudaEvent_t event,
+                               unsigned flags)
+{
+	events_waited_for++;
+	return real->cudaStreamWaitEvent(stream, event, flags);
+}
+
+/* A memory value alone is an order that CUDA does not see. */
+Test(streams, wait_for_an_event_of_the_last_ticket)
+{
+	static struct platform table;
+	struct cohort_comm *c[2];
+	struct cohort_group *counted;
+	cudaStream_t stream;
+	int32_t a[2] = { 1, 1 }, b[2] = { 2, 2 };
+	uint64_t first, last;
+
+	real = place_table();
+	table = *real;
+	table.cudaStreamWaitEvent = count_event;
+	platform_override(&table);
+	counted = ranks_ahead(2, NULL, c);
+	stream = native_stream(real, 0);
+	first = ranks_sum(c[0], &a[0]);
+	events_waited_for = 0;
+	ranks_must(cohort_stream_after(c[0], first, stream), "stream_after");
+	cr_assert_eq(events_waited_for, 1);
+	last = ranks_sum(c[0], &a[1]);
+	ranks_must(cohort_stream_after(c[0], first, stream), "stream_after");
+	cr_assert_eq(events_waited_for, 1, "the event is behind both");
+	ranks_must(cohort_stream_after(c[0], last, stream), "stream_after");
+	cr_assert_eq(events_waited_for, 2);
+	ranks_sum(c[1], &b[0]);
+	ranks_sum(c[1], &b[1]);
+	cr_assert_eq(real->cudaStreamSynchronize(stream), cudaSuccess);
+	cr_assert_eq(a[0], 3);
+	cr_assert_eq(a[1], 3);
+	real->cudaStreamDestroy(stream);
+	cr_assert_eq(cohort_group_close(counted), COHORT_OK);
+}
+
 Test(ticket, the_communicators_stream_waits_for_a_stream)
 {
 	struct native_gate gate;
