@@ -105,16 +105,16 @@ struct cohort_group_options {
 	cohort_verdict_fn on_verdict;
 	void *user; /* passed on to each callback */
 
-	/* For NCCL, which explains them under ncclConfig_t.  With any of them
-	 * the ranks are opened by a group of ncclCommInitRankConfig(), and
-	 * @name is the communicators' name, too. */
-	int min_ctas;         /* thread blocks per kernel: at least, */
-	int max_ctas;         /* and at the most */
-	int cga_cluster_size; /* of thread blocks, 1 to 8 */
-	int traffic_class;    /* of the network */
-
-	/* Network plugin to use; copied, up to 63 bytes. */
-	const char *net_name;
+	/*
+	 * What to ask of NCCL: an ncclConfig_t of its header that began as
+	 * NCCL_CONFIG_INITIALIZER; copied, with its texts; default NULL.  NCCL
+	 * explains and checks its fields.  The ranks are then opened by a group
+	 * of ncclCommInitRankConfig(), and what is split from them has the same
+	 * settings; a commName that is not set is @name.  COHORT_INVALID for a
+	 * blocking of 0 and a splitShare of 1, which this library cannot work
+	 * with.
+	 */
+	const void *nccl_config;
 
 	/* 1: a call on a stream that is being captured into a CUDA graph is
 	 * captured; 0: it is refused. */

@@ -28,8 +28,6 @@
 
 _Static_assert(LOG_PATH >= DUMP_PATH, "path_check() is for both");
 
-#define MAX_CGA_CLUSTER 8 /* NCCL's, and the hardware's */
-
 void cohort_group_options_init(struct cohort_group_options *options)
 {
 	*options = (struct cohort_group_options){
@@ -92,12 +90,8 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(warn_percent)
 	READ(on_verdict)
 	READ(user)
-	READ(min_ctas)
-	READ(max_ctas)
+	READ(nccl_config)
 	READ(allow_capture)
-	READ(cga_cluster_size)
-	READ(traffic_class)
-	READ(net_name)
 	READ(dump_directory)
 	READ(dump_fifo)
 	READ(dump_signal)
@@ -117,38 +111,6 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(abort)
 	READ(log)
 #undef READ
-	return COHORT_OK;
-}
-
-/* Refuse what NCCL would refuse on one rank or another while it connects. */
-static int config_check(const struct cohort_group_options *o)
-{
-	const struct {
-		const char *name;
-		int value, most;
-	} numbers[] = {
-		{ "min_ctas", o->min_ctas, INT_MAX },
-		{ "max_ctas", o->max_ctas, INT_MAX },
-		{ "cga_cluster_size", o->cga_cluster_size, MAX_CGA_CLUSTER },
-		{ "traffic_class", o->traffic_class, INT_MAX },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (numbers[i].value < 0 || numbers[i].value > numbers[i].most)
-			return error_set(COHORT_INVALID,
-			                 "options->%s is %d, not 0 to %d",
-			                 numbers[i].name, numbers[i].value,
-			                 numbers[i].most);
-	if (o->max_ctas && o->min_ctas > o->max_ctas)
-		return error_set(COHORT_INVALID,
-		                 "options->min_ctas is %d, but max_ctas is %d",
-		                 o->min_ctas, o->max_ctas);
-	if (o->net_name &&
-	    strlen(o->net_name) >= sizeof(((struct comm_config *)0)->net_name))
-		return error_set(COHORT_INVALID,
-		                 "options->net_name is \"%s\", too long",
-		                 o->net_name);
 	return COHORT_OK;
 }
 
@@ -396,6 +358,7 @@ static int log_check(const struct cohort_group_options *o)
 
 static int options_check(const struct cohort_group_options *o)
 {
+	struct comm_config config;
 	int rc;
 
 	if (o->recorder_slots < MIN_SLOTS || o->recorder_slots > MAX_SLOTS ||
@@ -447,7 +410,7 @@ static int options_check(const struct cohort_group_options *o)
 		                 o->stack_signal, SIGRTMIN, SIGRTMAX);
 	rc = deadlines_check("options->deadlines.", &o->deadlines);
 	if (rc == COHORT_OK)
-		rc = config_check(o);
+		rc = config_read(o->nccl_config, &config);
 	if (rc == COHORT_OK)
 		rc = dump_check(o);
 	if (rc == COHORT_OK)
@@ -492,10 +455,10 @@ void options_own(struct cohort_group_options *o, struct option_texts *t)
 {
 	text_copy(t->name, sizeof(t->name), o->name);
 	o->name = t->name;
-	if (o->net_name) {
-		snprintf(t->net_name, sizeof(t->net_name), "%s", o->net_name);
-		o->net_name = t->net_name;
-	}
+	/* Checked before. */
+	config_read(o->nccl_config, &t->config);
+	if (o->nccl_config)
+		o->nccl_config = &t->config.native;
 	o->dump_directory = own_path(t->dump_directory, o->dump_directory);
 	o->dump_fifo = own_path(t->dump_fifo, o->dump_fifo);
 	if (log_of(o->log).form == LOG_FILE)
@@ -515,13 +478,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.abort = o->abort,
 		.deadlines_are_fixed = deadlines_are_fixed(),
 		.generation = 1,
-		.config = {
-			.min_ctas = o->min_ctas,
-			.max_ctas = o->max_ctas,
-			.cga_cluster_size = o->cga_cluster_size,
-			.traffic_class = o->traffic_class,
-			.connect = o->connect,
-		},
+		.config.connect = o->connect,
 		.list_policy = {
 			.way = o->many,
 			.limits = { .group_most = o->many_group_most,
@@ -529,9 +486,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		},
 	};
 
-	if (o->net_name)
-		snprintf(options.config.net_name,
-		         sizeof(options.config.net_name), "%s", o->net_name);
+	config_read(o->nccl_config, &options.config); /* checked before */
 	return options;
 }
 

@@ -11,7 +11,7 @@ int options_read(const struct cohort_group_options *given,
 /* The texts that options point to. */
 struct option_texts {
 	char name[64];
-	char net_name[64];
+	struct comm_config config;
 	char dump_directory[DUMP_PATH];
 	char dump_fifo[DUMP_PATH];
 	char log[DUMP_PATH];

@@ -3,6 +3,7 @@
 #include "core/config.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,7 @@
 
 bool config_is_default(const struct comm_config *c)
 {
-	return !c->min_ctas && !c->max_ctas && !c->cga_cluster_size &&
-	       !c->traffic_class && !*c->net_name;
+	return !c->native.size;
 }
 
 struct kept {
@@ -42,27 +42,76 @@ static const char *keep(const char *text)
 	return k ? k->text : NULL;
 }
 
-static int or_undefined(int value)
+/* True if the structure is long enough to have the field. */
+#define HAS(config, field)                                                     \
+	((config)->size >=                                                     \
+	 offsetof(ncclConfig_t, field) + sizeof((config)->field))
+
+static int keep_text(const char **text)
 {
-	return value ? value : NCCL_CONFIG_UNDEF_INT;
+	const char *kept = *text ? keep(*text) : NULL;
+
+	if (*text && !kept)
+		return error_set(COHORT_NO_MEMORY,
+		                 "no memory for options->nccl_config");
+	*text = kept;
+	return COHORT_OK;
 }
 
-ncclConfig_t config_native(const struct comm_config *c, const char *name)
+int config_read(const void *from, struct comm_config *out)
 {
-	ncclConfig_t native = NCCL_CONFIG_INITIALIZER;
+	ncclConfig_t *c = &out->native;
+	size_t size = 0;
+	int rc = COHORT_OK;
 
-	native.blocking = 1;
-	/* A child that shared its parent's memory would share its abort
-	 * flag. */
-	native.splitShare = 0;
-	native.minCTAs = or_undefined(c->min_ctas);
-	native.maxCTAs = or_undefined(c->max_ctas);
-	native.cgaClusterSize = or_undefined(c->cga_cluster_size);
-	native.trafficClass = or_undefined(c->traffic_class);
-	native.netName =
-		*c->net_name ? keep(c->net_name) : NCCL_CONFIG_UNDEF_PTR;
-	native.commName = keep(name);
-	return native;
+	memset(out->bytes, 0, sizeof(out->bytes));
+	if (!from)
+		return COHORT_OK;
+	memcpy(&size, from, sizeof(size));
+	if (size < offsetof(ncclConfig_t, blocking) || size > NCCL_CONFIG_MOST)
+		return error_set(
+			COHORT_INVALID,
+			"options->nccl_config->size is %zu: begin with "
+			"NCCL_CONFIG_INITIALIZER",
+			size);
+	memcpy(out->bytes, from, size);
+	if (c->magic != NCCL_CONFIG_MAGIC)
+		return error_set(COHORT_INVALID,
+		                 "options->nccl_config->magic is 0x%x: begin "
+		                 "with NCCL_CONFIG_INITIALIZER",
+		                 c->magic);
+	if (HAS(c, blocking) && c->blocking != 1 &&
+	    c->blocking != NCCL_CONFIG_UNDEF_INT)
+		return error_set(COHORT_INVALID,
+		                 "options->nccl_config->blocking is %d: calls "
+		                 "would return before they are done",
+		                 c->blocking);
+	/* A child that shared its parent's memory would share its abort flag. */
+	if (HAS(c, splitShare) && c->splitShare != 0 &&
+	    c->splitShare != NCCL_CONFIG_UNDEF_INT)
+		return error_set(COHORT_INVALID,
+		                 "options->nccl_config->splitShare is %d: what "
+		                 "is split would be aborted with its parent",
+		                 c->splitShare);
+	if (HAS(c, netName))
+		rc = keep_text(&c->netName);
+	if (rc == COHORT_OK && HAS(c, commName))
+		rc = keep_text(&c->commName);
+	return rc;
+}
+
+struct comm_config config_native(const struct comm_config *c, const char *name)
+{
+	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
+	struct comm_config out = *c;
+
+	if (config_is_default(c))
+		out.native = usual;
+	out.native.blocking = 1;
+	out.native.splitShare = 0;
+	if (!HAS(&out.native, commName) || !out.native.commName)
+		out.native.commName = keep(name);
+	return out;
 }
 
 /* What would change the meaning of NCCL's calls behind our back. */

@@ -7,27 +7,34 @@
  * thread that connects may outlive the caller that asked
  */
 
+/* Room for the structures of newer versions of NCCL. */
+#define NCCL_CONFIG_MOST 256
+
 #include <stdbool.h>
 
 #include "platform/nccl_abi.h"
 
 struct comm_config {
-	/* 0 or empty: NCCL's default. */
-	int min_ctas;
-	int max_ctas;
-	int cga_cluster_size;
-	int traffic_class;
-	char net_name[64];
+	/* As long as its size says; size 0: NCCL's defaults. */
+	union {
+		ncclConfig_t native;
+		unsigned char bytes[NCCL_CONFIG_MOST];
+	};
 
 	int connect; /* enum cohort_connect; not NCCL's */
 };
 
+/* Copy the ncclConfig_t at @from, NULL: there is none.  COHORT_INVALID, with a text about
+ * options->nccl_config; COHORT_NO_MEMORY.  What the copy points to is kept for ever: NCCL
+ * may keep a pointer as long as the communicator. */
+int config_read(const void *from, struct comm_config *out);
+
 /* True if @config asks NCCL for nothing. */
 bool config_is_default(const struct comm_config *config);
 
-/* @config in NCCL's form, for a communicator of that name.  What it points to
- * is kept for ever: NCCL may keep a pointer as long as the communicator. */
-ncclConfig_t config_native(const struct comm_config *config, const char *name);
+/* What to pass to NCCL for a communicator of that name, which is kept for ever, too. */
+struct comm_config config_native(const struct comm_config *config,
+                                 const char *name);
 
 /* COHORT_INVALID if the environment would change what NCCL's calls mean to the
  * library.  NCCL's first call adds to the environment what its files of

@@ -13,7 +13,7 @@
 static int init_rank(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
-	ncclConfig_t config = config_native(&c->config, c->name);
+	struct comm_config config = config_native(&c->config, c->name);
 	int size = c->size ? c->size : c->n;
 	int rank = c->first + i;
 
@@ -23,7 +23,7 @@ static int init_rank(struct connection *c, int i)
 		                                       c->id, rank));
 	return native_nccl(p, "ncclCommInitRankConfig", NULL,
 	                   p->ncclCommInitRankConfig(&c->native[i], size, c->id,
-	                                             rank, &config));
+	                                             rank, &config.native));
 }
 
 void connection_add_ranks(struct text *t, const struct connection *c)
@@ -129,14 +129,14 @@ static int split_rank(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
 	const struct split_rank *r = &c->split[i];
-	ncclConfig_t config = config_native(&c->config, c->name);
+	struct comm_config config = config_native(&c->config, c->name);
 	int rc = native_cuda(p, "cudaSetDevice", p->cudaSetDevice(r->device));
 
 	if (rc != COHORT_OK)
 		return rc;
 	return native_nccl(p, "ncclCommSplit", r->parent,
 	                   p->ncclCommSplit(r->parent, r->color, r->key,
-	                                    &c->native[i], &config));
+	                                    &c->native[i], &config.native));
 }
 
 /* Split all ranks of this process in one group: a call alone would wait for the

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/config.h"
 #include "platform/platform.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -64,12 +65,19 @@ static void install(void)
 	platform_override(&table);
 }
 
+/* The program's. */
+static ncclConfig_t config;
+
+/* Options that pass @config on, which is NCCL's default but for what tests set. */
 static struct cohort_group_options options(void)
 {
+	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
 	struct cohort_group_options o;
 
+	config = usual;
 	cohort_group_options_init(&o);
 	o.platform = place_platform();
+	o.nccl_config = &config;
 	return o;
 }
 
@@ -110,13 +118,15 @@ Test(config, reaches_every_rank_of_every_generation)
 	place_need(3);
 	install();
 	o.name = name;
-	o.min_ctas = 2;
-	o.max_ctas = 8;
-	o.cga_cluster_size = 4;
-	o.traffic_class = 105;
-	o.net_name = net;
+	config.minCTAs = 2;
+	config.maxCTAs = 8;
+	config.cgaClusterSize = 4;
+	config.trafficClass = 105;
+	config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+	config.netName = net;
 	ranks_must(cohort_group_open(NULL, 3, &o, &group), "open");
-	memset(net, 'x', sizeof(net) - 1); /* the texts are the caller's */
+	memset(net, 'x', sizeof(net) - 1); /* all is the caller's */
+	memset(&config, 'x', sizeof(config));
 	memset(name, 'x', sizeof(name) - 1);
 	cr_assert_eq(inits, 3);
 	cr_assert_eq(all_inits, 0);
@@ -131,6 +141,7 @@ Test(config, reaches_every_rank_of_every_generation)
 	cr_assert_eq(seen.maxCTAs, 8);
 	cr_assert_eq(seen.cgaClusterSize, 4);
 	cr_assert_eq(seen.trafficClass, 105);
+	cr_assert_eq(seen.CTAPolicy, NCCL_CTA_POLICY_EFFICIENCY);
 	cr_assert_str_eq(net_name, "Socket");
 	cr_assert_str_eq(comm_name, "trainer");
 	works(group);
@@ -143,7 +154,7 @@ Test(config, leaves_the_rest_to_nccl)
 	struct cohort_group *group;
 
 	install();
-	o.max_ctas = 4;
+	config.maxCTAs = 4;
 	ranks_must(cohort_group_open(NULL, 1, &o, &group), "open");
 	cr_assert_eq(seen.minCTAs, NCCL_CONFIG_UNDEF_INT);
 	cr_assert_eq(seen.cgaClusterSize, NCCL_CONFIG_UNDEF_INT);
@@ -160,7 +171,7 @@ Test(config, reaches_ranks_that_join)
 
 	install();
 	place_choose();
-	o.max_ctas = 4;
+	config.maxCTAs = 4;
 	ranks_must(cohort_unique_id(&id), "id");
 	ranks_must(cohort_comm_join(&id, 1, 0, 0, &o, &c), "join");
 	cr_assert_eq(inits, 1);
@@ -177,30 +188,43 @@ static void refused(const struct cohort_group_options *o, const char *text)
 	                   cohort_last_error());
 }
 
-Test(config, refuses_wrong_values_by_name)
+Test(config, refuses_what_is_none_and_what_the_library_cannot_work_with)
 {
 	struct cohort_group_options o = options();
-	char text[65];
 
-	o.min_ctas = -1;
-	refused(&o, "options->min_ctas is -1");
-	o.min_ctas = 9;
-	o.max_ctas = 8;
-	refused(&o, "options->min_ctas is 9, but max_ctas is 8");
-	o.min_ctas = 0;
-	o.max_ctas = -8;
-	refused(&o, "options->max_ctas is -8");
-	o.max_ctas = 0;
-	o.cga_cluster_size = 9;
-	refused(&o, "options->cga_cluster_size is 9, not 0 to 8");
-	o.cga_cluster_size = 0;
-	o.traffic_class = -2;
-	refused(&o, "options->traffic_class is -2");
-	o.traffic_class = 0;
-	memset(text, 'n', sizeof(text) - 1);
-	text[sizeof(text) - 1] = '\0';
-	o.net_name = text;
-	refused(&o, "options->net_name is \"nnnn");
+	config.blocking = 0;
+	refused(&o, "options->nccl_config->blocking is 0: calls would return");
+	config.blocking = 1;
+	config.splitShare = 1;
+	refused(&o, "options->nccl_config->splitShare is 1: what is split");
+	config.splitShare = 0;
+	config.magic = 7;
+	refused(&o, "options->nccl_config->magic is 0x7: begin with");
+	config.size = 257;
+	refused(&o, "options->nccl_config->size is 257: begin with");
+	config.size = 8;
+	refused(&o, "options->nccl_config->size is 8: begin with");
+}
+
+/* A program that was compiled with another version of NCCL: @seen is what that reads. */
+Test(config, passes_on_as_much_as_there_is)
+{
+	unsigned char bytes[NCCL_CONFIG_MOST];
+	struct cohort_group_options o = options();
+	struct cohort_group *group;
+
+	install();
+	memset(bytes, 0x77, sizeof(bytes)); /* not to be read */
+	config.size = offsetof(ncclConfig_t, netName);
+	config.version = 21700;
+	config.maxCTAs = 4;
+	memcpy(bytes, &config, config.size);
+	o.nccl_config = bytes;
+	ranks_must(cohort_group_open(NULL, 1, &o, &group), "open");
+	cr_assert_eq(seen.size, offsetof(ncclConfig_t, netName));
+	cr_assert_eq(seen.version, 21700);
+	cr_assert_eq(seen.maxCTAs, 4);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /*
@@ -213,8 +237,8 @@ Test(config, is_not_read_from_an_older_structure)
 	struct cohort_group *group;
 
 	install();
-	o.size = offsetof(struct cohort_group_options, min_ctas);
-	o.max_ctas = -1;
+	o.size = offsetof(struct cohort_group_options, nccl_config);
+	config.magic = 7;
 	ranks_must(cohort_group_open(NULL, 1, &o, &group), "open");
 	cr_assert_eq(inits, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -228,7 +252,7 @@ Test(config, opens_nothing_if_a_device_fails)
 
 	place_need(3);
 	install();
-	o.max_ctas = 4;
+	config.maxCTAs = 4;
 	o.deadlines.init_ns = RANKS_SOON;
 	fail_device = 2;
 	cr_assert_eq(cohort_group_open(NULL, 3, &o, &group), COHORT_CUDA, "%s",
@@ -250,11 +274,11 @@ Test(config, opens_nothing_if_nccl_refuses_it)
 	                          "from 2.31 on numbers of thread blocks "
 	                          "above its limit are the limit");
 	install();
-	o.min_ctas = 1 << 20; /* above NCCL's own limit */
+	config.minCTAs = 1 << 20; /* above NCCL's own limit */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_NCCL, "%s",
 	             cohort_last_error());
-	o.min_ctas = 0;
-	o.max_ctas = 2;
+	config.minCTAs = NCCL_CONFIG_UNDEF_INT;
+	config.maxCTAs = 2;
 	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
 	works(group);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);

@@ -41,11 +41,7 @@ class Options(ctypes.Structure):
         ("warn_percent", ctypes.c_uint),
         ("on_verdict", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
-        ("min_ctas", ctypes.c_int),
-        ("max_ctas", ctypes.c_int),
-        ("cga_cluster_size", ctypes.c_int),
-        ("traffic_class", ctypes.c_int),
-        ("net_name", ctypes.c_char_p),
+        ("nccl_config", ctypes.c_void_p),
         ("allow_capture", ctypes.c_int),
         ("dump_signal", ctypes.c_int),
         ("dump_directory", ctypes.c_char_p),
@@ -121,7 +117,6 @@ def open_group(lib, ranks):
     expect("size of the options", options.size, ctypes.sizeof(Options))
     options.platform = HOST
     options.name = b"python"
-    options.max_ctas = 8
     group = ctypes.c_void_p()
     rc = lib.cohort_group_open(None, ranks, ctypes.byref(options),
                                ctypes.byref(group))

@@ -4,6 +4,7 @@
 import ctypes
 import itertools
 import os
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -46,11 +47,8 @@ class Options:
     warn_percent: int = 0
     #: told of warnings and of the end of a generation; for Policy.ASK a true value ends it
     on_verdict: Optional[Callable[[Verdict], object]] = None
-    min_ctas: int = 0
-    max_ctas: int = 0
-    cga_cluster_size: int = 0
-    traffic_class: int = 0
-    net_name: str = ""
+    #: an ncclConfig_t of NCCL's header, as a ctypes structure or bytes
+    nccl_config: object = None
     allow_capture: bool = False
     dump_signal: int = 0
     dump_directory: Union[str, "os.PathLike[str]"] = ""
@@ -174,6 +172,11 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             table, more = _bootstrap(value)
             keep += table, more
             value = ctypes.pointer(table)
+        elif name == "nccl_config" and value is not None:
+            keep.append(value)
+            value = _config(value)
+            keep.append(value)
+            value = ctypes.addressof(value)
         elif kind is ctypes.c_char_p:
             encoded = as_path(value, name) if name.startswith("dump_") or name == "log" \
                 else as_bytes(value, name)
@@ -184,6 +187,21 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             setattr(raw, name, value)
             keep.append(value)
     return raw, keep
+
+
+SIZE = ctypes.sizeof(ctypes.c_size_t)
+
+
+def _config(value: Any) -> "ctypes.Array[ctypes.c_char]":
+    """The bytes of an ncclConfig_t, which begins with its size."""
+    try:
+        data = bytes(memoryview(value).cast("B"))
+    except TypeError:
+        raise TypeError(f"nccl_config is {value!r}, not a ctypes structure or bytes") from None
+    size = int.from_bytes(data[:SIZE], sys.byteorder)
+    if len(data) < max(size, SIZE):
+        raise ValueError(f"nccl_config is {len(data)} bytes, but says that it has {size}")
+    return ctypes.create_string_buffer(data, len(data))
 
 
 def _told_verdict(function: Callable[[Verdict], object]) -> Callable[..., int]:

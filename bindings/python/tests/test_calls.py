@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import os
+import struct
 import tempfile
 import threading
 import unittest
@@ -464,6 +465,7 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
                                ("deadlines is 5", {"deadlines": 5}),
                                ("deadlines.join is '3'",
                                 {"deadlines": cohort.Deadlines(join="3")}),
+                               ("nccl_config is 5", {"nccl_config": 5}),
                                ("on_verdict is 5", {"on_verdict": 5})):
             with self.assertRaisesRegex(TypeError, words):
                 cohort.Group.open(2, platform="host", **options)
@@ -483,6 +485,19 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
         with self.assertRaisesRegex(cohort.Invalid, 'options->log is "nonne"'):
             cohort.Group.open(2, platform="host", log="nonne")
 
+    def test_nccl_config(self):
+        undefined = -2**31
+        data = struct.pack("=QIIiiii", 32, 0xcafebeef, 21700, 1, undefined, 2, 4)
+        with cohort.Group.open(2, platform="host", nccl_config=data) as group:
+            self.assertEqual(len(group.split()), 2)
+        with self.assertRaisesRegex(cohort.Invalid, "nccl_config->blocking is 0"):
+            cohort.Group.open(2, platform="host",
+                              nccl_config=data[:16] + bytes(4) + data[20:])
+        with self.assertRaisesRegex(ValueError, "nccl_config is 31 bytes, but says that it has 32"):
+            cohort.Group.open(2, platform="host", nccl_config=data[:-1])
+        with self.assertRaisesRegex(ValueError, "nccl_config is 0 bytes"):
+            cohort.Group.open(2, platform="host", nccl_config=b"")
+
     def test_probe(self):
         found = cohort.probe(cohort.Platform.HOST)
         self.assertEqual((found.status, found.reason), (cohort.Status.OK, ""))
@@ -496,6 +511,7 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
             self.skipTest("no drop-in libraries")
         out = self.program(f"""
 import os
+import struct
 os.environ.update(COHORT_PLATFORM="gpu", COHORT_GPU_LIBRARIES={os.path.abspath(folder)!r})
 import cohort
 from array import array

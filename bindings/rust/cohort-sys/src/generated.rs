@@ -561,11 +561,7 @@ pub struct cohort_group_options {
     pub warn_percent: c_uint,
     pub on_verdict: cohort_verdict_fn,
     pub user: *mut c_void,
-    pub min_ctas: c_int,
-    pub max_ctas: c_int,
-    pub cga_cluster_size: c_int,
-    pub traffic_class: c_int,
-    pub net_name: *const c_char,
+    pub nccl_config: *const c_void,
     pub allow_capture: c_int,
     pub dump_signal: c_int,
     pub dump_directory: *const c_char,
@@ -588,7 +584,7 @@ pub struct cohort_group_options {
     pub reserved: [u64; 30],
 }
 
-const _: () = assert!(size_of::<cohort_group_options>() == 560);
+const _: () = assert!(size_of::<cohort_group_options>() == 544);
 const _: () = assert!(align_of::<cohort_group_options>() == 8);
 
 /// `struct cohort_unique_id`, `comm.h`
@@ -1116,31 +1112,27 @@ mod tests {
         offset!(cohort_group_options, warn_percent, 156);
         offset!(cohort_group_options, on_verdict, 160);
         offset!(cohort_group_options, user, 168);
-        offset!(cohort_group_options, min_ctas, 176);
-        offset!(cohort_group_options, max_ctas, 180);
-        offset!(cohort_group_options, cga_cluster_size, 184);
-        offset!(cohort_group_options, traffic_class, 188);
-        offset!(cohort_group_options, net_name, 192);
-        offset!(cohort_group_options, allow_capture, 200);
-        offset!(cohort_group_options, dump_signal, 204);
-        offset!(cohort_group_options, dump_directory, 208);
-        offset!(cohort_group_options, dump_fifo, 216);
-        offset!(cohort_group_options, on_abort, 224);
-        offset!(cohort_group_options, on_slow, 232);
-        offset!(cohort_group_options, slow_ns, 240);
-        offset!(cohort_group_options, stack_signal, 248);
-        offset!(cohort_group_options, many, 252);
-        offset!(cohort_group_options, many_group_most, 256);
-        offset!(cohort_group_options, many_flat_below, 264);
-        offset!(cohort_group_options, adaptive_factor, 272);
-        offset!(cohort_group_options, adaptive_warmup, 276);
-        offset!(cohort_group_options, adaptive_floor_ns, 280);
-        offset!(cohort_group_options, launch, 288);
-        offset!(cohort_group_options, connect, 292);
-        offset!(cohort_group_options, bootstrap, 296);
-        offset!(cohort_group_options, abort, 304);
-        offset!(cohort_group_options, log, 312);
-        offset!(cohort_group_options, reserved, 320);
+        offset!(cohort_group_options, nccl_config, 176);
+        offset!(cohort_group_options, allow_capture, 184);
+        offset!(cohort_group_options, dump_signal, 188);
+        offset!(cohort_group_options, dump_directory, 192);
+        offset!(cohort_group_options, dump_fifo, 200);
+        offset!(cohort_group_options, on_abort, 208);
+        offset!(cohort_group_options, on_slow, 216);
+        offset!(cohort_group_options, slow_ns, 224);
+        offset!(cohort_group_options, stack_signal, 232);
+        offset!(cohort_group_options, many, 236);
+        offset!(cohort_group_options, many_group_most, 240);
+        offset!(cohort_group_options, many_flat_below, 248);
+        offset!(cohort_group_options, adaptive_factor, 256);
+        offset!(cohort_group_options, adaptive_warmup, 260);
+        offset!(cohort_group_options, adaptive_floor_ns, 264);
+        offset!(cohort_group_options, launch, 272);
+        offset!(cohort_group_options, connect, 276);
+        offset!(cohort_group_options, bootstrap, 280);
+        offset!(cohort_group_options, abort, 288);
+        offset!(cohort_group_options, log, 296);
+        offset!(cohort_group_options, reserved, 304);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);
