@@ -116,6 +116,18 @@ struct cohort_group_options {
 	 */
 	const void *nccl_config;
 
+	/* Of cohort_comm_stream(), as for cudaStreamCreateWithPriority(), which
+	 * brings it into the device's range: lower numbers go first; default
+	 * 0. */
+	int stream_priority;
+
+	/* 1: a call writes to its stream only when it is done, not also when it
+	 * starts; 0: both.  This saves a stream memory operation for each call.
+	 * Without it a verdict cannot tell a rank whose stream is busy with
+	 * earlier work of the program from those that wait for it: if all have
+	 * called, it names none. */
+	int no_start_marks;
+
 	/* 1: a call on a stream that is being captured into a CUDA graph is
 	 * captured; 0: it is refused. */
 	int allow_capture;

@@ -91,6 +91,8 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(on_verdict)
 	READ(user)
 	READ(nccl_config)
+	READ(stream_priority)
+	READ(no_start_marks)
 	READ(allow_capture)
 	READ(dump_directory)
 	READ(dump_fifo)
@@ -473,12 +475,16 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.name = o->name,
 		.slots = o->recorder_slots,
 		.allow_capture = o->allow_capture,
+		.no_start_marks = o->no_start_marks,
 		.launch = o->launch,
 		.deadlines = o->deadlines,
 		.abort = o->abort,
 		.deadlines_are_fixed = deadlines_are_fixed(),
 		.generation = 1,
-		.config.connect = o->connect,
+		.config = {
+			.connect = o->connect,
+			.stream_priority = o->stream_priority,
+		},
 		.list_policy = {
 			.way = o->many,
 			.limits = { .group_most = o->many_group_most,

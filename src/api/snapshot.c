@@ -40,7 +40,7 @@ static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
 	struct snapshot s = {
 		.group = q->name,
 		.is_child = clique_is_child(q),
-		.starts_are_marked = q->platform->starts_are_marked,
+		.starts_are_marked = q->starts_are_marked,
 	};
 	struct cohort_rank_report report;
 	struct rank_snapshot r;

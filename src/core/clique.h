@@ -97,15 +97,16 @@ struct clique {
 	/* ---- constant once the clique is in use -------------------------- */
 
 	const struct platform *platform;
-	int size;            /* ranks in this process */
-	int world;           /* ranks in all processes */
-	int generation;      /* of the group, from 1 */
-	unsigned serial;     /* no other clique of this process has it */
-	uint64_t identity;   /* the same in all processes of the group, where no
+	int size;           /* ranks in this process */
+	int world;          /* ranks in all processes */
+	int generation;     /* of the group, from 1 */
+	unsigned serial;    /* no other clique of this process has it */
+	uint64_t identity;  /* the same in all processes of the group, where no
 	                        other clique of the group has it */
-	unsigned slots;      /* per rank, a power of two */
-	bool allow_capture;  /* calls on streams that are being captured */
-	bool together;       /* no rank launches before all have called */
+	unsigned slots;     /* per rank, a power of two */
+	bool allow_capture; /* calls on streams that are being captured */
+	bool starts_are_marked; /* calls mark their streams as they start */
+	bool together;          /* no rank launches before all have called */
 	bool ends_with_last; /* no group owns it: it ends when its last rank is
 	                         closed */
 	void *keeper;        /* the generation that it belongs to */
@@ -246,6 +247,7 @@ struct clique_options {
 	const char *name;
 	unsigned slots;
 	bool allow_capture;
+	bool no_start_marks;
 	int launch; /* enum cohort_launch */
 	struct cohort_deadlines deadlines;
 	bool deadlines_are_fixed;

@@ -21,7 +21,9 @@ struct comm_config {
 		unsigned char bytes[NCCL_CONFIG_MOST];
 	};
 
-	int connect; /* enum cohort_connect; not NCCL's */
+	/* Not NCCL's. */
+	int connect; /* enum cohort_connect */
+	int stream_priority;
 };
 
 /* Copy the ncclConfig_t at @from, NULL: there is none.  COHORT_INVALID, with a text about

@@ -94,8 +94,9 @@ static int make_rest(struct connection *c, int i)
 	if (rc == COHORT_OK)
 		rc = make_words(c, i);
 	if (rc == COHORT_OK)
-		rc = CALL(cudaStreamCreateWithFlags,
-		          (&made->stream, cudaStreamNonBlocking));
+		rc = CALL(cudaStreamCreateWithPriority,
+		          (&made->stream, cudaStreamNonBlocking,
+		           c->config.stream_priority));
 	if (rc == COHORT_OK)
 		rc = CALL(cudaEventCreateWithFlags,
 		          (&made->event, cudaEventDisableTiming));

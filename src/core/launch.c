@@ -88,7 +88,7 @@ EACH void launch_copies(struct cohort_comm *comms, int n, const struct op *ops,
 static void launch_parts(struct cohort_comm *c, const struct op *op,
                          uint64_t ticket, struct submission *s)
 {
-	if (c->clique->platform->starts_are_marked)
+	if (c->clique->starts_are_marked)
 		mark(c, c->started, op->stream, ticket, s);
 	if (!s->r.what)
 		s->r = s->plan == PLAN_STAGED ? staging_launch(c, op)
@@ -118,8 +118,7 @@ EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 {
 	const struct clique *q = comms->clique;
 	const uint64_t slot = ticket & (q->slots - 1);
-	const bool starts =
-		q->platform->starts_are_marked && op_is_awaited(ops);
+	const bool starts = q->starts_are_marked && op_is_awaited(ops);
 	struct cached_list *k = ops->cached;
 	struct native_launch *l = NULL;
 	int i;

@@ -169,6 +169,9 @@
 	X(0, cudaError_t, cudaStreamCreate, (cudaStream_t *stream), (stream)) \
 	X(0, cudaError_t, cudaStreamCreateWithFlags, \
 	  (cudaStream_t *stream, unsigned int flags), (stream, flags)) \
+	X(0, cudaError_t, cudaStreamCreateWithPriority, \
+	  (cudaStream_t *stream, unsigned int flags, int priority), \
+	  (stream, flags, priority)) \
 	X(0, cudaError_t, cudaStreamDestroy, (cudaStream_t stream), (stream)) \
 	X(0, cudaError_t, cudaStreamSynchronize, (cudaStream_t stream), (stream)) \
 	X(0, cudaError_t, cudaStreamQuery, (cudaStream_t stream), (stream)) \

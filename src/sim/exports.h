@@ -134,9 +134,6 @@
 	X(0, cudaError_t, cudaIpcOpenEventHandle, \
 	  (cudaEvent_t *event, cudaIpcEventHandle_t handle), \
 	  (event, handle)) \
-	X(0, cudaError_t, cudaStreamCreateWithPriority, \
-	  (cudaStream_t *stream, unsigned int flags, int priority), \
-	  (stream, flags, priority)) \
 	X(0, cudaError_t, cudaStreamGetFlags, \
 	  (cudaStream_t stream, unsigned int *flags), (stream, flags)) \
 	X(0, cudaError_t, cudaStreamGetPriority, \

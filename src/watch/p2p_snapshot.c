@@ -202,7 +202,7 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 bool p2p_snapshot_next(const struct cohort_comm *c, uint64_t front,
                        struct transfer_snapshot *x)
 {
-	const bool are_marked = c->clique->platform->starts_are_marked;
+	const bool are_marked = c->clique->starts_are_marked;
 	uint64_t k = x->number ? x->index + 1 : next_undone(c, 1);
 	struct transfer t;
 
@@ -232,7 +232,7 @@ void p2p_snapshot_take(struct snapshot *s, const struct clique *q)
 void p2p_snapshot_awaits(const struct cohort_comm *c, int peer,
                          struct remote_rank *out)
 {
-	const bool are_marked = c->clique->platform->starts_are_marked;
+	const bool are_marked = c->clique->starts_are_marked;
 	uint64_t k = next_undone(c, 1), ticket = 0;
 	struct transfer t;
 	struct half h;
@@ -254,7 +254,7 @@ static bool keeps(const struct cohort_comm *c, const struct rank_snapshot *r,
 
 	if (!p2p_snapshot_half(c, sends, peer, number, &h))
 		return cycle_is_held(r);
-	return !h.done && !is_at(c->clique->platform->starts_are_marked, &h);
+	return !h.done && !is_at(c->clique->starts_are_marked, &h);
 }
 
 void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *c,

@@ -35,7 +35,7 @@ static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 	return (struct snapshot){
 		.group = c->clique->name,
 		.is_child = clique_is_child(c->clique),
-		.starts_are_marked = c->clique->platform->starts_are_marked,
+		.starts_are_marked = c->clique->starts_are_marked,
 		.host = host,
 		.pid = getpid(),
 	};

@@ -24,7 +24,7 @@ bool snapshot_init(struct snapshot *s, const struct clique *q)
 		.world = q->world,
 		.abort_ns = q->deadlines.abort_ns,
 		.is_child = clique_is_child(q),
-		.starts_are_marked = q->platform->starts_are_marked,
+		.starts_are_marked = q->starts_are_marked,
 		.probing = -1,
 		.ranks = calloc((size_t)q->size, sizeof(*s->ranks)),
 		.transfers = calloc((size_t)q->size, sizeof(*s->transfers)),

@@ -120,8 +120,7 @@ static void add_edge(struct walk *w, int from, struct node node,
 /* True if @r has reached its operation in its stream, as far as marks tell. */
 static bool is_at(const struct clique *q, const struct rank_snapshot *r)
 {
-	return r->started || r->in_call || r->meets ||
-	       !q->platform->starts_are_marked;
+	return r->started || r->in_call || r->meets || !q->starts_are_marked;
 }
 
 /* The name of collective @number of @c; "call" if it is not on record. */

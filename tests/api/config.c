@@ -24,7 +24,7 @@ static const struct platform *real;
 static struct platform table;
 static ncclConfig_t seen;
 static char net_name[64], comm_name[64];
-static atomic_int inits, all_inits, fail_device;
+static atomic_int inits, all_inits, fail_device, priority;
 
 static ncclResult_t init_rank(ncclComm_t *comm, int n, ncclUniqueId id,
                               int rank, ncclConfig_t *config)
@@ -54,6 +54,12 @@ static cudaError_t set_device(int device)
 	                             : real->cudaSetDevice(device);
 }
 
+static cudaError_t make_stream(cudaStream_t *stream, unsigned flags, int wanted)
+{
+	priority = wanted;
+	return real->cudaStreamCreateWithPriority(stream, flags, wanted);
+}
+
 static void install(void)
 {
 	fail_device = -1;
@@ -62,6 +68,7 @@ static void install(void)
 	table.ncclCommInitRankConfig = init_rank;
 	table.ncclCommInitAll = init_all;
 	table.cudaSetDevice = set_device;
+	table.cudaStreamCreateWithPriority = make_stream;
 	platform_override(&table);
 }
 
@@ -118,6 +125,7 @@ Test(config, reaches_every_rank_of_every_generation)
 	place_need(3);
 	install();
 	o.name = name;
+	o.stream_priority = -3;
 	config.minCTAs = 2;
 	config.maxCTAs = 8;
 	config.cgaClusterSize = 4;
@@ -133,6 +141,7 @@ Test(config, reaches_every_rank_of_every_generation)
 	works(group);
 	cohort_group_abort(group, "again");
 	memset(&seen, 0, sizeof(seen));
+	priority = 0;
 	ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
 	cr_assert_eq(inits, 6);
 	cr_assert_eq(seen.blocking, 1);
@@ -142,6 +151,7 @@ Test(config, reaches_every_rank_of_every_generation)
 	cr_assert_eq(seen.cgaClusterSize, 4);
 	cr_assert_eq(seen.trafficClass, 105);
 	cr_assert_eq(seen.CTAPolicy, NCCL_CTA_POLICY_EFFICIENCY);
+	cr_assert_eq(priority, -3);
 	cr_assert_str_eq(net_name, "Socket");
 	cr_assert_str_eq(comm_name, "trainer");
 	works(group);

@@ -229,10 +229,11 @@ Test(hung, a_communicator_bound_to_the_closing_thread_is_unbound)
 static atomic_int streams; /* streams made and not destroyed */
 static struct platform table, real;
 
-static cudaError_t make_stream(cudaStream_t *stream, unsigned flags)
+static cudaError_t make_stream(cudaStream_t *stream, unsigned flags,
+                               int priority)
 {
 	atomic_fetch_add(&streams, 1);
-	return real.cudaStreamCreateWithFlags(stream, flags);
+	return real.cudaStreamCreateWithPriority(stream, flags, priority);
 }
 
 static cudaError_t destroy_stream(cudaStream_t stream)
@@ -244,7 +245,7 @@ static cudaError_t destroy_stream(cudaStream_t stream)
 static void count_streams(void)
 {
 	table = real = *place_open(2);
-	table.cudaStreamCreateWithFlags = make_stream;
+	table.cudaStreamCreateWithPriority = make_stream;
 	table.cudaStreamDestroy = destroy_stream;
 	platform_override(&table);
 }

@@ -373,7 +373,7 @@ Test(respawn, leaves_the_group_unchanged_if_it_fails)
 	platform_override(failing_wrap(real));
 	open_ended(3);
 	fails_at("ncclCommInitAll", ncclSystemError, 0, COHORT_NCCL);
-	fails_at("cudaStreamCreateWithFlags", 0, 999, COHORT_CUDA);
+	fails_at("cudaStreamCreateWithPriority", 0, 999, COHORT_CUDA);
 	respawn_without(1);
 	it_works();
 	close_group();

@@ -482,6 +482,31 @@ Test(watch, a_stream_that_is_busy_with_other_work_is_named)
 	close_group();
 }
 
+/* Without start marks that rank looks like those that wait for it. */
+Test(watch, without_start_marks_a_busy_stream_is_not_named)
+{
+	const struct cohort_verdict *v;
+	const struct platform *p;
+	struct native_gate gate;
+	uint64_t t;
+
+	defaults();
+	o.deadlines.exec_ns = SHORT;
+	o.no_start_marks = 1;
+	verdicts_attach(&told, &o);
+	open_warm(2);
+	p = must_mark_starts();
+	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
+	t = start_rank_0();
+	ranks_sum(comms[1], &values[1]);
+	v = verdicts_next(&told);
+	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_FINISHED);
+	cr_assert_eq(v->rank, -1);
+	native_gate_open(&gate);
+	cr_assert_neq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_TIMED_OUT);
+	close_group();
+}
+
 /*
  * The second of two calls waits for the late rank from the time the first is
  * done, not from the time it was made, whatever else the watchdog looks for.

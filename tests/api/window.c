@@ -34,7 +34,7 @@
 static const char *const guarded[] = {
 	"cudaMalloc",        "cudaFree",
 	"cudaHostAlloc",     "cudaMallocHost",
-	"cudaFreeHost",      "cudaStreamCreateWithFlags",
+	"cudaFreeHost",      "cudaStreamCreateWithPriority",
 	"cudaStreamDestroy", "cudaEventCreateWithFlags",
 	"cudaEventDestroy",  "ncclCommInitAll",
 	"ncclCommSplit",     "ncclCommDestroy",

@@ -46,7 +46,7 @@ class Options(ctypes.Structure):
         ("dump_signal", ctypes.c_int),
         ("dump_directory", ctypes.c_char_p),
         ("dump_fifo", ctypes.c_char_p),
-        ("others", ctypes.c_uint64 * 42),
+        ("others", ctypes.c_uint64 * 43),
     ]
 
 

@@ -463,6 +463,8 @@ class cohort_group_options(ctypes.Structure):
         ("on_verdict", cohort_verdict_fn),
         ("user", ctypes.c_void_p),
         ("nccl_config", ctypes.c_void_p),
+        ("stream_priority", ctypes.c_int),
+        ("no_start_marks", ctypes.c_int),
         ("allow_capture", ctypes.c_int),
         ("dump_signal", ctypes.c_int),
         ("dump_directory", ctypes.c_char_p),

@@ -49,6 +49,8 @@ class Options:
     on_verdict: Optional[Callable[[Verdict], object]] = None
     #: an ncclConfig_t of NCCL's header, as a ctypes structure or bytes
     nccl_config: object = None
+    stream_priority: int = 0
+    no_start_marks: bool = False
     allow_capture: bool = False
     dump_signal: int = 0
     dump_directory: Union[str, "os.PathLike[str]"] = ""

@@ -562,6 +562,8 @@ pub struct cohort_group_options {
     pub on_verdict: cohort_verdict_fn,
     pub user: *mut c_void,
     pub nccl_config: *const c_void,
+    pub stream_priority: c_int,
+    pub no_start_marks: c_int,
     pub allow_capture: c_int,
     pub dump_signal: c_int,
     pub dump_directory: *const c_char,
@@ -584,7 +586,7 @@ pub struct cohort_group_options {
     pub reserved: [u64; 30],
 }
 
-const _: () = assert!(size_of::<cohort_group_options>() == 544);
+const _: () = assert!(size_of::<cohort_group_options>() == 552);
 const _: () = assert!(align_of::<cohort_group_options>() == 8);
 
 /// `struct cohort_unique_id`, `comm.h`
@@ -1113,26 +1115,28 @@ mod tests {
         offset!(cohort_group_options, on_verdict, 160);
         offset!(cohort_group_options, user, 168);
         offset!(cohort_group_options, nccl_config, 176);
-        offset!(cohort_group_options, allow_capture, 184);
-        offset!(cohort_group_options, dump_signal, 188);
-        offset!(cohort_group_options, dump_directory, 192);
-        offset!(cohort_group_options, dump_fifo, 200);
-        offset!(cohort_group_options, on_abort, 208);
-        offset!(cohort_group_options, on_slow, 216);
-        offset!(cohort_group_options, slow_ns, 224);
-        offset!(cohort_group_options, stack_signal, 232);
-        offset!(cohort_group_options, many, 236);
-        offset!(cohort_group_options, many_group_most, 240);
-        offset!(cohort_group_options, many_flat_below, 248);
-        offset!(cohort_group_options, adaptive_factor, 256);
-        offset!(cohort_group_options, adaptive_warmup, 260);
-        offset!(cohort_group_options, adaptive_floor_ns, 264);
-        offset!(cohort_group_options, launch, 272);
-        offset!(cohort_group_options, connect, 276);
-        offset!(cohort_group_options, bootstrap, 280);
-        offset!(cohort_group_options, abort, 288);
-        offset!(cohort_group_options, log, 296);
-        offset!(cohort_group_options, reserved, 304);
+        offset!(cohort_group_options, stream_priority, 184);
+        offset!(cohort_group_options, no_start_marks, 188);
+        offset!(cohort_group_options, allow_capture, 192);
+        offset!(cohort_group_options, dump_signal, 196);
+        offset!(cohort_group_options, dump_directory, 200);
+        offset!(cohort_group_options, dump_fifo, 208);
+        offset!(cohort_group_options, on_abort, 216);
+        offset!(cohort_group_options, on_slow, 224);
+        offset!(cohort_group_options, slow_ns, 232);
+        offset!(cohort_group_options, stack_signal, 240);
+        offset!(cohort_group_options, many, 244);
+        offset!(cohort_group_options, many_group_most, 248);
+        offset!(cohort_group_options, many_flat_below, 256);
+        offset!(cohort_group_options, adaptive_factor, 264);
+        offset!(cohort_group_options, adaptive_warmup, 268);
+        offset!(cohort_group_options, adaptive_floor_ns, 272);
+        offset!(cohort_group_options, launch, 280);
+        offset!(cohort_group_options, connect, 284);
+        offset!(cohort_group_options, bootstrap, 288);
+        offset!(cohort_group_options, abort, 296);
+        offset!(cohort_group_options, log, 304);
+        offset!(cohort_group_options, reserved, 312);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);
