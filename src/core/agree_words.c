@@ -120,36 +120,36 @@ _Atomic uint64_t *agree_words(unsigned slots)
 	return words ? memset(words, 0, bytes) : NULL;
 }
 
-size_t agree_shared_slot(const struct clique *q, uint64_t number)
+size_t agree_shared_slot(unsigned slots, uint64_t number)
 {
-	return (number - 1) & (q->slots - 1);
+	return (number - 1) & (slots - 1);
 }
 
 /* The shared word of a number. */
 static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
 {
-	return &q->agreed[agree_shared_slot(q, number)];
+	return &q->agreed[agree_shared_slot(q->slots, number)];
 }
 
 /* The lap of a number over the words, from 1: a word that nobody has used says
  * 0. */
-static uint64_t lap_of(const struct clique *q, uint64_t number)
+static uint64_t lap_of(unsigned slots, uint64_t number)
 {
-	return ((number - 1) >> __builtin_ctz(q->slots)) + 1;
+	return ((number - 1) >> __builtin_ctz(slots)) + 1;
 }
 
 /* The shared word as the first caller of @number begins it. */
 static uint64_t shared_make(const struct clique *q, uint64_t number,
                             uint32_t digest)
 {
-	return lap_of(q, number) * LAP | CALLED | digest;
+	return lap_of(q->slots, number) * LAP | CALLED | digest;
 }
 
 /* How many laps the word is behind @number: 0 or 1; or LAPS - 1, if the word
  * was taken for a later number.  In another process it may be more. */
-static uint64_t laps_to(const struct clique *q, uint64_t word, uint64_t number)
+static uint64_t laps_to(unsigned slots, uint64_t word, uint64_t number)
 {
-	return (lap_of(q, number) - word / LAP) % LAPS;
+	return (lap_of(slots, number) - word / LAP) % LAPS;
 }
 
 static int called_of(uint64_t word)
@@ -163,10 +163,10 @@ static uint64_t load_shared(const struct clique *q, uint64_t number)
 	return atomic_load_explicit(shared_at(q, number), memory_order_acquire);
 }
 
-int agree_shared_count(const struct clique *q, uint64_t word, uint64_t number,
+int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,
                        int ranks)
 {
-	const uint64_t laps = laps_to(q, word, number);
+	const uint64_t laps = laps_to(slots, word, number);
 
 	if (!laps)
 		return called_of(word);
@@ -176,13 +176,14 @@ int agree_shared_count(const struct clique *q, uint64_t word, uint64_t number,
 bool agree_shared_differs(const struct clique *q, uint64_t word,
                           uint64_t number, uint32_t digest)
 {
-	return !laps_to(q, word, number) &&
+	return !laps_to(q->slots, word, number) &&
 	       (word & DIFFERS || (uint32_t)word != digest);
 }
 
 int agree_count(const struct clique *q, uint64_t number)
 {
-	return agree_shared_count(q, load_shared(q, number), number, q->size);
+	return agree_shared_count(q->slots, load_shared(q, number), number,
+	                          q->size);
 }
 
 /* A shared word with one more rank, which calls what @digest says. */
@@ -234,8 +235,9 @@ int agree_count_in(const struct cohort_comm *c, uint64_t number,
 	 * it.  Acquire: what the ranks before it have.  seq_cst: before it looks at
 	 * the words of other processes. */
 	do
-		with = laps_to(q, word, number) ? shared_make(q, number, digest)
-		                                : shared_add(word, digest);
+		with = laps_to(q->slots, word, number)
+		               ? shared_make(q, number, digest)
+		               : shared_add(word, digest);
 	while (!atomic_compare_exchange_weak_explicit(
 		at, &word, with, memory_order_seq_cst, memory_order_relaxed));
 	*differs_out = with & DIFFERS;

@@ -76,9 +76,9 @@ int agree_count(const struct clique *clique, uint64_t number);
  *                        was read there
  * agree_shared_differs - true if one of them has called something else than @digest says
  */
-size_t agree_shared_slot(const struct clique *clique, uint64_t number);
-int agree_shared_count(const struct clique *clique, uint64_t word,
-                       uint64_t number, int ranks);
+size_t agree_shared_slot(unsigned slots, uint64_t number);
+int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,
+                       int ranks);
 bool agree_shared_differs(const struct clique *clique, uint64_t word,
                           uint64_t number, uint32_t digest);
 

@@ -47,7 +47,7 @@ static bool read_word(const struct clique *q, int i, uint64_t number,
 	if (!w)
 		return false;
 	/* seq_cst: after this process's own word was written. */
-	*word = atomic_load(&w->words[agree_shared_slot(q, number)]);
+	*word = atomic_load(&w->words[agree_shared_slot(q->slots, number)]);
 	*ranks = (int)atomic_load_explicit(&w->ranks, memory_order_relaxed);
 	/* Acquire: the words are another clique's once this has changed. */
 	return atomic_load_explicit(&w->identity, memory_order_acquire) ==
@@ -71,7 +71,7 @@ void others_tell_time(const struct clique *q, uint64_t number, uint64_t now_ns)
 {
 	/* Relaxed: the word comes after it. */
 	atomic_store_explicit(
-		&q->others->own->called_ns[agree_shared_slot(q, number)],
+		&q->others->own->called_ns[agree_shared_slot(q->slots, number)],
 		now_ns, memory_order_relaxed);
 }
 
@@ -125,7 +125,7 @@ static bool has_left_before(const struct clique *q, int i, uint64_t number)
 
 	return atomic_load(&q->others->of[i].has_left) &&
 	       read_word(q, i, number, &word, &ranks) &&
-	       agree_shared_count(q, word, number, ranks) < ranks;
+	       agree_shared_count(q->slots, word, number, ranks) < ranks;
 }
 
 /* The first collective that a closed rank of process @i has not called, 0: there is none. */
@@ -231,8 +231,9 @@ static uint64_t time_of(const struct clique *q, int i, uint64_t number)
 {
 	const struct call_words *w = atomic_load(&q->others->of[i].words);
 
-	return atomic_load_explicit(&w->called_ns[agree_shared_slot(q, number)],
-	                            memory_order_relaxed);
+	return atomic_load_explicit(
+		&w->called_ns[agree_shared_slot(q->slots, number)],
+		memory_order_relaxed);
 }
 
 int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns)
@@ -246,7 +247,7 @@ int others_called(const struct clique *q, uint64_t number, uint64_t *last_ns)
 	for (i = 0; i < q->others->processes; i++) {
 		if (!read_word(q, i, number, &word, &ranks))
 			continue;
-		count = agree_shared_count(q, word, number, ranks);
+		count = agree_shared_count(q->slots, word, number, ranks);
 		n += count < ranks ? count : ranks;
 		ns = count ? time_of(q, i, number) : 0;
 		*last_ns = ns > *last_ns ? ns : *last_ns;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
 #include "watch/cycle.h"
@@ -173,7 +172,8 @@ static void look(struct snapshot *s, struct clique *q)
 static struct answers *ask(struct snapshot *s, const struct clique *q,
                            bool is_transfer)
 {
-	struct peers *peers = peers_of(q);
+	struct peers *peers =
+		peers_of(q) ? peers_of(q) : peers_of(clique_tree_root(q));
 	const int room = clique_tree_root(q)->world;
 	struct missing question;
 	struct answers *a;
@@ -189,7 +189,9 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 	a = calloc(1, sizeof(*a) + (size_t)room * sizeof(a->of[0]));
 	if (!a)
 		return NULL;
-	n = trail_follow(&a->trail, peers, &question, a->of, room, &silent);
+	n = trail_follow(&a->trail, peers, q, &question,
+	                 s->waits.culprit_count ? s->waits.culprits->call : "",
+	                 a->of, room, &silent);
 	s->trail = &a->trail;
 	if (start == TRAIL_FRONT) {
 		s->remote = a->of;

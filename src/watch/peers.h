@@ -161,9 +161,6 @@ void peers_tell(struct peers *peers, const struct clique *clique,
 void peers_note(struct peers *peers, const struct clique *clique,
                 uint64_t deadline_ns);
 
-/* The question about the snapshot's front, or its transfer; without the clique. */
-struct missing peers_question(const struct snapshot *s, bool is_transfer);
-
 /* The processes that see what @clique's ranks call; NULL if there are none. */
 struct peers *peers_of(const struct clique *clique);
 
@@ -172,8 +169,8 @@ struct peers *peers_of(const struct clique *clique);
  * until @deadline_ns, or until the clique has a cause, in @out, which has room for @room
  * ranks.  About a collective a process answers for its first 32 ranks; and for none if it
  * has no such clique, or not the rank that is asked.  Any thread, which waits.  Returns
- * how many ranks there are; 0 also while four other cliques ask.
- * @clique: that of the question, or NULL: this process has none of @question->identity
+ * how many ranks there are.  Four cliques ask at a time, and others wait for these.
+ * @clique: that of the question; NULL: this process has none of that identity
  * @silent: begun, and gets the processes that have not answered:
  *          "process 1 (pid 4711), process 2 (host b, pid 4712)"
  */

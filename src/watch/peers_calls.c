@@ -61,7 +61,8 @@ static int ask(struct others *o, const struct clique *q, uint64_t number,
 	struct remote_rank *all = calloc((size_t)o->ranks, sizeof(*all)), *x;
 	char none[1] = "";
 	struct text silent = { none, sizeof(none) };
-	const struct missing question = { .number = number };
+	const struct missing question = { .identity = q->identity,
+		                          .number = number };
 	struct peers *p = shown_of(o)->peers;
 	int n, told = 0;
 

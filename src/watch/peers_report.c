@@ -53,17 +53,20 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	int i;
 
 	waits_of(c, collective, &waits);
-	if (!waits.link_count || waits.is_cycle)
+	if (!waits.link_count)
 		return false;
 	x = waits.culprits;
 	link = waits.links;
-	while (link < waits.links + waits.link_count - 1 && x->at.rank < 0 &&
-	       link->for_world != x->world)
+	while (!waits.is_cycle && link < waits.links + waits.link_count - 1 &&
+	       x->at.rank < 0 && link->for_world != x->world)
 		link++;
 	out->waits = true;
+	out->in_cycle = waits.is_cycle;
 	for (i = 0; i < waits.link_count; i++)
 		rank_set_add_all(out->waiters, waits.links[i].worlds);
-	if (x->at.rank >= 0 || !x->in.identity) {
+	if (waits.is_cycle) {
+		out->end = link->for_world;
+	} else if (x->at.rank >= 0 || !x->in.identity) {
 		out->end = x->world;
 		out->end_kind = x->has_called ? COHORT_VERDICT_NOT_STARTED
 		                : x->at.rank < 0
@@ -75,10 +78,11 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	}
 	out->way = (int)link->way;
 	text_set(out->in, sizeof(out->in), "%s", link->call);
-	text_set(out->missed, sizeof(out->missed), "%s", x->call);
+	if (!waits.is_cycle)
+		text_set(out->missed, sizeof(out->missed), "%s", x->call);
 	describe_name_of(t, s, r);
 	text_add(t, " waits in %s", waits.links[0].call);
-	if (x->world >= 0)
+	if (!waits.is_cycle && x->world >= 0)
 		text_add(t, " for rank %d", x->world);
 	return true;
 }
@@ -223,21 +227,6 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-struct missing peers_question(const struct snapshot *s, bool is_transfer)
-{
-	const struct transfer_snapshot *x = &s->transfer;
-
-	if (!is_transfer)
-		return (struct missing){ .number = s->front };
-	return (struct missing){
-		.number = x->number,
-		.is_transfer = true,
-		.sends = !x->sends,
-		.rank = x->peer,
-		.other = x->rank,
-	};
-}
-
 /* Those that have not called, or not started, or wait elsewhere, or have left. */
 static bool is_kind(int kind)
 {
@@ -357,18 +346,21 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	const struct call_words *w = calls_of(p, q, asked, i);
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
 	const struct member *m = p->members;
+	unsigned slots;
+	size_t slot;
 	int r, ranks;
 
 	if (w) {
 		get_words(set, w->members, COHORT_RANK_WORDS);
 		get_words(worlds, w->worlds, COHORT_RANK_WORDS);
 		ranks = (int)atomic_load(&w->ranks);
-		return q && !asked->is_transfer &&
-		       agree_shared_count(
-			       q,
-			       atomic_load(&w->words[agree_shared_slot(
-				       q, asked->number)]),
-			       asked->number, ranks) >= ranks;
+		slots = (unsigned)atomic_load(&w->slots);
+		if (asked->is_transfer || !slots || slots & (slots - 1) ||
+		    slots > CALL_WORDS)
+			return false;
+		slot = agree_shared_slot(slots, asked->number);
+		return agree_shared_count(slots, atomic_load(&w->words[slot]),
+		                          asked->number, ranks) >= ranks;
 	}
 	while (m && m->clique != q)
 		m = m->next;
@@ -474,7 +466,7 @@ int peers_ask(struct peers *p, const struct clique *q,
               uint64_t deadline_ns, struct text *silent)
 {
 	struct missing asked = *question;
-	const int k = p->page ? take_place(p) : -1;
+	int k = p->page ? take_place(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
 	uint64_t closed[COHORT_RANK_WORDS] = { 0 };
 	const struct place *place;
@@ -484,10 +476,12 @@ int peers_ask(struct peers *p, const struct clique *q,
 	uint64_t runs[COHORT_RANK_WORDS] = { 0 };
 	int i, n = 0, awaited;
 
+	while (p->page && k < 0 && clock_now() < deadline_ns) {
+		backoff_wait(&b, deadline_ns);
+		k = take_place(p);
+	}
 	if (k < 0)
 		return 0;
-	if (q)
-		asked.identity = q->identity;
 	number = put_question(p, k, &asked);
 	do {
 		backoff_wait(&b, deadline_ns);
@@ -512,8 +506,13 @@ int peers_ask(struct peers *p, const struct clique *q,
 			             i);
 			awaited--;
 		}
+		/* One process has the rank. */
+		if (n && asked.is_transfer)
+			break;
 	} while (awaited && clock_now() < deadline_ns &&
 	         !(q && cause_any(q->end)));
 	atomic_store(&p->is_asking[k], false);
+	if (n && asked.is_transfer)
+		return n;
 	return add_silent(p, q, &asked, has, closed, out, n, room, silent);
 }

@@ -267,9 +267,11 @@ static void add_minority(struct text *t, const struct snapshot *s,
 static void add_elsewhere(struct text *t, const struct culprit *x)
 {
 	const bool has_left = x->at.rank >= 0 && rank_has_left(&x->at);
+	const bool is_process =
+		x->at.rank < 0 && (x->kind == COHORT_VERDICT_LEFT ||
+	                           x->kind == COHORT_VERDICT_PROCESS_STOPPED);
 
-	if (x->at.rank < 0 && (x->kind == COHORT_VERDICT_LEFT ||
-	                       x->kind == COHORT_VERDICT_PROCESS_STOPPED)) {
+	if (is_process && *x->text) {
 		text_add(t, "%s", x->text);
 		return;
 	}
@@ -281,6 +283,8 @@ static void add_elsewhere(struct text *t, const struct culprit *x)
 		text_add(t, " (%d there)", x->rank);
 	if (has_left)
 		text_add(t, " has left: %s", departure(x->at.closed));
+	else if (x->kind == COHORT_VERDICT_LEFT)
+		text_add(t, " has left");
 	else
 		text_add(t,
 		         x->has_called ? " has not started %s"

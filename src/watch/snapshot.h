@@ -137,9 +137,9 @@ enum wait_way {
 	WAITS_TO,
 };
 
-/* What a rank of another process may be missing in.  It is sent. */
+/* An operation that a rank of another process may not have called.  It is sent to others. */
 struct missing {
-	uint64_t identity; /* of the clique; 0: in nothing */
+	uint64_t identity; /* of the clique; 0: none */
 
 	/* The number of the collective; or, if .is_transfer, of the half that .rank sends
 	 * to .other, or receives from it. */
@@ -148,6 +148,16 @@ struct missing {
 	uint32_t sends;
 	int32_t rank, other;
 };
+
+static inline bool is_same_missing(const struct missing *a,
+                                   const struct missing *b)
+{
+	return a->identity == b->identity && a->number == b->number &&
+	       a->is_transfer == b->is_transfer &&
+	       (!a->is_transfer ||
+	        (a->sends == b->sends && a->rank == b->rank &&
+	         a->other == b->other));
+}
 
 /* What a rank of another process says that it is doing about the front, or about its half
  * of a transfer. */
@@ -162,13 +172,13 @@ struct remote_rank {
 	int is_closed;  /* its communicator is */
 	int world;      /* its number in the group that all was split from */
 
-	/* If it waits elsewhere: the rank of its process at the end of the chain, by its
-	 * number in that group, which waits for other processes in what .waits_in says, or,
-	 * if that is nothing, for nobody and is at fault for .end_kind. */
-	int waits;
+	/* If it waits elsewhere: the ranks of its process that wait for each other, by
+	 * their numbers in that group, in a cycle if .in_cycle.  Else .end is the last of
+	 * them, which waits for other processes in what .waits_in says, or, if that is
+	 * nothing, for nobody, and is at fault for .end_kind. */
+	int waits, in_cycle;
+	uint64_t waiters[COHORT_RANK_WORDS];
 	int end, end_kind;
-	uint64_t waiters
-		[COHORT_RANK_WORDS]; /* all ranks in that chain, likewise */
 	struct missing waits_in;
 	int way;             /* enum wait_way */
 	char in[WAITS_CALL]; /* where it waits, or .end does for others */
@@ -238,11 +248,11 @@ struct culprit {
 /* Ranks that wait for another one in the same operation. */
 struct wait_link {
 	uint64_t worlds[COHORT_RANK_WORDS]; /* the ranks that wait */
-	uint64_t
-		behind[COHORT_RANK_WORDS]; /* those of another process that wait
-	                                       for them */
-	char call[WAITS_CALL];             /* where they wait */
-	int for_world;                     /* -1 if that is not known */
+	uint64_t behind[COHORT_RANK_WORDS]; /* ranks of their process that wait
+	                                       for them, or for each other */
+	uint64_t identity, number;          /* of that collective */
+	char call[WAITS_CALL];              /* where they wait */
+	int for_world;                      /* -1 if that is not known */
 	enum wait_way way;
 };
 
@@ -255,13 +265,15 @@ struct waits {
 	int link_count; /* 0 if none of them waits elsewhere */
 	struct wait_link links[WAITS_LINKS];
 	bool is_cycle;    /* the links are a cycle, */
-	bool is_crossing; /* of two operations, of which the front is one */
+	bool is_crossing; /* of two communicators, of which this is one */
 };
 
-/* What ranks of other processes wait for that have not called what ranks here wait in. */
+/* The waits that begin at an operation which ranks of other processes have not called. */
 struct trail {
-	struct missing from; /* that */
-	int world;           /* the first of them, or -1 */
+	struct missing from;
+	int world;        /* the first of these ranks, or -1 */
+	bool returns;     /* it is a cycle that .from is part of, */
+	bool is_crossing; /* of two collectives of two communicators */
 	struct waits waits;
 };
 

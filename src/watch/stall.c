@@ -505,7 +505,7 @@ void stall_add_notes(struct text *t, const struct snapshot *s,
  * other processes are the minority: these are at fault. */
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {
-	if (!s->waits.is_crossing || rank_set_is_empty(v->missing) ||
+	if (!s->waits.is_crossing || !s->all_joined ||
 	    2 * rank_set_count(v->missing) >= s->world)
 		return false;
 	v->kind = COHORT_VERDICT_ORDER;

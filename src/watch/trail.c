@@ -8,22 +8,19 @@
 #include "base/pages.h"
 #include "core/agree_words.h"
 #include "core/clique_tree.h"
-#include "watch/render.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
 
 /* Operations on a trail; a longer one is not followed to its end. */
-#define MAX_STEPS 16
+#define MAX_STEPS 256
 
-struct steps {
-	struct missing at[MAX_STEPS];
-	int links[MAX_STEPS]; /* how many there were before */
-	int n;
-};
+/* A trail takes as long as so many questions that one process does not answer. */
+#define MAX_PATIENCES 5
 
 /* ---- this process ------------------------------------------------------- */
 
 struct lookup {
+	const struct clique *root;
 	uint64_t identity;
 	struct clique *q; /* with a reference */
 };
@@ -33,7 +30,8 @@ static void look_up(const struct clique *first, void *arg)
 	struct lookup *l = arg;
 	const struct clique *q = first;
 
-	while (q && (q->identity != l->identity || cause_any(q->end)))
+	while (q &&
+	       (q->identity != l->identity || clique_tree_root(q) != l->root))
 		q = q->next_entered;
 	if (!q)
 		return;
@@ -41,20 +39,40 @@ static void look_up(const struct clique *first, void *arg)
 	clique_get(l->q);
 }
 
-/* The clique of that identity, if it has not ended, with a reference to be put; else
- * NULL. */
-static struct clique *get_clique(uint64_t identity)
+/* The clique of that identity in the family of @root, with a reference to be put; NULL if there is
+ * none here.  One that has just ended still shows who has not called. */
+static struct clique *get_clique(const struct clique *root, uint64_t identity)
 {
-	struct lookup l = { .identity = identity };
+	struct lookup l = { .root = root, .identity = identity };
 
 	clique_tree_look_at_all(look_up, &l);
 	return l.q;
 }
 
-static bool is_missing(const struct cohort_comm *c, const struct missing *m)
+/* True if @c has not called what @m says, or, if @with_called, has called it and not come to
+ * it. */
+static bool is_missing(const struct cohort_comm *c, const struct missing *m,
+                       bool with_called)
 {
-	return m->is_transfer ? c->rank == m->rank
-	                      : agree_called(c) < m->number;
+	struct rank_snapshot r;
+	struct half h;
+
+	if (m->is_transfer) {
+		if (c->rank != m->rank || m->other < 0 ||
+		    m->other >= c->clique->world)
+			return false;
+		if (!p2p_snapshot_half(c, m->sends, m->other, m->number, &h))
+			return !with_called;
+		return with_called && !h.done &&
+		       (h.in_call ||
+		        (c->clique->starts_are_marked && !h.started));
+	}
+	if (!with_called)
+		return agree_called(c) < m->number;
+	snapshot_part(&r, c, m->number);
+	return r.joined && !r.done &&
+	       (r.in_call || r.meets ||
+	        (c->clique->starts_are_marked && !r.started));
 }
 
 static bool ends_here(const struct waits *w)
@@ -64,15 +82,16 @@ static bool ends_here(const struct waits *w)
 }
 
 /* What the ranks of this process that are missing in @m wait for: the first that waits for
- * nobody, or else the last.  False: none is missing. */
-static bool look_here(const struct missing *m, struct waits *out)
+ * nobody, or else the last.  Returns false if none is missing. */
+static bool look_here(const struct clique *root, const struct missing *m,
+                      bool with_called, struct waits *out)
 {
-	struct clique *q = get_clique(m->identity);
+	struct clique *q = get_clique(root, m->identity);
 	bool has_any = false;
 	int i;
 
 	for (i = 0; q && i < q->size && !(has_any && ends_here(out)); i++) {
-		if (!is_missing(&q->comms[i], m))
+		if (!is_missing(&q->comms[i], m, with_called))
 			continue;
 		waits_of(&q->comms[i], m->is_transfer ? 0 : m->number, out);
 		has_any |= out->culprit_count || out->is_cycle;
@@ -84,192 +103,268 @@ static bool look_here(const struct missing *m, struct waits *out)
 
 /* ---- other processes ---------------------------------------------------- */
 
-/* How sure it is that the rank is at fault: a rank that may still call is not to blame if
- * another can not. */
-static int guilt(const struct remote_rank *x)
+/* The evidence against @x: 4 if it cannot call any more, 3 if it still may, 2 if it waits
+ * itself, 1 if it has called and not started, 0 if it has done its part. */
+static int evidence(const struct remote_rank *x)
 {
+	if (x->joined)
+		return x->kind == COHORT_VERDICT_PROCESS_STOPPED ||
+		       (x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind);
 	if (x->waits)
-		return 0;
+		return 2;
 	return x->kind == COHORT_VERDICT_LEFT ||
 	                       x->kind == COHORT_VERDICT_THREAD_EXITED ||
 	                       x->kind == COHORT_VERDICT_PROCESS_STOPPED
-	               ? 2
-	               : 1;
+	               ? 4
+	               : 3;
 }
 
 /* The rank to follow; NULL: none is missing. */
 static const struct remote_rank *choose(const struct remote_rank *x, int n)
 {
 	const struct remote_rank *end = x + n, *best = NULL;
+	int most = 0;
 
 	for (; x < end; x++)
-		if (!x->joined && (!best || guilt(x) > guilt(best)))
+		if (evidence(x) > most) {
+			most = evidence(x);
 			best = x;
+		}
 	return best;
+}
+
+/* Ask about the next operation on the trail. */
+static int ask(struct peers *p, const struct clique *root,
+               const struct missing *m, struct remote_rank *out,
+               uint64_t end_ns)
+{
+	struct clique *q = get_clique(root, m->identity);
+	const uint64_t deadline_ns = clock_deadline(peers_patience_ns(p));
+	char none[1] = "";
+	struct text silent = { none, sizeof(none) };
+	const int n =
+		peers_ask(p, q, m, out, COHORT_MAX_RANKS,
+	                  deadline_ns < end_ns ? deadline_ns : end_ns, &silent);
+
+	if (q)
+		clique_put(q);
+	return n;
 }
 
 /* ---- the trail ---------------------------------------------------------- */
 
-/* The ranks that the last links wait for are known now. */
-static void fill_links(struct waits *w, int world)
-{
-	int i;
+/* A trail, and where it has come. */
+struct walk {
+	const struct clique *root; /* of the family */
+	struct trail *t;
+	struct waits *w;       /* its */
+	struct missing m;      /* the operation that it has come to, */
+	char call[WAITS_CALL]; /* which is this */
+	struct {
+		struct missing m;
+		int links; /* how many there were before */
+	} steps[MAX_STEPS];
+	int n;
+};
 
-	for (i = 0; i < w->link_count; i++)
-		if (w->links[i].for_world < 0)
-			w->links[i].for_world = world;
+static void put_link(struct waits *w, const struct wait_link *link)
+{
+	if (w->link_count < WAITS_LINKS) {
+		w->links[w->link_count++] = *link;
+		return;
+	}
+	rank_set_add_all(w->links[WAITS_LINKS - 1].behind, link->worlds);
+	rank_set_add_all(w->links[WAITS_LINKS - 1].behind, link->behind);
 }
 
+/* The wait of the rank @x, or of the last one that it waits for in its process. */
 static void add_link(struct waits *w, const struct remote_rank *x)
 {
-	struct wait_link *link = &w->links[w->link_count];
 	const bool is_end = !x->waits_in.identity;
 	const int world = is_end ? x->world : x->end;
-
-	if (w->link_count == WAITS_LINKS)
-		return;
-	w->link_count++;
-	*link = (struct wait_link){
+	struct wait_link link = {
 		.for_world = is_end ? x->end : -1,
 		.way = x->way == WAITS_FROM || x->way == WAITS_TO
 		               ? (enum wait_way)x->way
 		               : WAITS_FOR,
+		.identity = x->waits_in.identity,
+		.number = x->waits_in.number,
 	};
+
 	if (world >= 0)
-		rank_set_add(link->worlds, world);
-	memcpy(link->behind, x->waiters, sizeof(link->behind));
-	text_set(link->call, sizeof(link->call), "%s", x->in);
+		rank_set_add(link.worlds, world);
+	memcpy(link.behind, x->waiters, sizeof(link.behind));
+	text_set(link.call, sizeof(link.call), "%s", x->in);
+	put_link(w, &link);
 }
 
-/* The trail ends with rank @rank of its clique, and number @world of the group, which has not
- * called @call, because of @kind. */
-static void end_with(struct waits *w, int world, int rank, int kind,
-                     const char *call, const char *text)
+/* The trail ends with rank @rank of its clique, and number @world of the group, which is at
+ * fault for @kind in the last operation. */
+static struct culprit *end_with(struct walk *k, int world, int rank, int kind,
+                                const char *text)
 {
-	struct culprit *x = &w->culprits[w->culprit_count++];
+	struct culprit *x = &k->w->culprits[k->w->culprit_count++];
 
 	*x = (struct culprit){
 		.world = world,
 		.rank = rank,
 		.at = { .rank = -1 },
 		.kind = kind,
+		.has_called = kind == COHORT_VERDICT_NOT_STARTED,
 	};
-	text_set(x->call, sizeof(x->call), "%s", call);
+	text_set(x->call, sizeof(x->call), "%s", k->call);
 	text_set(x->text, sizeof(x->text), "%s", text);
-	fill_links(w, world);
+	waits_fill(k->w, &k->m, world);
+	return x;
 }
 
-static bool is_same(const struct missing *a, const struct missing *b)
+/* The trail has come back to step @i.  What leads there is not part of the cycle. */
+static void end_in_cycle(struct walk *k, int i)
 {
-	return a->identity == b->identity && a->number == b->number &&
-	       a->is_transfer == b->is_transfer &&
-	       (!a->is_transfer ||
-	        (a->sends == b->sends && a->rank == b->rank &&
-	         a->other == b->other));
+	const struct missing *m = &k->steps[i].m;
+	struct waits *w = k->w;
+	const int before =
+		k->steps[i].links < w->link_count ? k->steps[i].links : 0;
+	const int world = before ? w->links[before - 1].for_world : k->t->world;
+
+	w->link_count -= before;
+	memmove(w->links, w->links + before,
+	        (size_t)w->link_count * sizeof(*w->links));
+	waits_fill(w, m, world);
+	w->is_cycle = true;
+	k->t->returns = !i;
+	k->t->is_crossing = !i && k->n == 2 && !m->is_transfer &&
+	                    !k->steps[1].m.is_transfer &&
+	                    m->identity != k->steps[1].m.identity;
 }
 
-/* Note that the trail comes to @m.  False: it has been there, or is too long. */
-static bool add_step(struct steps *steps, const struct missing *m,
-                     struct waits *w)
+/* Note that the trail has come to an operation.  Returns false if it is over, because it has
+ * been there, or is too long. */
+static bool add_step(struct walk *k)
 {
-	int i, k;
+	int i = 0;
 
-	for (i = 0; i < steps->n && !is_same(&steps->at[i], m); i++)
-		;
-	if (i < steps->n) {
-		/* What leads to the cycle is not part of it. */
-		k = steps->links[i];
-		w->link_count -= k;
-		memmove(w->links, w->links + k,
-		        (size_t)w->link_count * sizeof(*w->links));
-		w->is_cycle = true;
-		w->is_crossing = !i && steps->n == 2;
-	}
-	if (i == MAX_STEPS || i < steps->n)
+	while (i < k->n && !is_same_missing(&k->steps[i].m, &k->m))
+		i++;
+	if (i < k->n)
+		end_in_cycle(k, i);
+	if (i < k->n || i == MAX_STEPS)
 		return false;
-	steps->links[i] = w->link_count;
-	steps->at[i] = *m;
-	steps->n++;
+	k->steps[i].links = k->w->link_count;
+	k->steps[i].m = k->m;
+	k->n++;
 	return true;
 }
 
-/* Add the waits of ranks of this process that are missing in *@m, which is @call, and go on
- * to what they wait for in other processes.  False: the trail is over. */
-static bool pass_here(struct steps *steps, struct missing *m,
-                      char call[WAITS_CALL], struct waits *w)
+/* Add the waits @here of ranks of this process that are missing in the operation, and go on to
+ * what they wait for in other processes.  Returns false if the trail is over. */
+static bool take(struct walk *k, const struct waits *here, bool with_called)
 {
-	struct waits here;
+	const struct culprit *from = here->culprits;
+	struct culprit *x;
 	int i;
 
-	while (add_step(steps, m, w)) {
-		if (!look_here(m, &here))
+	if (here->link_count)
+		waits_fill(k->w, &k->m, rank_set_next(here->links->worlds, -1));
+	if (here->is_cycle)
+		k->w->link_count = 0;
+	for (i = 0; i < here->link_count; i++)
+		put_link(k->w, &here->links[i]);
+	k->w->is_cycle = here->is_cycle;
+	if (here->is_cycle)
+		return false;
+	if (here->link_count)
+		text_set(k->call, WAITS_CALL, "%s", from->call);
+	if (ends_here(here)) {
+		x = end_with(k, from->world, from->rank, from->kind, "");
+		x->at = from->at;
+		x->has_called =
+			here->link_count ? from->has_called : with_called;
+		return false;
+	}
+	k->m = from->in;
+	return true;
+}
+
+static bool pass_here(struct walk *k)
+{
+	struct waits here;
+
+	while (add_step(k)) {
+		if (!look_here(k->root, &k->m, false, &here))
 			return true;
-		if (here.link_count)
-			fill_links(w, rank_set_next(here.links->worlds, -1));
-		for (i = 0; i < here.link_count && w->link_count < WAITS_LINKS;
-		     i++)
-			w->links[w->link_count++] = here.links[i];
-		w->is_cycle = here.is_cycle;
-		if (here.is_cycle)
+		if (!take(k, &here, false))
 			return false;
-		if (here.link_count)
-			text_set(call, WAITS_CALL, "%s", here.culprits->call);
-		if (ends_here(&here)) {
-			end_with(w, here.culprits->world, here.culprits->rank,
-			         here.culprits->kind, call, "");
-			w->culprits->at = here.culprits->at;
-			w->culprits->has_called = here.culprits->has_called;
-			return false;
-		}
-		*m = here.culprits->in;
 	}
 	return false;
 }
 
-/* Follow the waits of the @n ranks at @x, which have answered @from. */
-static void follow(struct trail *t, struct peers *p, const struct missing *from,
-                   const struct remote_rank *x, int n)
+/* No rank is missing where the trail has come to: one here may have called and not started. */
+static void end_late(struct walk *k)
 {
-	const uint64_t deadline_ns = clock_deadline(peers_patience_ns(p));
+	struct waits here;
+
+	if (!look_here(k->root, &k->m, true, &here) || take(k, &here, true))
+		end_with(k, -1, -1, COHORT_VERDICT_REMOTE, "");
+}
+
+/* Go on from the rank @x of another process.  Returns false if the trail is over. */
+static bool pass(struct walk *k, const struct remote_rank *x)
+{
+	waits_fill(k->w, &k->m, x->world);
+	if (!x->waits) {
+		end_with(k, x->world, x->rank, x->kind, remote_words(x));
+		return false;
+	}
+	if (x->in_cycle)
+		k->w->link_count = 0;
+	add_link(k->w, x);
+	if (x->in_cycle) {
+		k->w->is_cycle = true;
+		return false;
+	}
+	text_set(k->call, sizeof(k->call), "%s", x->missed);
+	k->m = x->waits_in;
+	if (k->m.identity)
+		return pass_here(k);
+	end_with(k, x->end, -1, x->end_kind, "");
+	return false;
+}
+
+/* Follow the waits of the @n ranks at @x, which have answered about @t->from, which is
+ * @call. */
+static void follow(struct trail *t, const char *call, struct peers *p,
+                   const struct clique *root, const struct remote_rank *x,
+                   int n)
+{
+	const uint64_t end_ns =
+		clock_deadline(MAX_PATIENCES * peers_patience_ns(p));
 	const size_t bytes = COHORT_MAX_RANKS * sizeof(*x);
 	struct remote_rank *answers = pages_alloc(bytes);
-	struct waits *w = &t->waits;
-	struct steps steps = { .n = 0 };
-	struct missing m = *from;
-	char call[WAITS_CALL] = "", none[1] = "";
-	struct text silent = { none, sizeof(none) };
+	struct walk *k = pages_alloc(sizeof(*k));
+	bool is_open = answers && k;
 
-	t->from = *from;
-	t->world = -1;
 	x = choose(x, n);
-	if (x)
-		t->world = x->world;
-	add_step(&steps, &m, w);
-	while (answers && x) {
-		fill_links(w, x->world);
-		if (!x->waits) {
-			end_with(w, x->world, x->rank, x->kind, call,
-			         remote_words(x));
-			break;
-		}
-		add_link(w, x);
-		text_set(call, sizeof(call), "%s", x->missed);
-		m = x->waits_in;
-		if (!m.identity) {
-			end_with(w, x->end, -1, x->end_kind, call, "");
-			break;
-		}
-		if (!pass_here(&steps, &m, call, w))
-			break;
-		n = peers_ask(p, NULL, &m, answers, COHORT_MAX_RANKS,
-		              deadline_ns, &silent);
-		x = choose(answers, n);
+	if (is_open) {
+		k->root = root;
+		k->t = t;
+		k->w = &t->waits;
+		k->m = t->from;
+		text_set(k->call, sizeof(k->call), "%s", call);
+		t->world = x ? x->world : -1;
+		add_step(k);
 	}
+	while (is_open && x) {
+		is_open = pass(k, x);
+		if (!is_open)
+			break;
+		n = ask(p, root, &k->m, answers, end_ns);
+		x = choose(answers, n);
+		if (!x)
+			end_late(k);
+	}
+	pages_free(k, sizeof(*k));
 	pages_free(answers, bytes);
-	if (w->link_count && !w->culprit_count && !w->is_cycle)
-		end_with(w, -1, -1, COHORT_VERDICT_REMOTE, call, "");
-	if (w->is_cycle)
-		fill_links(w, t->world);
 }
 
 /* ---- asking ------------------------------------------------------------- */
@@ -287,24 +382,26 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	if (!stall_is_remote(s, is_transfer) &&
 	    (is_transfer || !stall_may_be_minority(s)))
 		return TRAIL_NONE;
-	*question = peers_question(s, is_transfer);
-	question->identity = q->identity;
+	*question = waits_question(s, q, is_transfer);
 	return TRAIL_FRONT;
 }
 
-int trail_follow(struct trail *t, struct peers *p,
-                 const struct missing *question, struct remote_rank *out,
-                 int room, struct text *silent)
+int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
+                 const struct missing *question, const char *call,
+                 struct remote_rank *out, int room, struct text *silent)
 {
-	struct clique *q = get_clique(question->identity);
+	const struct clique *root = clique_tree_root(of);
+	struct clique *q = get_clique(root, question->identity);
 	int n = 0;
 
 	memset(t, 0, sizeof(*t));
+	t->from = *question;
+	t->world = -1;
 	if (!q)
 		return 0;
 	n = peers_ask(p, q, question, out, room,
 	              clock_deadline(peers_patience_ns(p)), silent);
-	follow(t, p, question, out, n);
+	follow(t, call, p, root, out, n);
 	clique_put(q);
 	return n;
 }

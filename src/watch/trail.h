@@ -25,14 +25,16 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
                              bool is_transfer, struct missing *question);
 
 /*
- * Ask @peers about @question, store what they answer in @out, which has room for @room
- * ranks, and follow the waits of those that have not called.  Any thread, which waits, and
- * takes the lock of clique_tree.c.  Returns how many ranks there are.  Where the rest is not
- * told in time the trail ends with a culprit of which nothing is known.
+ * Ask @peers, those of @of, about @question, store what they answer in @out, which has room for @room
+ * ranks, and follow the waits of those that have not called.  May be called from any thread;
+ * blocks, and takes the lock of clique_tree.c.  Returns how many ranks there are.  If an answer
+ * is missing, the trail ends with a culprit whose rank is -1.
+ * @call:   what the question is about, for texts
  * @silent: see peers_ask()
  */
 int trail_follow(struct trail *trail, struct peers *peers,
-                 const struct missing *question, struct remote_rank *out,
-                 int room, struct text *silent);
+                 const struct clique *of, const struct missing *question,
+                 const char *call, struct remote_rank *out, int room,
+                 struct text *silent);
 
 #endif

@@ -20,7 +20,8 @@ struct node {
 	uint64_t number;  /* of q's collective that it is missing in, or 0 */
 	const char *name; /* of that operation */
 	bool has_called;
-	int ended_by; /* if it ended that: what it was at fault for, or 0 */
+	bool has_ended; /* it was to blame for the end of that clique, */
+	int kind;       /* at fault for this */
 
 	/* If it is missing in a transfer: the number of its half, otherwise 0; the other
 	 * rank, in q; and whether it is the half that sends. */
@@ -239,24 +240,26 @@ static bool find_last(const struct cohort_comm *c, struct node *x)
 	return false;
 }
 
-/* @c waited in a clique that has ended since the front was called: for the rank that
- * is to blame for that end. */
+/* @c waited in a clique that has ended since the front was called, and since its last call, at
+ * @called_ns: for the rank that is to blame for that end. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
-                      const struct cohort_cause *cause)
+                      const struct cohort_cause *cause, uint64_t called_ns)
 {
 	const int world = cause->world_rank;
 	const char *name;
 	struct node node;
 
-	if (world < 0 || world == c->world || cause->time_ns < w->since_ns)
+	if (world < 0 || world == c->world || cause->time_ns < w->since_ns ||
+	    cause->time_ns < called_ns)
 		return;
 	node = node_of_world(c->clique, world);
 	node.number = cause->collective;
 	node.name = name_of(c, cause->collective);
-	node.ended_by = cause->kind;
 	name = node.name;
 	if (!node.number && find_last(c, &node))
 		name = half_name(!node.sends);
+	node.has_ended = true;
+	node.kind = cause->kind;
 	add_edge(w, from, node, c->clique, cause->collective, name);
 }
 
@@ -273,15 +276,16 @@ static bool has_called_last(const struct cohort_comm *c,
 	         t.ticket == r->last.ticket));
 }
 
-/* The edges of node @from in the communicator @c. */
-static void add_edges(struct walk *w, int from, const struct cohort_comm *c)
+/* The edges of node @from, which called last at @called_ns, in the communicator @c. */
+static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
+                      uint64_t called_ns)
 {
 	const struct cohort_cause *cause = clique_cause(c->clique);
 	const uint64_t number = snapshot_undone(c);
 	struct rank_snapshot r;
 
 	if (cause)
-		add_ended(w, from, c, cause);
+		add_ended(w, from, c, cause, called_ns);
 	if (cause_any(c->clique->end))
 		return;
 	snapshot_part(&r, c, number);
@@ -296,9 +300,11 @@ static void add_edges(struct walk *w, int from, const struct cohort_comm *c)
 
 static void follow(struct walk *w, int from)
 {
+	const struct cohort_comm *comms[MAX_NODES];
 	const struct clique *q;
 	struct rank_snapshot r;
-	int i;
+	uint64_t called_ns = 0;
+	int i, n = 0;
 
 	if (!w->nodes[from].c)
 		return;
@@ -307,10 +313,17 @@ static void follow(struct walk *w, int from)
 	if (rank_has_left(&r))
 		return;
 	for (q = w->all; q; q = q->next_entered)
-		for (i = 0; i < q->size; i++)
+		for (i = 0; i < q->size && n < MAX_NODES; i++)
 			if (q->platform == w->here->platform &&
 			    is_same(w->nodes[from].c, &q->comms[i]))
-				add_edges(w, from, &q->comms[i]);
+				comms[n++] = &q->comms[i];
+	for (i = 0; i < n; i++) {
+		snapshot_part(&r, comms[i], 0);
+		if (r.last.ticket && r.last.submitted_ns > called_ns)
+			called_ns = r.last.submitted_ns;
+	}
+	for (i = 0; i < n; i++)
+		add_edges(w, from, comms[i], called_ns);
 }
 
 /* Visit all that can be reached from the first @starts nodes.  Returns how many of them
@@ -388,7 +401,7 @@ static void add_culprit(struct walk *w, const struct node *x)
 		.rank = x->rank,
 		.at = { .rank = -1 },
 		.has_called = x->has_called,
-		.kind = x->c ? 0 : x->ended_by,
+		.kind = x->c ? 0 : x->kind,
 		.in = {
 			.identity = x->q->identity,
 			.number = x->half ? x->half : x->number,
@@ -398,8 +411,8 @@ static void add_culprit(struct walk *w, const struct node *x)
 			.other = x->other,
 		},
 	};
-	/* Who ended what cannot be asked any more. */
-	if (x->ended_by)
+	/* Its clique has ended, so that nobody can be asked about it. */
+	if (x->has_ended)
 		to->in.identity = 0;
 	if (x->c)
 		snapshot_part(&to->at, x->c, x->number);
@@ -416,6 +429,7 @@ static void put_link(struct waits *out, const struct wait_link *link)
 		to++;
 	if (to < end) {
 		rank_set_add_all(to->worlds, link->worlds);
+		rank_set_add_all(to->behind, link->behind);
 	} else if (out->link_count < WAITS_LINKS) {
 		*to = *link;
 		out->link_count++;
@@ -428,6 +442,8 @@ static void add_link(struct walk *w, const struct node *x)
 	struct wait_link link = {
 		.for_world = world_of(y->q, y->c, y->rank),
 		.way = x->way,
+		.identity = x->in->identity,
+		.number = x->in_number,
 	};
 	const int world = world_of(x->q, x->c, x->rank);
 
@@ -439,6 +455,16 @@ static void add_link(struct walk *w, const struct node *x)
 	if (world >= 0)
 		rank_set_add(link.worlds, world);
 	put_link(w->out, &link);
+}
+
+void waits_fill(struct waits *w, const struct missing *m, int world)
+{
+	struct wait_link *l;
+
+	for (l = w->links; l < w->links + w->link_count; l++)
+		if (l->for_world < 0 && l->identity == m->identity &&
+		    l->number == m->number)
+			l->for_world = world;
 }
 
 /* The links of the cycle that the walk from the first node ends in. */
@@ -583,42 +609,71 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 			snapshot_thread(&x->at);
 }
 
-/* True if the trail begins at what the culprit is missing in, of another process, that stands
- * for all of them. */
-static bool begins_at(const struct trail *t, const struct culprit *x)
+/* Put the trail, which begins at what the first culprit has not called, in the place of that:
+ * it stands for ranks of other processes. */
+static void put_trail(struct waits *w, const struct trail *t)
 {
-	return x->at.rank < 0 && x->in.identity == t->from.identity &&
-	       x->in.number == t->from.number &&
-	       x->in.is_transfer == t->from.is_transfer;
+	int i;
+
+	if (t->waits.is_cycle && w->culprit_count > 1) {
+		/* Another one is to blame. */
+		w->culprit_count--;
+		memmove(w->culprits, w->culprits + 1,
+		        (size_t)w->culprit_count * sizeof(*w->culprits));
+		return;
+	}
+	waits_fill(w, &t->from, t->world);
+	w->is_cycle = t->waits.is_cycle;
+	if (w->is_cycle)
+		w->culprit_count = 0;
+	else
+		*w->culprits = *t->waits.culprits;
+	/* What leads to a cycle is not part of it. */
+	if (w->is_cycle && !t->returns)
+		w->link_count = 0;
+	for (i = 0; i < t->waits.link_count; i++)
+		put_link(w, &t->waits.links[i]);
 }
 
-/* Put the end of the trail in the place of the first culprit, and its links behind the
- * others; or take it as a whole, if it begins at the front, or the transfer. */
-static void add_trail(struct snapshot *s, const struct clique *q)
+struct missing waits_question(const struct snapshot *s, const struct clique *q,
+                              bool is_transfer)
 {
+	const struct transfer_snapshot *x = &s->transfer;
+
+	if (!is_transfer)
+		return (struct missing){
+			.identity = q->identity,
+			.number = s->front,
+		};
+	return (struct missing){
+		.identity = q->identity,
+		.number = x->number,
+		.is_transfer = true,
+		.sends = !x->sends,
+		.rank = x->peer,
+		.other = x->rank,
+	};
+}
+
+/* Add the trail, if it begins where the waits of this process end, or at the front, or the
+ * transfer. */
+static void add_trail(struct snapshot *s, const struct clique *q,
+                      bool is_transfer)
+{
+	const struct missing here = waits_question(s, q, is_transfer);
 	const struct trail *t = s->trail;
 	struct waits *w = &s->waits;
-	char call[WAITS_CALL];
 	int i;
 
 	if (!t || (!t->waits.culprit_count && !t->waits.is_cycle))
 		return;
-	if (!w->culprit_count && !w->is_cycle) {
-		if (t->from.identity != q->identity || !t->waits.link_count)
-			return;
+	if (w->culprit_count && w->culprits->at.rank < 0 &&
+	    is_same_missing(&w->culprits->in, &t->from)) {
+		put_trail(w, t);
+	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&
+	           is_same_missing(&here, &t->from)) {
 		*w = t->waits;
-	} else if (w->culprit_count && begins_at(t, w->culprits)) {
-		for (i = 0; i < w->link_count; i++)
-			if (w->links[i].for_world < 0)
-				w->links[i].for_world = t->world;
-		for (i = 0; i < t->waits.link_count; i++)
-			put_link(w, &t->waits.links[i]);
-		w->is_cycle = t->waits.is_cycle;
-		text_set(call, sizeof(call), "%s", w->culprits->call);
-		*w->culprits = *t->waits.culprits;
-		if (!t->waits.link_count)
-			text_set(w->culprits->call, sizeof(call), "%s", call);
-		w->culprit_count -= w->is_cycle;
+		w->is_crossing = t->is_crossing;
 	} else {
 		return;
 	}
@@ -635,7 +690,7 @@ void waits_take(struct snapshot *s, const struct clique *q, bool is_transfer)
 	if (is_transfer ? !s->transfer.number : !s->front)
 		return;
 	find(&s->waits, s, is_transfer, q, NULL, 0);
-	add_trail(s, q);
+	add_trail(s, q, is_transfer);
 }
 
 void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out)

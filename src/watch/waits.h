@@ -24,8 +24,15 @@ void waits_take(struct snapshot *s, const struct clique *clique,
 
 /*
  * Follow the waits of rank @c, which has not called collective @number of its clique, into
- * @out: without links @c is the culprit itself.  Takes the lock of clique_tree.c.
+ * @out.  If that has no links, @c itself is the culprit.  Takes the lock of clique_tree.c.
  */
 void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out);
+
+/* What the snapshot of @clique waits for: its front, or its transfer. */
+struct missing waits_question(const struct snapshot *s,
+                              const struct clique *clique, bool is_transfer);
+
+/* Where links wait in @m, a collective, for ranks that were not known: it is rank @world. */
+void waits_fill(struct waits *waits, const struct missing *m, int world);
 
 #endif

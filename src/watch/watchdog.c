@@ -389,12 +389,14 @@ static bool gather(void *arg)
 	struct watch *g = arg;
 	struct text silent = { g->silent, sizeof(g->silent) };
 
+	g->silent[0] = '\0';
 	if (g->takes_stacks)
 		symbolizer_take(&g->symbolizer, g->stacks, g->stack_count);
 	if (g->asks)
 		g->remote_count =
-			trail_follow(&g->trail, g->options.peers, &g->missing,
-		                     g->remote, COHORT_MAX_RANKS, &silent);
+			trail_follow(&g->trail, g->options.peers, g->clique,
+		                     &g->missing, g->missing_in, g->remote,
+		                     COHORT_MAX_RANKS, &silent);
 	/* Release: the above. */
 	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
 	cause_wake();
@@ -422,6 +424,8 @@ static bool begin_evidence(struct watch *g, const uint64_t *set,
 	g->asks = due && g->remote ? trail_start(&g->now, g->clique,
 	                                         due->is_transfer, &g->missing)
 	                           : TRAIL_NONE;
+	text_set(g->missing_in, sizeof(g->missing_in), "%s",
+	         g->asks == TRAIL_ELSEWHERE ? g->now.waits.culprits->call : "");
 	if (g->stack_count && !symbolizer_is_free(&g->symbolizer))
 		refuse_stacks(g, "names are still being looked up");
 	if (!g->takes_stacks && !g->asks)

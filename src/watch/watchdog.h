@@ -80,6 +80,7 @@ struct watch {
 	bool takes_stacks;
 	enum trail_start asks;
 	struct missing missing;
+	char missing_in[WAITS_CALL]; /* its name */
 	struct trail trail;
 	struct remote_rank *
 		remote; /* room for COHORT_MAX_RANKS answers; NULL: there are none */

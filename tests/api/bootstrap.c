@@ -745,7 +745,7 @@ Test(bootstrap, a_respawn_that_has_failed_can_be_tried_again)
 		p->options.deadlines.init_ns = 2000 * MS;
 	}
 	open_all();
-	stuck_at("cudaStreamCreateWithFlags", 4);
+	stuck_at("cudaStreamCreateWithPriority", 4);
 	on_all(respawn_main);
 	for (p = processes; p < processes + PROCESSES; p++)
 		cr_assert_eq(p->rc, COHORT_INIT_TIMEOUT, "%s", p->error);

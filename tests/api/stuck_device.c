@@ -164,7 +164,7 @@ Test(stuck_device, whose_default_stream_hangs_is_joined)
 
 static const char *const functions[] = {
 	"cudaHostAlloc",
-	"cudaStreamCreateWithFlags",
+	"cudaStreamCreateWithPriority",
 	"cudaEventCreateWithFlags",
 	"cudaMalloc",
 	"cudaMemsetAsync",

@@ -9,9 +9,13 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "platform/platform.h"
+#include "support/native.h"
+#include "support/place.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 #include "support/verdicts.h"
@@ -304,4 +308,68 @@ Test(waits, children_in_a_different_order_are_named_too)
 	stall(2, split_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	says("group \"dp.0\"");
+}
+
+/* ---- chains ------------------------------------------------------------- */
+
+/* Rank 0 waits in a child for rank 1, and that for a message from rank 2, whose stream is
+ * busy with something else. */
+static int behind_a_busy_stream(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines soon = { .join_ns = SHORT };
+	const int rank = cohort_comm_rank(c);
+	void *stream = cohort_comm_stream(c);
+	struct cohort_abort *end = cohort_comm_abort_handle(c);
+	struct cohort_comm *child;
+	struct native_gate gate;
+
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
+	ranks_must(ranks_sum_wait(c, &values[rank]), "sum");
+	if (rank == 2) {
+		native_gate_hold(user, &gate, stream);
+		ranks_must(cohort_send(c, &values[2], 1, COHORT_I32, 1, stream,
+		                       NULL),
+		           "send");
+		spread_wait(&have_called, 3);
+		while (!cohort_abort_fired(end))
+			sched_yield();
+		native_gate_open(&gate);
+		cohort_abort_put(end);
+		return 0;
+	}
+	cohort_abort_put(end);
+	if (rank == 1) {
+		ranks_must(cohort_recv(c, &values[1], 1, COHORT_I32, 2, stream,
+		                       NULL),
+		           "recv");
+		spread_wait(&have_called, 3);
+		return cohort_synchronize(c, RANKS_SOON);
+	}
+	spread_wait(&have_called, 3);
+	ranks_must(cohort_deadline_push(child, &soon), "push");
+	return ranks_sum_wait(child, &values[0]);
+}
+
+Test(waits, a_chain_leads_to_the_rank_whose_stream_is_busy)
+{
+	const struct platform *p;
+	struct cohort_group *group;
+
+	place_need(3);
+	p = place_table();
+	if (!p->starts_are_marked)
+		cr_skip_test("the platform does not mark starts");
+	cohort_group_options_init(&o);
+	o.deadlines.exec_ns = COHORT_FOREVER;
+	group = ranks_open(3, &o);
+	cr_assert_eq(cohort_group_run(group, behind_a_busy_stream,
+	                              (void *)(uintptr_t)p, &cause),
+	             COHORT_STALLED, "%s", cohort_last_error());
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED, "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text,
+	                          "rank 2 has not started send 1 to "
+	                          "rank 1 "),
+	                   "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

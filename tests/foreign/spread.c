@@ -12,6 +12,7 @@
  *	spread DEVICES chain N		each rank waits for the next in a split of the two; the
  *					last rank, for none
  *	spread DEVICES circle N		and that waits for the first
+ *	spread DEVICES eddy N		a later rank waits for the one before it
  *	spread DEVICES relay N		each rank receives from the next; the last sends nothing
  *	spread DEVICES ring N		and receives from the first
  *	spread DEVICES same N		all processes open the same devices
@@ -40,6 +41,7 @@ static struct run {
 	int sums;
 	int stalls, stops, dies, closes, parts, pauses;
 	int chains, is_closed, by_messages;
+	int eddy; /* the rank that waits for the one before it, or -1 */
 } run;
 
 /* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
@@ -95,12 +97,11 @@ static int sum_of(struct cohort_comm *part, int size)
 	return all;
 }
 
-/* Receives a number from the next rank, which sends none. */
-static int receive(struct cohort_comm *comm, int32_t *memory)
+/* Receives a number from rank @from, which sends none. */
+static int receive(struct cohort_comm *comm, int32_t *memory, int from)
 {
-	const int next = (cohort_comm_rank(comm) + 1) % cohort_comm_size(comm);
 	uint64_t ticket;
-	int rc = cohort_recv(comm, memory, 1, COHORT_I32, next,
+	int rc = cohort_recv(comm, memory, 1, COHORT_I32, from,
 	                     cohort_comm_stream(comm), &ticket);
 
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, SOON) : rc;
@@ -114,13 +115,13 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 		.exec_ns = UINT64_C(1000000000),
 	};
 	const int rank = cohort_comm_rank(comm);
-	const int pairs = cohort_comm_size(comm) / 2;
+	const int ranks = cohort_comm_size(comm);
 	struct cohort_comm *part[2];
 	int rc = COHORT_OK, i;
 
 	/* With the next rank, and with the one before. */
 	for (i = 0; rc == COHORT_OK && i < 2; i++)
-		rc = cohort_comm_split(comm, (rank + i) / 2 % pairs, 0,
+		rc = cohort_comm_split(comm, (rank + i) / 2 % (ranks / 2), 0,
 		                       &part[i]);
 	/* All have split before any waits. */
 	if (rc == COHORT_OK)
@@ -130,9 +131,11 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 		                          &soon);
 	if (rc < 0)
 		return rc;
+	if (rank == run.eddy)
+		return receive(comm, memory, rank - 1);
 	if (rank == run.first && !run.is_closed)
 		return stay_outside(comm, NULL);
-	return run.by_messages ? receive(comm, memory)
+	return run.by_messages ? receive(comm, memory, (rank + 1) % ranks)
 	                       : sum(part[rank % 2], memory);
 }
 
@@ -252,8 +255,9 @@ int main(int argc, char **argv)
 	run.pauses = strcmp(argv[2], "pause") == 0;
 	run.by_messages =
 		strcmp(argv[2], "relay") == 0 || strcmp(argv[2], "ring") == 0;
-	run.is_closed =
-		strcmp(argv[2], "circle") == 0 || strcmp(argv[2], "ring") == 0;
+	run.eddy = strcmp(argv[2], "eddy") == 0 ? run.first + (n > 1) : -1;
+	run.is_closed = run.eddy >= 0 || strcmp(argv[2], "circle") == 0 ||
+	                strcmp(argv[2], "ring") == 0;
 	run.chains = run.by_messages || run.is_closed ||
 	             strcmp(argv[2], "chain") == 0;
 	run.dies = strcmp(argv[2], "die") == 0;

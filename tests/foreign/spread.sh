@@ -86,19 +86,21 @@ grep -qE "$why" "$scratch/out" ||
 	fail 'no rank of the last process has left'
 # From process to process, of which those in between know the others' communicators only by
 # asking.
-while read -r processes devices last split; do
+while read -r processes devices last split eddy; do
 	all="ranks 0-$((processes * devices - 1)) wait for each other in a cycle ("
 	spread "$processes" "$devices" chain 1
 	says "rank $last (1 there) has not called all_reduce 1 of \"cohort.$split\" ("
 	spread "$processes" "$devices" circle 1
 	says "$all"
+	spread "$processes" "$devices" eddy 1
+	says "ranks $eddy wait for each other in a cycle ("
 	spread "$processes" "$devices" relay 1
 	says "rank $last has not called send 1 to rank $((last - 1)) of \"cohort\" ("
 	spread "$processes" "$devices" ring 1
 	says "$all"
 done <<-'end'
-	4 1 3 1
-	2 4 4 2
+	4 1 3 1 2-3
+	2 4 4 2 4-5
 end
 for shape in '5 1' '3 3' '2 4'; do
 	truncate -s 0 "$scratch/waited"

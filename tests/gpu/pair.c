@@ -48,7 +48,7 @@ static void open_pair(void)
 		must((int)p->cudaSetDevice(devices[r]), "cudaSetDevice");
 		must((int)p->cudaStreamCreateWithFlags(&streams[r],
 		                                       cudaStreamNonBlocking),
-		     "cudaStreamCreateWithFlags");
+		     "cudaStreamCreateWithPriority");
 		must((int)p->cudaMalloc(&made, COUNT * sizeof(float)),
 		     "cudaMalloc");
 		memory[r] = made;

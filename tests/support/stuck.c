@@ -180,8 +180,8 @@ static int current_device(void)
 
 COUNTED(cudaHostAlloc, 1, (void **m, size_t bytes, unsigned flags),
         (m, bytes, flags))
-COUNTED(cudaStreamCreateWithFlags, 1, (cudaStream_t * s, unsigned flags),
-        (s, flags))
+COUNTED(cudaStreamCreateWithPriority, 1,
+        (cudaStream_t * s, unsigned flags, int priority), (s, flags, priority))
 COUNTED(cudaEventCreateWithFlags, 1, (cudaEvent_t * e, unsigned flags),
         (e, flags))
 COUNTED(cudaMalloc, 1, (void **m, size_t bytes), (m, bytes))
@@ -196,7 +196,8 @@ COUNTED(cudaFree, -1, (void *m), (m))
 static void install_counted(void)
 {
 	table.cudaHostAlloc = counted_cudaHostAlloc;
-	table.cudaStreamCreateWithFlags = counted_cudaStreamCreateWithFlags;
+	table.cudaStreamCreateWithPriority =
+		counted_cudaStreamCreateWithPriority;
 	table.cudaEventCreateWithFlags = counted_cudaEventCreateWithFlags;
 	table.cudaMalloc = counted_cudaMalloc;
 	table.cudaMemsetAsync = counted_cudaMemsetAsync;

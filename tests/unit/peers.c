@@ -457,7 +457,8 @@ static char silent[128];
 static int ask_for(const struct clique *c, int room, uint64_t within_ns)
 {
 	const uint64_t deadline = clock_deadline(within_ns);
-	const struct missing question = { .number = 1 };
+	const struct missing question = { .identity = c->identity,
+		                          .number = 1 };
 	struct text t = { silent, sizeof(silent) };
 	int n;
 
@@ -500,6 +501,7 @@ Test(peers, say_what_their_ranks_are_doing)
 static int ask_for_half_of(int asked, int asking)
 {
 	const struct missing question = {
+		.identity = q->identity,
 		.number = 1,
 		.is_transfer = true,
 		.rank = asked,

@@ -315,7 +315,8 @@ static char silent[128];
 
 static int ask(const struct part *part, uint64_t ns)
 {
-	const struct missing question = { .number = 1 };
+	const struct missing question = { .identity = part->q->identity,
+		                          .number = 1 };
 	struct text t = { silent, sizeof(silent) };
 
 	silent[0] = '\0';
@@ -346,7 +347,7 @@ Test(peers_far, say_what_their_ranks_do_and_on_which_host)
 
 Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
 {
-	const struct missing question = {
+	struct missing question = {
 		.number = 1,
 		.is_transfer = true,
 		.sends = true,
@@ -359,6 +360,7 @@ Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
 	silent[0] = '\0';
 	gethostname(host, sizeof(host) - 1);
 	open_parts();
+	question.identity = parts[0].q->identity;
 	cr_assert_eq(peers_ask(parts[0].peers, parts[0].q, &question, answers,
 	                       8, clock_deadline(SOON), &t),
 	             1);
