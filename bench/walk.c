@@ -40,15 +40,16 @@
 _Static_assert(CALLS % BATCH == 0, "nothing is left in flight");
 
 static const struct scene on_host[] = {
-	{ "host", 1, false, 0 },    { "host", 2, false, 0 },
-	{ "host", 2, true, 0 },     { "empty", 1, false, 150 },
-	{ "empty", 2, false, 250 }, { "empty", 2, true, 250 },
+	{ "host", 1, false, 0, false },    { "host", 2, false, 0, false },
+	{ "host", 2, true, 0, false },     { "empty", 1, false, 150, false },
+	{ "empty", 2, false, 250, false }, { "empty", 2, true, 250, false },
 };
 
 /* The budget on a GPU is for what a single rank does. */
 static const struct scene on_gpu[] = {
-	{ "gpu", 1, false, 2000 },
-	{ "gpu", 2, false, 0 },
+	{ "gpu", 1, false, 2000, false },
+	{ "gpu", 1, false, 400, true },
+	{ "gpu", 2, false, 0, false },
 };
 
 /* Constant once main() has begun. */
@@ -174,6 +175,7 @@ static void run(struct bench *b)
 	/* The watchdog could not make sense of parts of calls. */
 	o.deadlines.join_ns = COHORT_FOREVER;
 	o.deadlines.exec_ns = COHORT_FOREVER;
+	o.no_start_marks = b->scene->no_start_marks;
 	must(cohort_group_open(NULL, b->scene->ranks, &o, &group), "open");
 	must(cohort_group_run(group, worker, b, NULL), "run");
 	must(cohort_group_close(group), "close");
@@ -267,7 +269,7 @@ static void choose_gpu(void)
 	must(platform_open(platform, &p), "platform_open");
 	must((int)p->cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
 	scenes = on_gpu;
-	scene_count = devices > 1 ? 2 : 1;
+	scene_count = devices > 1 ? 3 : 2;
 }
 
 static int usage(void)

@@ -40,7 +40,7 @@ void walk_print_head(int rounds)
 	       cohort_version(), __VERSION__, cores(), cores() > 1 ? "s" : "",
 	       cores() < MAX_RANKS ? ", which ranks share" : ", one per rank",
 	       rounds, CALLS);
-	printf("table  ranks  run      call+mark  cohort  the walk            "
+	printf("table  ranks  run       call+mark  cohort  the walk            "
 	       "budget  one more mark\n");
 }
 
@@ -60,7 +60,9 @@ static struct cell cell_of(const struct spread *s)
 
 static const char *run_name(const struct scene *scene)
 {
-	return scene->in_step ? "in step" : "free";
+	return scene->in_step          ? "in step"
+	       : scene->no_start_marks ? "no start"
+	                               : "free";
 }
 
 void walk_print_scene(const struct scene *scene, const struct result *r)
@@ -69,7 +71,7 @@ void walk_print_scene(const struct scene *scene, const struct result *r)
 
 	if (scene->budget)
 		snprintf(budget, sizeof(budget), "%d", scene->budget);
-	printf("%-5s  %5d  %-7s  %9.0f  %6.0f  %-18s  %6s  %s\n", scene->table,
+	printf("%-5s  %5d  %-8s  %9.0f  %6.0f  %-18s  %6s  %s\n", scene->table,
 	       scene->ranks, run_name(scene), r->bare.median, r->cohort.median,
 	       cell_of(&r->walk).at, budget, cell_of(&r->mark).at);
 	fflush(stdout);
@@ -169,6 +171,7 @@ static void json_scene(struct json *json, const struct scene *scene,
 	json_string(json, "table", scene->table);
 	json_int(json, "ranks", scene->ranks);
 	json_bool(json, "in_step", scene->in_step);
+	json_bool(json, "no_start_marks", scene->no_start_marks);
 	json_spread(json, "call_and_mark", &r->bare);
 	json_spread(json, "cohort", &r->cohort);
 	json_spread(json, "walk", &r->walk);

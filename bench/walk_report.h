@@ -19,6 +19,7 @@ struct scene {
 	int ranks;
 	bool in_step;
 	int budget; /* ns; 0: none, because the platform's own work takes longer */
+	bool no_start_marks;
 };
 
 struct spread {
