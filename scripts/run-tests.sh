@@ -20,9 +20,9 @@
 # added up, too.
 #
 # TEST_NO_CRITERION: suites that could not be built without Criterion, whose commands are
-# skipped.  TEST_SHOW: all output of a program is shown if its command contains this.
-# TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 4 if
-# unset, because most of them wait more than they compute.
+# skipped.  TEST_SHOW: all output of a program is shown if its command contains one of these
+# words.  TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 4
+# if unset, because most of them wait more than they compute.
 #
 # Each failed test is named once more at the end, with why it failed.  The last line is
 # always "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
@@ -113,10 +113,16 @@ show_skips() {
 	fi
 }
 
-# show_wanted - show a passed program's output, if its command $1 contains TEST_SHOW
+# show_wanted - show a passed program's output, if its command $1 contains a word of TEST_SHOW
 show_wanted() {
-	[ -n "${TEST_SHOW:-}" ] && [[ $1 == *"$TEST_SHOW"* ]] || return
-	sed 's/^/    /' "$output"
+	local word
+
+	for word in ${TEST_SHOW:-}; do
+		[[ $1 == *"$word"* ]] || continue
+		sed 's/^/    /' "$output"
+		return
+	done
+	return 1
 }
 
 # show_rounds - show and count the rounds of a passed program

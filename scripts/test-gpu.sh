@@ -3,7 +3,8 @@
 #
 # Test the gpu platform of this machine, with the libraries that are installed: the api
 # and platform suites, the programs of tests/gpu, what a call costs beside the bare calls
-# (bench/walk), and the Python package with PyTorch, if python3 has a PyTorch for GPUs.
+# (bench/walk), what CUDA holds up beside a call that waits for the device (tests/gpu/beside),
+# and the Python package with PyTorch, if python3 has a PyTorch for GPUs.
 #
 #	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK TESTS
 #
@@ -27,7 +28,7 @@ walk=$4
 tests=$5
 ranks=${TEST_RANKS_PER_GPU:-}
 
-export COHORT_PLATFORM=gpu TEST_DEVICES=real TEST_SHOW=$walk
+export COHORT_PLATFORM=gpu TEST_DEVICES=real TEST_SHOW='bench/walk gpu/beside'
 export TEST_TIMEOUT=${TEST_TIMEOUT:-1800}
 unset COHORT_FAULTS TEST_RANKS_PER_GPU
 # Memory on a thread's stack is made known to CUDA, and must not come to be another's.
@@ -108,7 +109,7 @@ if [ -n "$ranks" ]; then
 	done
 	commands+=("env TEST_PAIR=1 $tests/gpu/processes")
 	# Other tests use the legacy default streams of their devices, which are one here.
-	suite api '@(abort|capture|host_memory|mismatch|respawn|split)/*'
+	suite api '@(abort|capture|host_memory|mismatch|register|respawn|split)/*'
 	with_pytorch "$ranks" "LD_PRELOAD=$COHORT_GPU_LIBRARIES/libcudart.so.13:$(folder libnccl)/libnccl.so.2"
 	TEST_SHOW=drill TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi

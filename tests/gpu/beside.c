@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a thread can do while another one is inside a call of CUDA's that waits for the device
+ *
+ * A stream of the device waits for a word in memory.  One thread makes a call that may wait
+ * for that stream: a free, an allocation of pinned memory, the first launch of a kernel.
+ * Beside it, fresh threads make one call each.  The table says how long each took, or that it
+ * came back only when the word was written.  All must come back then: whatever CUDA holds up,
+ * it does not hold up a store to memory, by which NCCL aborts.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "platform/platform.h"
+#include "support/place.h"
+#include "support/ranks.h"
+
+/* A hang ends the program. */
+#define MOST_SECONDS 120
+
+/* A call that is not back by then is held up. */
+#define PATIENCE_NS (NS_PER_S / 2)
+
+static const struct platform *p;
+static struct cohort_comm *comm;
+static cudaStream_t held, idle;
+static cudaEvent_t event;
+static uint32_t *words; /* what the held stream waits for, and a mark */
+static void *memory, *pinned;
+
+static void must(int failed, const char *what)
+{
+	if (!failed)
+		return;
+	fprintf(stderr, "%s: %d: %s\n", what, failed, cohort_last_error());
+	exit(1);
+}
+
+/* ---- calls --------------------------------------------------------------- */
+
+static void set_device(void)
+{
+	must((int)p->cudaSetDevice(0), "cudaSetDevice");
+}
+
+static void query_event(void)
+{
+	must((int)p->cudaEventQuery(event), "cudaEventQuery");
+}
+
+static void mark_stream(void)
+{
+	must((int)p->mark(idle, &words[1], 1), "mark");
+}
+
+static void sum(enum cohort_type type)
+{
+	must(cohort_all_reduce(comm, memory, memory, 1, type, COHORT_SUM, idle,
+	                       NULL),
+	     "all_reduce");
+}
+
+static void launch_again(void)
+{
+	sum(COHORT_F32);
+}
+
+static void store(void)
+{
+	__atomic_store_n(&words[2], 1, __ATOMIC_SEQ_CST);
+}
+
+static void free_memory(void)
+{
+	void *other;
+
+	must((int)p->cudaMalloc(&other, 1 << 20), "cudaMalloc");
+	must((int)p->cudaFree(other), "cudaFree");
+}
+
+static void pin_memory(void)
+{
+	must((int)p->cudaHostAlloc(&pinned, 1 << 20, cudaHostAllocMapped),
+	     "cudaHostAlloc");
+}
+
+static void launch_first(void)
+{
+	sum(COHORT_F64);
+}
+
+struct call {
+	const char *name;
+	void (*make)(void);
+};
+
+static const struct call holders[] = {
+	{ "cudaMalloc, cudaFree", free_memory },
+	{ "cudaHostAlloc", pin_memory },
+	{ "a kernel's first launch", launch_first },
+};
+
+static const struct call probes[] = {
+	{ "cudaSetDevice", set_device },
+	{ "cudaEventQuery", query_event },
+	{ "a mark", mark_stream },
+	{ "a launch", launch_again },
+	{ "a store", store },
+};
+
+#define HOLDERS (sizeof(holders) / sizeof(holders[0]))
+#define PROBES (sizeof(probes) / sizeof(probes[0]))
+
+/* ---- threads ------------------------------------------------------------- */
+
+/* A thread of its own that makes a call. */
+struct trial {
+	const struct call *call;
+	pthread_t thread;
+	uint64_t took_ns;
+	atomic_bool is_back;
+};
+
+static void *try_call(void *arg)
+{
+	struct trial *t = arg;
+	const uint64_t from = clock_now();
+
+	t->call->make();
+	t->took_ns = clock_now() - from;
+	atomic_store(&t->is_back, true);
+	return NULL;
+}
+
+/* Returns whether the call is back in time. */
+static bool begin(struct trial *t, const struct call *call)
+{
+	const uint64_t until = clock_deadline(PATIENCE_NS);
+	struct backoff b = BACKOFF;
+
+	t->call = call;
+	must(pthread_create(&t->thread, NULL, try_call, t), "pthread_create");
+	while (!atomic_load(&t->is_back) && clock_now() < until)
+		backoff_wait(&b, until);
+	return atomic_load(&t->is_back);
+}
+
+static void print(const struct trial *t, bool was_back)
+{
+	if (was_back)
+		printf("  %-24s %8.1f us\n", t->call->name,
+		       (double)t->took_ns / 1e3);
+	else
+		printf("  %-24s is held up\n", t->call->name);
+}
+
+/* ---- the table ------------------------------------------------------------ */
+
+static void hold(uint32_t value)
+{
+	__atomic_store_n(&words[0], value - 1, __ATOMIC_SEQ_CST);
+	must((int)p->await_mark(held, &words[0], value), "await_mark");
+}
+
+static void look_beside(const struct call *holder, uint32_t value)
+{
+	struct trial holding = { .took_ns = 0 };
+	struct trial trials[PROBES] = { { .took_ns = 0 } };
+	bool was_back[PROBES], holder_was_back;
+	size_t i;
+
+	hold(value);
+	holder_was_back = begin(&holding, holder);
+	for (i = 0; i < PROBES; i++)
+		was_back[i] = begin(&trials[i], &probes[i]);
+	__atomic_store_n(&words[0], value, __ATOMIC_SEQ_CST);
+	pthread_join(holding.thread, NULL);
+	for (i = 0; i < PROBES; i++)
+		pthread_join(trials[i].thread, NULL);
+	printf("while a stream waits:\n");
+	print(&holding, holder_was_back);
+	printf(" beside it:\n");
+	for (i = 0; i < PROBES; i++)
+		print(&trials[i], was_back[i]);
+	must(!was_back[PROBES - 1], "a store is held up");
+}
+
+int main(void)
+{
+	struct cohort_group *group;
+	void *w;
+	size_t i;
+
+	alarm(MOST_SECONDS);
+	p = place_table();
+	group = ranks_split(1, NULL, &comm);
+	must((int)p->cudaSetDevice(0), "cudaSetDevice");
+	must((int)p->cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking),
+	     "stream");
+	must((int)p->cudaStreamCreateWithFlags(&idle, cudaStreamNonBlocking),
+	     "stream");
+	must((int)p->cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+	     "event");
+	must((int)p->cudaHostAlloc(&w, 4096, cudaHostAllocMapped), "words");
+	words = w;
+	must(cohort_alloc(comm, 64, &memory), "alloc");
+	launch_again();
+	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	for (i = 0; i < HOLDERS; i++)
+		look_beside(&holders[i], (uint32_t)i + 1);
+	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	must((int)p->cudaStreamSynchronize(held), "synchronize");
+	must((int)p->cudaFreeHost(pinned), "cudaFreeHost");
+	must((int)p->cudaFreeHost(words), "cudaFreeHost");
+	must((int)p->cudaEventDestroy(event), "cudaEventDestroy");
+	must((int)p->cudaStreamDestroy(held), "cudaStreamDestroy");
+	must((int)p->cudaStreamDestroy(idle), "cudaStreamDestroy");
+	must(cohort_free(comm, memory), "free");
+	must(cohort_group_close(group), "close");
+	return 0;
+}
