@@ -123,7 +123,7 @@ struct cohort_group_options {
 
 	/* 1: a call writes to its stream only when it is done, not also when it
 	 * starts; 0: both.  This saves a stream memory operation for each call.
-	 * Without it a verdict cannot tell a rank whose stream is busy with
+	 * Without start marks a verdict cannot tell a rank whose stream is busy with
 	 * earlier work of the program from those that wait for it: if all have
 	 * called, it names none. */
 	int no_start_marks;

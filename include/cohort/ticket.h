@@ -49,7 +49,9 @@ COHORT_API int cohort_synchronize(struct cohort_comm *comm,
  * cohort_stream_after - a stream waits for a ticket, on the device
  * @ticket: of this communicator
  * @stream: of the rank's device; what is queued on it from now on starts after
- *          the operation of @ticket is done
+ *          the operation of @ticket is done; and if that is the last one, on
+ *          the communicator's own stream, also after what the program has
+ *          queued there behind it
  *
  * The calling thread does not wait.  If the operation is cut short, the stream
  * goes on: the ticket tells.  One submitting thread at a time.

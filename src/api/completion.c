@@ -217,6 +217,7 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 	int rc;
 
 	if (ticket != atomic_load_explicit(&c->last, memory_order_relaxed) ||
+	    ticket == c->last_behind ||
 	    !recorder_read(&c->recorder, ticket, &r) || r.captured ||
 	    r.stream != c->stream || stream == c->stream)
 		return COHORT_OK;
@@ -226,6 +227,12 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 		rc = native_cuda(p, "cudaStreamWaitEvent",
 		                 p->cudaStreamWaitEvent(stream, c->event, 0));
 	return rc;
+}
+
+/* The communicator's own stream waits for something else behind its last ticket. */
+static void note_behind(struct cohort_comm *c)
+{
+	c->last_behind = atomic_load_explicit(&c->last, memory_order_relaxed);
 }
 
 /* Queue the wait, followed by a mark that shows when the wait is over. */
@@ -245,6 +252,8 @@ static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 	if (rc != COHORT_OK)
 		return rc;
 	c->after_count = k;
+	if (stream == c->stream)
+		note_behind(c);
 	if (p->mark(stream, after, k) != cudaSuccess)
 		c->after_lost = true;
 	return COHORT_OK;
@@ -304,6 +313,8 @@ static int await_stream(struct cohort_comm *c, void *stream)
 		rc = native_cuda(p, "cudaStreamWaitEvent",
 		                 p->cudaStreamWaitEvent(c->stream, c->event,
 		                                        0));
+	if (rc == COHORT_OK)
+		note_behind(c);
 	device_leave(&scope);
 	return rc;
 }

@@ -266,6 +266,10 @@ struct cohort_comm {
 		uint32_t after_count;
 		bool after_lost;
 
+		/* The ticket that was the last one when something else was
+		 * queued behind it on the own stream, by waits. */
+		uint64_t last_behind;
+
 		/* While this rank waits inside its gate for the others to
 		 * split, the last rank to come reads and writes these. */
 		int split_color, split_key;

@@ -43,7 +43,7 @@ static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 
 /* If the rank waits in another communicator, say for whom. */
 static bool report_waits(const struct cohort_comm *c, uint64_t collective,
-                         const struct snapshot *s,
+                         uint64_t age_ns, const struct snapshot *s,
                          const struct rank_snapshot *r, struct text *t,
                          struct remote_rank *out)
 {
@@ -52,7 +52,7 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	struct waits waits;
 	int i;
 
-	waits_of(c, collective, &waits);
+	waits_of(c, collective, age_ns, &waits);
 	if (!waits.link_count)
 		return false;
 	x = waits.culprits;
@@ -73,9 +73,10 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 		                        ? x->kind
 		                        : stall_kind_of_absence(&x->at);
 	} else {
-		out->end = rank_set_next(link->worlds, -1);
+		out->end = -1;
 		out->waits_in = x->in;
 	}
+	out->from = rank_set_next(link->worlds, -1);
 	out->way = (int)link->way;
 	text_set(out->in, sizeof(out->in), "%s", link->call);
 	if (!waits.is_cycle)
@@ -87,8 +88,8 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	return true;
 }
 
-static void report(struct cohort_comm *c, uint64_t collective, const char *host,
-                   struct remote_rank *out)
+static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
+                   const char *host, struct remote_rank *out)
 {
 	const uint64_t front = snapshot_front(c->clique);
 	struct snapshot s = reporter(c, host);
@@ -116,7 +117,7 @@ static void report(struct cohort_comm *c, uint64_t collective, const char *host,
 	if (is_held && is_opposed)
 		out->kind = COHORT_VERDICT_ORDER;
 	if ((is_held && is_opposed) || r.joined ||
-	    !report_waits(c, collective, &s, &r, &t, out)) {
+	    !report_waits(c, collective, age_ns, &s, &r, &t, out)) {
 		if (is_held) {
 			describe_name_of(&t, &s, &r);
 			text_add(&t, " waits in %s instead", other);
@@ -158,7 +159,7 @@ static void report_half(struct cohort_comm *c, const struct missing *asked,
 		.world = c->world,
 	};
 	p2p_snapshot_awaits(c, asked->other, out);
-	if (!has_called && report_waits(c, 0, &s, &r, &t, out))
+	if (!has_called && report_waits(c, 0, asked->age_ns, &s, &r, &t, out))
 		return;
 	if (!has_called)
 		render_brief(&brief, &s, &r);
@@ -172,7 +173,7 @@ static void answer(struct clique *q, const struct missing *asked,
 
 	for (r = 0; r < q->size; r++) {
 		if (!asked->is_transfer && out->ranks < ANSWERED_RANKS)
-			report(&q->comms[r], asked->number, host,
+			report(&q->comms[r], asked->number, asked->age_ns, host,
 			       &out->of[out->ranks++]);
 		else if (asked->is_transfer && q->comms[r].rank == asked->rank)
 			report_half(&q->comms[r], asked, host,
@@ -268,6 +269,7 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		out[n].is_held = !!x->is_held;
 		out[n].is_process = false;
 		out[n].world = rank_or_none(x->world);
+		out[n].from = rank_or_none(x->from);
 		out[n].end = rank_or_none(x->end);
 		out[n].end_kind = is_kind(x->end_kind) ? x->end_kind
 		                                       : COHORT_VERDICT_OUTSIDE;

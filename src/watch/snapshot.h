@@ -147,6 +147,10 @@ struct missing {
 	uint32_t is_transfer;
 	uint32_t sends;
 	int32_t rank, other;
+
+	/* How long ago the first rank called it, in ns; 0: not known.  What ended before
+	 * explains no wait. */
+	uint64_t age_ns;
 };
 
 static inline bool is_same_missing(const struct missing *a,
@@ -172,16 +176,16 @@ struct remote_rank {
 	int is_closed;  /* its communicator is */
 	int world;      /* its number in the group that all was split from */
 
-	/* If it waits elsewhere: the ranks of its process that wait for each other, by
-	 * their numbers in that group, in a cycle if .in_cycle.  Else .end is the last of
-	 * them, which waits for other processes in what .waits_in says, or, if that is
-	 * nothing, for nobody, and is at fault for .end_kind. */
+	/* If it waits elsewhere, all by numbers in that group: the ranks of its process that
+	 * wait for each other, in a cycle if .in_cycle; .from of them waits in what .in says,
+	 * for rank .end, which waits for nobody and is at fault for .end_kind, or is part of
+	 * the cycle; or, if .end is -1, for ranks of other processes in what .waits_in says. */
 	int waits, in_cycle;
 	uint64_t waiters[COHORT_RANK_WORDS];
-	int end, end_kind;
+	int from, end, end_kind;
 	struct missing waits_in;
-	int way;             /* enum wait_way */
-	char in[WAITS_CALL]; /* where it waits, or .end does for others */
+	int way; /* enum wait_way */
+	char in[WAITS_CALL];
 	char missed
 		[WAITS_CALL]; /* what the rank that it waits for has not called */
 
@@ -250,9 +254,9 @@ struct wait_link {
 	uint64_t worlds[COHORT_RANK_WORDS]; /* the ranks that wait */
 	uint64_t behind[COHORT_RANK_WORDS]; /* ranks of their process that wait
 	                                       for them, or for each other */
-	uint64_t identity, number;          /* of that collective */
-	char call[WAITS_CALL];              /* where they wait */
-	int for_world;                      /* -1 if that is not known */
+	uint64_t identity, number; /* of the operation that they wait in */
+	char call[WAITS_CALL];     /* where they wait */
+	int for_world;             /* -1 if that is not known */
 	enum wait_way way;
 };
 
@@ -271,9 +275,9 @@ struct waits {
 /* The waits that begin at an operation which ranks of other processes have not called. */
 struct trail {
 	struct missing from;
-	int world;        /* the first of these ranks, or -1 */
-	bool returns;     /* it is a cycle that .from is part of, */
-	bool is_crossing; /* of two collectives of two communicators */
+	int world;    /* the first of these ranks, or -1 */
+	bool returns; /* it is a cycle that comes back to .from */
+	bool is_crossing; /* it is a cycle of two collectives of two communicators */
 	struct waits waits;
 };
 

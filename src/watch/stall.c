@@ -299,6 +299,15 @@ static bool calls_other(const struct remote_rank *x, uint32_t digest)
 	return digest && x->word && (uint32_t)x->word != digest;
 }
 
+bool stall_has_different(const struct snapshot *s)
+{
+	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
+
+	while (x < end && !calls_other(x, own_digest(s)))
+		x++;
+	return x < end;
+}
+
 /* Ranks of other processes whose calls differ from this one's, which are compared now at
  * the latest.  The smaller side is at fault. */
 static bool find_different(const struct snapshot *s, struct cohort_verdict *v)

@@ -51,6 +51,10 @@ void stall_add_half(struct text *t, const struct snapshot *s,
                     const struct rank_snapshot *r, bool sends,
                     const struct half *h);
 
+/* True if ranks of other processes have called something else than this one's: that is the
+ * verdict then, whatever else they wait for. */
+bool stall_has_different(const struct snapshot *s);
+
 /* True if no rank of this process is at fault, so that the others' may tell more: about
  * the front, or about the transfer. */
 bool stall_is_remote(const struct snapshot *s, bool is_transfer);

@@ -19,16 +19,47 @@
 
 /* ---- this process ------------------------------------------------------- */
 
+/* A look for a clique, and for its ranks that are missing. */
 struct lookup {
 	const struct clique *root;
 	uint64_t identity;
-	struct clique *q; /* with a reference */
+	const struct missing *m; /* or NULL */
+	bool with_called;
+	struct clique *q;                    /* with a reference */
+	uint64_t missing[COHORT_RANK_WORDS]; /* places in q */
 };
+
+/* True if @c has not called what @m says; or, if @with_called, if it has called it but its stream
+ * has not reached it. */
+static bool is_missing(const struct cohort_comm *c, const struct missing *m,
+                       bool with_called)
+{
+	const struct clique *q = c->clique;
+	struct rank_snapshot r;
+	struct half h;
+	uint64_t front;
+
+	if (m->is_transfer) {
+		if (c->rank != m->rank || m->other < 0 || m->other >= q->world)
+			return false;
+		if (!p2p_snapshot_half(c, m->sends, m->other, m->number, &h))
+			return !with_called;
+		return with_called && !h.done &&
+		       (h.in_call || (q->starts_are_marked && !h.started));
+	}
+	if (!with_called)
+		return agree_called(c) < m->number;
+	front = snapshot_front(q);
+	snapshot_part(&r, c, m->number);
+	return r.joined && !r.done && (!front || front >= m->number) &&
+	       (r.in_call || r.meets || (q->starts_are_marked && !r.started));
+}
 
 static void look_up(const struct clique *first, void *arg)
 {
 	struct lookup *l = arg;
 	const struct clique *q = first;
+	int i;
 
 	while (q &&
 	       (q->identity != l->identity || clique_tree_root(q) != l->root))
@@ -37,6 +68,9 @@ static void look_up(const struct clique *first, void *arg)
 		return;
 	l->q = (struct clique *)(uintptr_t)q;
 	clique_get(l->q);
+	for (i = 0; l->m && i < q->size; i++)
+		if (is_missing(&q->comms[i], l->m, l->with_called))
+			rank_set_add(l->missing, i);
 }
 
 /* The clique of that identity in the family of @root, with a reference to be put; NULL if there is
@@ -49,32 +83,6 @@ static struct clique *get_clique(const struct clique *root, uint64_t identity)
 	return l.q;
 }
 
-/* True if @c has not called what @m says, or, if @with_called, has called it and not come to
- * it. */
-static bool is_missing(const struct cohort_comm *c, const struct missing *m,
-                       bool with_called)
-{
-	struct rank_snapshot r;
-	struct half h;
-
-	if (m->is_transfer) {
-		if (c->rank != m->rank || m->other < 0 ||
-		    m->other >= c->clique->world)
-			return false;
-		if (!p2p_snapshot_half(c, m->sends, m->other, m->number, &h))
-			return !with_called;
-		return with_called && !h.done &&
-		       (h.in_call ||
-		        (c->clique->starts_are_marked && !h.started));
-	}
-	if (!with_called)
-		return agree_called(c) < m->number;
-	snapshot_part(&r, c, m->number);
-	return r.joined && !r.done &&
-	       (r.in_call || r.meets ||
-	        (c->clique->starts_are_marked && !r.started));
-}
-
 static bool ends_here(const struct waits *w)
 {
 	return w->culprit_count &&
@@ -83,72 +91,111 @@ static bool ends_here(const struct waits *w)
 
 /* What the ranks of this process that are missing in @m wait for: the first that waits for
  * nobody, or else the last.  Returns false if none is missing. */
-static bool look_here(const struct clique *root, const struct missing *m,
-                      bool with_called, struct waits *out)
+static bool find_local_waits(const struct clique *root, const struct missing *m,
+                             bool with_called, struct waits *out)
 {
-	struct clique *q = get_clique(root, m->identity);
-	bool has_any = false;
+	struct lookup l = {
+		.root = root,
+		.identity = m->identity,
+		.m = m,
+		.with_called = with_called,
+	};
 	int i;
 
-	for (i = 0; q && i < q->size && !(has_any && ends_here(out)); i++) {
-		if (!is_missing(&q->comms[i], m, with_called))
-			continue;
-		waits_of(&q->comms[i], m->is_transfer ? 0 : m->number, out);
-		has_any |= out->culprit_count || out->is_cycle;
-	}
-	if (q)
-		clique_put(q);
-	return has_any;
+	memset(out, 0, sizeof(*out));
+	clique_tree_look_at_all(look_up, &l);
+	for (i = rank_set_next(l.missing, -1); i >= 0 && !ends_here(out);
+	     i = rank_set_next(l.missing, i))
+		waits_of(&l.q->comms[i], m->is_transfer ? 0 : m->number,
+		         m->age_ns, out);
+	if (l.q)
+		clique_put(l.q);
+	return out->culprit_count || out->is_cycle;
 }
 
 /* ---- other processes ---------------------------------------------------- */
 
-/* The evidence against @x: 4 if it cannot call any more, 3 if it still may, 2 if it waits
- * itself, 1 if it has called and not started, 0 if it has done its part. */
-static int evidence(const struct remote_rank *x)
+/* Evidence against a rank. */
+enum evidence {
+	HAS_DONE_ITS_PART, /* as far as is known */
+	HAS_NOT_STARTED,   /* what it has called */
+	WAITS_ITSELF,
+	HAS_NOT_CALLED,
+	CANNOT_CALL, /* it has left, or is stopped */
+};
+
+static bool is_gone(int kind)
 {
-	if (x->joined)
-		return x->kind == COHORT_VERDICT_PROCESS_STOPPED ||
-		       (x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind);
-	if (x->waits)
-		return 2;
-	return x->kind == COHORT_VERDICT_LEFT ||
-	                       x->kind == COHORT_VERDICT_THREAD_EXITED ||
-	                       x->kind == COHORT_VERDICT_PROCESS_STOPPED
-	               ? 4
-	               : 3;
+	return kind == COHORT_VERDICT_LEFT ||
+	       kind == COHORT_VERDICT_THREAD_EXITED;
 }
 
-/* The rank to follow; NULL: none is missing. */
-static const struct remote_rank *choose(const struct remote_rank *x, int n)
+static enum evidence evidence_against(const struct remote_rank *x)
 {
-	const struct remote_rank *end = x + n, *best = NULL;
-	int most = 0;
+	if (x->kind == COHORT_VERDICT_PROCESS_STOPPED)
+		return x->joined ? HAS_NOT_STARTED : CANNOT_CALL;
+	if (x->joined)
+		return x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind
+		               ? HAS_NOT_STARTED
+		               : HAS_DONE_ITS_PART;
+	if (x->waits)
+		return WAITS_ITSELF;
+	return is_gone(x->kind) ? CANNOT_CALL : HAS_NOT_CALLED;
+}
 
-	for (; x < end; x++)
-		if (evidence(x) > most) {
-			most = evidence(x);
+/* What others have answered about an operation. */
+struct answers {
+	struct remote_rank *of;
+	int n;
+	bool is_complete; /* all ranks of all processes */
+};
+
+/* The rank to follow; NULL: none is missing.  Ranks that have called are at fault only if no
+ * other is missing, and some have done their part: else they wait alike. */
+static const struct remote_rank *choose(const struct answers *a)
+{
+	const struct remote_rank *x, *best = NULL;
+	enum evidence most = HAS_DONE_ITS_PART, of;
+	bool has_done = false;
+
+	for (x = a->of; x < a->of + a->n; x++) {
+		of = evidence_against(x);
+		has_done |= of == HAS_DONE_ITS_PART;
+		if (of > most) {
+			most = of;
 			best = x;
 		}
-	return best;
+	}
+	return most == HAS_NOT_STARTED && !(a->is_complete && has_done) ? NULL
+	                                                                : best;
+}
+
+/* Ask about @m, which is about @q, NULL: a clique that this process does not have. */
+static void ask(struct peers *p, const struct clique *q,
+                const struct missing *m, int room, uint64_t end_ns,
+                struct text *silent, struct answers *a)
+{
+	const uint64_t deadline_ns = clock_deadline(peers_patience_ns(p));
+	const char *begin = silent->at;
+
+	a->n = peers_ask(p, q, m, a->of, room,
+	                 deadline_ns < end_ns ? deadline_ns : end_ns, silent);
+	a->is_complete = silent->at == begin && silent->room &&
+	                 (!q || a->n + q->size >= q->world);
 }
 
 /* Ask about the next operation on the trail. */
-static int ask(struct peers *p, const struct clique *root,
-               const struct missing *m, struct remote_rank *out,
-               uint64_t end_ns)
+static void ask_next(struct peers *p, const struct clique *root,
+                     const struct missing *m, uint64_t end_ns,
+                     struct answers *a)
 {
 	struct clique *q = get_clique(root, m->identity);
-	const uint64_t deadline_ns = clock_deadline(peers_patience_ns(p));
-	char none[1] = "";
-	struct text silent = { none, sizeof(none) };
-	const int n =
-		peers_ask(p, q, m, out, COHORT_MAX_RANKS,
-	                  deadline_ns < end_ns ? deadline_ns : end_ns, &silent);
+	char some[8];
+	struct text silent = { some, sizeof(some) };
 
+	ask(p, q, m, COHORT_MAX_RANKS, end_ns, &silent, a);
 	if (q)
 		clique_put(q);
-	return n;
 }
 
 /* ---- the trail ---------------------------------------------------------- */
@@ -167,7 +214,7 @@ struct walk {
 	int n;
 };
 
-static void put_link(struct waits *w, const struct wait_link *link)
+static void append_link(struct waits *w, const struct wait_link *link)
 {
 	if (w->link_count < WAITS_LINKS) {
 		w->links[w->link_count++] = *link;
@@ -177,13 +224,11 @@ static void put_link(struct waits *w, const struct wait_link *link)
 	rank_set_add_all(w->links[WAITS_LINKS - 1].behind, link->behind);
 }
 
-/* The wait of the rank @x, or of the last one that it waits for in its process. */
-static void add_link(struct waits *w, const struct remote_rank *x)
+/* The wait of the rank @x, or of one in its process that it waits for. */
+static void add_remote_link(struct waits *w, const struct remote_rank *x)
 {
-	const bool is_end = !x->waits_in.identity;
-	const int world = is_end ? x->world : x->end;
 	struct wait_link link = {
-		.for_world = is_end ? x->end : -1,
+		.for_world = x->end,
 		.way = x->way == WAITS_FROM || x->way == WAITS_TO
 		               ? (enum wait_way)x->way
 		               : WAITS_FOR,
@@ -191,11 +236,11 @@ static void add_link(struct waits *w, const struct remote_rank *x)
 		.number = x->waits_in.number,
 	};
 
-	if (world >= 0)
-		rank_set_add(link.worlds, world);
+	if (x->from >= 0)
+		rank_set_add(link.worlds, x->from);
 	memcpy(link.behind, x->waiters, sizeof(link.behind));
 	text_set(link.call, sizeof(link.call), "%s", x->in);
-	put_link(w, &link);
+	append_link(w, &link);
 }
 
 /* The trail ends with rank @rank of its clique, and number @world of the group, which is at
@@ -258,7 +303,8 @@ static bool add_step(struct walk *k)
 
 /* Add the waits @here of ranks of this process that are missing in the operation, and go on to
  * what they wait for in other processes.  Returns false if the trail is over. */
-static bool take(struct walk *k, const struct waits *here, bool with_called)
+static bool add_local_waits(struct walk *k, const struct waits *here,
+                            bool with_called)
 {
 	const struct culprit *from = here->culprits;
 	struct culprit *x;
@@ -269,7 +315,7 @@ static bool take(struct walk *k, const struct waits *here, bool with_called)
 	if (here->is_cycle)
 		k->w->link_count = 0;
 	for (i = 0; i < here->link_count; i++)
-		put_link(k->w, &here->links[i]);
+		append_link(k->w, &here->links[i]);
 	k->w->is_cycle = here->is_cycle;
 	if (here->is_cycle)
 		return false;
@@ -286,30 +332,32 @@ static bool take(struct walk *k, const struct waits *here, bool with_called)
 	return true;
 }
 
-static bool pass_here(struct walk *k)
+static bool follow_local(struct walk *k)
 {
 	struct waits here;
 
 	while (add_step(k)) {
-		if (!look_here(k->root, &k->m, false, &here))
+		if (!find_local_waits(k->root, &k->m, false, &here))
 			return true;
-		if (!take(k, &here, false))
+		if (!add_local_waits(k, &here, false))
 			return false;
 	}
 	return false;
 }
 
-/* No rank is missing where the trail has come to: one here may have called and not started. */
-static void end_late(struct walk *k)
+/* No rank of other processes is missing where the trail has come to: one here may have called
+ * and not started, if all have answered. */
+static void end_late(struct walk *k, bool is_complete)
 {
 	struct waits here;
 
-	if (!look_here(k->root, &k->m, true, &here) || take(k, &here, true))
+	if (!is_complete || !find_local_waits(k->root, &k->m, true, &here) ||
+	    add_local_waits(k, &here, true))
 		end_with(k, -1, -1, COHORT_VERDICT_REMOTE, "");
 }
 
 /* Go on from the rank @x of another process.  Returns false if the trail is over. */
-static bool pass(struct walk *k, const struct remote_rank *x)
+static bool follow_remote(struct walk *k, const struct remote_rank *x)
 {
 	waits_fill(k->w, &k->m, x->world);
 	if (!x->waits) {
@@ -318,7 +366,7 @@ static bool pass(struct walk *k, const struct remote_rank *x)
 	}
 	if (x->in_cycle)
 		k->w->link_count = 0;
-	add_link(k->w, x);
+	add_remote_link(k->w, x);
 	if (x->in_cycle) {
 		k->w->is_cycle = true;
 		return false;
@@ -326,45 +374,45 @@ static bool pass(struct walk *k, const struct remote_rank *x)
 	text_set(k->call, sizeof(k->call), "%s", x->missed);
 	k->m = x->waits_in;
 	if (k->m.identity)
-		return pass_here(k);
+		return follow_local(k);
 	end_with(k, x->end, -1, x->end_kind, "");
 	return false;
 }
 
-/* Follow the waits of the @n ranks at @x, which have answered about @t->from, which is
- * @call. */
-static void follow(struct trail *t, const char *call, struct peers *p,
-                   const struct clique *root, const struct remote_rank *x,
-                   int n)
+/* Follow the waits of the ranks at @x, which have answered about @t->from, which is @call; until
+ * @of has a cause. */
+static void follow_trail(struct trail *t, const char *call, struct peers *p,
+                         const struct clique *of, const struct answers *first)
 {
+	const struct clique *root = clique_tree_root(of);
 	const uint64_t end_ns =
 		clock_deadline(MAX_PATIENCES * peers_patience_ns(p));
-	const size_t bytes = COHORT_MAX_RANKS * sizeof(*x);
-	struct remote_rank *answers = pages_alloc(bytes);
+	const size_t bytes = COHORT_MAX_RANKS * sizeof(struct remote_rank);
+	const struct remote_rank *x = choose(first);
+	struct answers a = { .of = pages_alloc(bytes) };
 	struct walk *k = pages_alloc(sizeof(*k));
-	bool is_open = answers && k;
+	bool is_open = a.of && k && x;
 
-	x = choose(x, n);
 	if (is_open) {
 		k->root = root;
 		k->t = t;
 		k->w = &t->waits;
 		k->m = t->from;
 		text_set(k->call, sizeof(k->call), "%s", call);
-		t->world = x ? x->world : -1;
+		t->world = x->world;
 		add_step(k);
 	}
-	while (is_open && x) {
-		is_open = pass(k, x);
+	while (is_open && x && !cause_any(of->end)) {
+		is_open = follow_remote(k, x);
 		if (!is_open)
 			break;
-		n = ask(p, root, &k->m, answers, end_ns);
-		x = choose(answers, n);
+		ask_next(p, root, &k->m, end_ns, &a);
+		x = choose(&a);
 		if (!x)
-			end_late(k);
+			end_late(k, a.is_complete);
 	}
 	pages_free(k, sizeof(*k));
-	pages_free(answers, bytes);
+	pages_free(a.of, bytes);
 }
 
 /* ---- asking ------------------------------------------------------------- */
@@ -390,18 +438,16 @@ int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
                  const struct missing *question, const char *call,
                  struct remote_rank *out, int room, struct text *silent)
 {
-	const struct clique *root = clique_tree_root(of);
-	struct clique *q = get_clique(root, question->identity);
-	int n = 0;
+	struct clique *q = get_clique(clique_tree_root(of), question->identity);
+	struct answers a = { .of = out };
 
 	memset(t, 0, sizeof(*t));
 	t->from = *question;
 	t->world = -1;
 	if (!q)
 		return 0;
-	n = peers_ask(p, q, question, out, room,
-	              clock_deadline(peers_patience_ns(p)), silent);
-	follow(t, call, p, root, out, n);
+	ask(p, q, question, room, UINT64_MAX, silent, &a);
+	follow_trail(t, call, p, of, &a);
 	clique_put(q);
-	return n;
+	return a.n;
 }

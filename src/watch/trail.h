@@ -25,10 +25,14 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
                              bool is_transfer, struct missing *question);
 
 /*
- * Ask @peers, those of @of, about @question, store what they answer in @out, which has room for @room
- * ranks, and follow the waits of those that have not called.  May be called from any thread;
- * blocks, and takes the lock of clique_tree.c.  Returns how many ranks there are.  If an answer
- * is missing, the trail ends with a culprit whose rank is -1.
+ * Ask the other processes about @question, store what they answer in @out, which has room for
+ * @room ranks, and follow the waits of those that have not called.  May be called from any
+ * thread; blocks, until @of has a cause at most, and takes the lock of clique_tree.c.  Returns
+ * how many ranks there are.  If an answer is missing, the trail ends with a culprit whose rank
+ * is -1.
+ * @trail:  set to where the waits lead
+ * @peers:  the processes of @of's group
+ * @of:     the clique that there will be a verdict on
  * @call:   what the question is about, for texts
  * @silent: see peers_ask()
  */

@@ -4,10 +4,12 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/pages.h"
 #include "core/clique_tree.h"
 #include "core/pair.h"
 #include "watch/cycle.h"
+#include "watch/stall.h"
 
 /* Nodes that a walk visits at most; the others count as reached. */
 #define MAX_NODES COHORT_MAX_RANKS
@@ -113,7 +115,7 @@ static void add_edge(struct walk *w, int from, struct node node,
 	w->links++;
 	x->to = to;
 	x->in = in;
-	x->in_number = number;
+	x->in_number = node.half ? node.half : number;
 	x->in_name = name;
 	x->way = !node.half ? WAITS_FOR : node.sends ? WAITS_FROM : WAITS_TO;
 }
@@ -385,6 +387,11 @@ static int rank_in(const struct clique *q, const struct node *x)
 	return -1;
 }
 
+static uint64_t age_since(uint64_t since_ns)
+{
+	return since_ns && since_ns != UINT64_MAX ? clock_now() - since_ns : 0;
+}
+
 static void add_culprit(struct walk *w, const struct node *x)
 {
 	struct waits *out = w->out;
@@ -409,6 +416,7 @@ static void add_culprit(struct walk *w, const struct node *x)
 			.sends = x->sends,
 			.rank = x->rank,
 			.other = x->other,
+			.age_ns = age_since(w->since_ns),
 		},
 	};
 	/* Its clique has ended, so that nobody can be asked about it. */
@@ -463,7 +471,8 @@ void waits_fill(struct waits *w, const struct missing *m, int world)
 
 	for (l = w->links; l < w->links + w->link_count; l++)
 		if (l->for_world < 0 && l->identity == m->identity &&
-		    l->number == m->number)
+		    l->number == m->number &&
+		    (l->way != WAITS_FOR) == (m->is_transfer != 0))
 			l->for_world = world;
 }
 
@@ -561,8 +570,14 @@ static void add_transfer_start(struct walk *w, const struct clique *q)
 static void take(const struct clique *all, void *arg)
 {
 	struct walk *w = arg;
+	const struct clique *q = all;
 	int starts, ends;
 
+	/* What has left the list may have lost its words. */
+	while (q && q != w->here)
+		q = q->next_entered;
+	if (!q)
+		return;
 	w->all = all;
 	if (w->is_transfer)
 		add_transfer_start(w, w->here);
@@ -586,7 +601,7 @@ static void take(const struct clique *all, void *arg)
  * is NULL.  Without memory nothing is found. */
 static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
                  const struct clique *here, const struct cohort_comm *start,
-                 uint64_t number)
+                 uint64_t number, uint64_t age_ns)
 {
 	struct walk *w = pages_alloc(sizeof(*w));
 	struct culprit *x;
@@ -600,7 +615,7 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 	w->here = here;
 	w->start = start;
 	w->number = number;
-	w->since_ns = s ? UINT64_MAX : 0;
+	w->since_ns = s ? UINT64_MAX : age_ns ? clock_now() - age_ns : 0;
 	clique_tree_look_at_all(take, w);
 	pages_free(w, sizeof(*w));
 	/* Asking the system takes time, so it is done without the lock. */
@@ -639,11 +654,18 @@ struct missing waits_question(const struct snapshot *s, const struct clique *q,
                               bool is_transfer)
 {
 	const struct transfer_snapshot *x = &s->transfer;
+	uint64_t since_ns = is_transfer ? x->since_ns : UINT64_MAX;
+	int i;
+
+	for (i = 0; !is_transfer && i < s->size; i++)
+		if (s->ranks[i].joined && s->ranks[i].arrived_ns < since_ns)
+			since_ns = s->ranks[i].arrived_ns;
 
 	if (!is_transfer)
 		return (struct missing){
 			.identity = q->identity,
 			.number = s->front,
+			.age_ns = age_since(since_ns),
 		};
 	return (struct missing){
 		.identity = q->identity,
@@ -652,6 +674,7 @@ struct missing waits_question(const struct snapshot *s, const struct clique *q,
 		.sends = !x->sends,
 		.rank = x->peer,
 		.other = x->rank,
+		.age_ns = age_since(since_ns),
 	};
 }
 
@@ -671,7 +694,8 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 	    is_same_missing(&w->culprits->in, &t->from)) {
 		put_trail(w, t);
 	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&
-	           is_same_missing(&here, &t->from)) {
+	           is_same_missing(&here, &t->from) &&
+	           !stall_has_different(s)) {
 		*w = t->waits;
 		w->is_crossing = t->is_crossing;
 	} else {
@@ -689,11 +713,12 @@ void waits_take(struct snapshot *s, const struct clique *q, bool is_transfer)
 	memset(&s->waits, 0, sizeof(s->waits));
 	if (is_transfer ? !s->transfer.number : !s->front)
 		return;
-	find(&s->waits, s, is_transfer, q, NULL, 0);
+	find(&s->waits, s, is_transfer, q, NULL, 0, 0);
 	add_trail(s, q, is_transfer);
 }
 
-void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out)
+void waits_of(const struct cohort_comm *c, uint64_t number, uint64_t age_ns,
+              struct waits *out)
 {
-	find(out, NULL, false, c->clique, c, number);
+	find(out, NULL, false, c->clique, c, number, age_ns);
 }

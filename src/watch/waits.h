@@ -24,9 +24,10 @@ void waits_take(struct snapshot *s, const struct clique *clique,
 
 /*
  * Follow the waits of rank @c, which has not called collective @number of its clique, into
- * @out.  If that has no links, @c itself is the culprit.  Takes the lock of clique_tree.c.
+ * @out.  @age_ns: see struct missing.  If it has no links, @c itself is the culprit.  Takes the lock of clique_tree.c.
  */
-void waits_of(const struct cohort_comm *c, uint64_t number, struct waits *out);
+void waits_of(const struct cohort_comm *c, uint64_t number, uint64_t age_ns,
+              struct waits *out);
 
 /* What the snapshot of @clique waits for: its front, or its transfer. */
 struct missing waits_question(const struct snapshot *s,

@@ -325,6 +325,16 @@ static int behind_a_busy_stream(struct cohort_comm *c, void *user)
 
 	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
 	ranks_must(ranks_sum_wait(c, &values[rank]), "sum");
+	/* The first message connects the two, which a busy stream would hold up. */
+	if (rank == 2)
+		ranks_must(cohort_send(c, &values[2], 1, COHORT_I32, 1, stream,
+		                       NULL),
+		           "send");
+	if (rank == 1)
+		ranks_must(cohort_recv(c, &values[1], 1, COHORT_I32, 2, stream,
+		                       NULL),
+		           "recv");
+	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	if (rank == 2) {
 		native_gate_hold(user, &gate, stream);
 		ranks_must(cohort_send(c, &values[2], 1, COHORT_I32, 1, stream,
@@ -368,7 +378,7 @@ Test(waits, a_chain_leads_to_the_rank_whose_stream_is_busy)
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text,
-	                          "rank 2 has not started send 1 to "
+	                          "rank 2 has not started send 2 to "
 	                          "rank 1 "),
 	                   "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
