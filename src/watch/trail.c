@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/pages.h"
 #include "core/agree_words.h"
@@ -16,6 +17,10 @@
 
 /* A trail takes as long as so many questions that one process does not answer. */
 #define MAX_PATIENCES 5
+
+/* How often a trail is followed that leads nowhere, and how long after the last time. */
+#define MAX_TRIES 5
+#define RETRY_NS UINT64_C(5000000)
 
 /* ---- this process ------------------------------------------------------- */
 
@@ -434,20 +439,39 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	return TRAIL_FRONT;
 }
 
+/* True if the waits lead to a rank that nobody has told of. */
+static bool is_lost(const struct waits *w)
+{
+	return w->culprit_count && w->culprits->at.rank < 0 &&
+	       w->culprits->world < 0;
+}
+
 int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
                  const struct missing *question, const char *call,
                  struct remote_rank *out, int room, struct text *silent)
 {
 	struct clique *q = get_clique(clique_tree_root(of), question->identity);
 	struct answers a = { .of = out };
+	struct backoff b = BACKOFF;
+	const char *begin = silent->at;
+	const uint64_t until = clock_deadline(peers_patience_ns(p));
+	int tries = 0;
 
-	memset(t, 0, sizeof(*t));
-	t->from = *question;
-	t->world = -1;
-	if (!q)
-		return 0;
-	ask(p, q, question, room, UINT64_MAX, silent, &a);
-	follow_trail(t, call, p, of, &a);
+	do {
+		memset(t, 0, sizeof(*t));
+		t->from = *question;
+		t->world = -1;
+		if (!q)
+			return 0;
+		ask(p, q, question, room, UINT64_MAX, silent, &a);
+		follow_trail(t, call, p, of, &a);
+		/* A clique on the way may just have ended: those that waited in it
+		 * know soon who was to blame. */
+		if (!is_lost(&t->waits) || silent->at != begin ||
+		    cause_any(of->end) || clock_now() > until)
+			break;
+		backoff_wait(&b, clock_deadline(RETRY_NS));
+	} while (++tries < MAX_TRIES);
 	clique_put(q);
 	return a.n;
 }
