@@ -8,14 +8,14 @@
 # Random waits of ranks for each other, which all lead to one.
 #
 # usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
-#                        MAZE_ROUNDS: how many random waits, 15 if unset; MAZE_SEED: which
+#                        MAZE_ROUNDS: how many random waits, 10 if unset; MAZE_SEED: which
 #                        exit status 0 passed, 1 failed, 77 skipped
 
 set -eu
 
 lib=${1:?usage: spread.sh LIB}
 groups=${SPREAD_GROUPS:-100}
-rounds=${MAZE_ROUNDS:-15}
+rounds=${MAZE_ROUNDS:-10}
 seed=${MAZE_SEED:-$RANDOM}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
