@@ -442,8 +442,7 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 /* True if the waits lead to a rank that nobody has told of. */
 static bool is_lost(const struct waits *w)
 {
-	return w->culprit_count && w->culprits->at.rank < 0 &&
-	       w->culprits->world < 0;
+	return w->culprit_count && w->culprits->kind == COHORT_VERDICT_REMOTE;
 }
 
 int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
