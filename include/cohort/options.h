@@ -116,9 +116,9 @@ struct cohort_group_options {
 	 */
 	const void *nccl_config;
 
-	/* Of cohort_comm_stream(), as for cudaStreamCreateWithPriority(), which
-	 * brings it into the device's range: lower numbers go first; default
-	 * 0. */
+	/* The priority of cohort_comm_stream(), as in
+	 * cudaStreamCreateWithPriority(): streams with lower numbers go first,
+	 * and CUDA clamps it to the device's range; default 0. */
 	int stream_priority;
 
 	/* 1: a call writes to its stream only when it is done, not also when it

@@ -203,11 +203,11 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 /* ---- streams ---------------------------------------------------------- */
 
 /*
- * CUDA's documentation of stream memory operations wants an order that these express to be
- * expressed by events, too, or streams may be served in an order that never ends.  An event
- * waits for all that its stream has, so there is one for the last ticket only: what came after
- * another may have to wait for @stream.  And there is one on the communicator's own stream
- * only, as the program may have destroyed another.
+ * CUDA does not see an order that stream memory operations impose, and may schedule streams so
+ * that they deadlock: its documentation asks for events, too.  An event waits for everything
+ * queued on its stream, so it is used for the last ticket only; what follows an earlier one
+ * may itself have to wait for @stream.  It is used on the communicator's own stream only, as
+ * the program may have destroyed any other.
  */
 static int await_event(const struct cohort_comm *c, uint64_t ticket,
                        void *stream)

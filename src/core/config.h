@@ -34,7 +34,7 @@ int config_read(const void *from, struct comm_config *out);
 /* True if @config asks NCCL for nothing. */
 bool config_is_default(const struct comm_config *config);
 
-/* What to pass to NCCL for a communicator of that name, which is kept for ever, too. */
+/* The structure to pass to NCCL for a communicator of that name, which is never freed. */
 struct comm_config config_native(const struct comm_config *config,
                                  const char *name);
 

@@ -172,9 +172,8 @@ static void look(struct snapshot *s, struct clique *q)
 static struct answers *ask(struct snapshot *s, const struct clique *q,
                            bool is_transfer)
 {
-	struct peers *peers =
-		peers_of(q) ? peers_of(q) : peers_of(clique_tree_root(q));
-	const int room = clique_tree_root(q)->world;
+	const struct clique *root = clique_tree_root(q);
+	struct peers *peers = peers_of(q);
 	struct missing question;
 	struct answers *a;
 	char none[1] = "";
@@ -182,16 +181,19 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 	enum trail_start start = TRAIL_NONE;
 	int n;
 
+	/* A clique of this process alone shows nothing to others. */
+	if (!peers)
+		peers = peers_of(root);
 	if (peers)
 		start = trail_start(s, q, is_transfer, &question);
 	if (!start)
 		return NULL;
-	a = calloc(1, sizeof(*a) + (size_t)room * sizeof(a->of[0]));
+	a = calloc(1, sizeof(*a) + (size_t)root->world * sizeof(a->of[0]));
 	if (!a)
 		return NULL;
 	n = trail_follow(&a->trail, peers, q, &question,
 	                 s->waits.culprit_count ? s->waits.culprits->call : "",
-	                 a->of, room, &silent);
+	                 a->of, root->world, &silent);
 	s->trail = &a->trail;
 	if (start == TRAIL_FRONT) {
 		s->remote = a->of;

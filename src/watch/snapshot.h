@@ -268,8 +268,8 @@ struct waits {
 	                                     snapshot's clique */
 	int link_count; /* 0 if none of them waits elsewhere */
 	struct wait_link links[WAITS_LINKS];
-	bool is_cycle;    /* the links are a cycle, */
-	bool is_crossing; /* of two communicators, of which this is one */
+	bool is_cycle; /* the links are a cycle, */
+	bool is_crossing; /* of collectives of two communicators, one of them this */
 };
 
 /* The waits that begin at an operation which ranks of other processes have not called. */
@@ -277,7 +277,6 @@ struct trail {
 	struct missing from;
 	int world;    /* the first of these ranks, or -1 */
 	bool returns; /* it is a cycle that comes back to .from */
-	bool is_crossing; /* it is a cycle of two collectives of two communicators */
 	struct waits waits;
 };
 

@@ -78,7 +78,7 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = -1;
 }
 
-static bool is_departure(int kind)
+bool stall_is_departure(int kind)
 {
 	return kind == COHORT_VERDICT_LEFT ||
 	       kind == COHORT_VERDICT_THREAD_EXITED;
@@ -86,7 +86,7 @@ static bool is_departure(int kind)
 
 bool stall_is_gone(const struct rank_snapshot *r)
 {
-	return is_departure(stall_kind_of_absence(r));
+	return stall_is_departure(stall_kind_of_absence(r));
 }
 
 /* The number of ranks of this process that have called the front; 0 if the others are gone
@@ -200,9 +200,7 @@ static bool may_connect_all(const struct snapshot *s)
 	return s->front == 1;
 }
 
-/* True if the front waits for @x: it has not called, or, if all are known to have, it has
- * not started, or its process is stopped. */
-static bool is_at_fault(const struct remote_rank *x, bool all_joined)
+bool stall_is_at_fault(const struct remote_rank *x, bool all_joined)
 {
 	if (!all_joined)
 		return !x->joined;
@@ -258,17 +256,18 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 
 	for (x = s->remote; x < end; x++) {
 		all_joined &= x->joined;
-		is_gone |= !x->joined && is_departure(x->kind);
+		is_gone |= !x->joined && stall_is_departure(x->kind);
 		if (x->joined)
 			rank_set_add(v->joined, x->rank);
 	}
 	for (x = s->remote; x < end; x++) {
-		if (!is_at_fault(x, all_joined) || (all_joined && !all_known))
+		if (!stall_is_at_fault(x, all_joined) ||
+		    (all_joined && !all_known))
 			continue;
 		/* As in blame_gone(): those that may still call are not to blame. */
-		if (is_gone && !is_departure(x->kind))
+		if (is_gone && !stall_is_departure(x->kind))
 			continue;
-		/* Its own trail says who is. */
+		/* The trail leads from it to who is at fault. */
 		if (!x->joined && x->waits) {
 			rank_set_add(waiting, x->rank);
 			continue;
@@ -299,13 +298,19 @@ static bool calls_other(const struct remote_rank *x, uint32_t digest)
 	return digest && x->word && (uint32_t)x->word != digest;
 }
 
-bool stall_has_different(const struct snapshot *s)
+static const struct remote_rank *first_different(const struct snapshot *s)
 {
 	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
+	const uint32_t digest = own_digest(s);
 
-	while (x < end && !calls_other(x, own_digest(s)))
+	while (x < end && !calls_other(x, digest))
 		x++;
-	return x < end;
+	return x < end ? x : NULL;
+}
+
+bool stall_has_different(const struct snapshot *s)
+{
+	return first_different(s);
 }
 
 /* Ranks of other processes whose calls differ from this one's, which are compared now at
@@ -453,11 +458,9 @@ void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
 /* What another process's rank has called instead. */
 static void add_different(struct text *t, const struct snapshot *s)
 {
-	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
+	const struct remote_rank *x = first_different(s);
 
-	while (x < end && !calls_other(x, own_digest(s)))
-		x++;
-	if (x == end)
+	if (!x)
 		return;
 	text_add(t, ROW);
 	describe_number(t, s, x->rank);

@@ -64,6 +64,13 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 /* What keeps a rank from calling. */
 int stall_kind_of_absence(const struct rank_snapshot *r);
 
+/* True if a rank of that kind cannot call any more. */
+bool stall_is_departure(int kind);
+
+/* True if others wait for @x, of another process: it has not called, or, if @all_joined, it has
+ * not started, or its process is stopped. */
+bool stall_is_at_fault(const struct remote_rank *x, bool all_joined);
+
 /* The rank to blame if its whole process is at fault, because that is stopped or has
  * closed its group; NULL if that is not so. */
 const struct remote_rank *stall_remote_process(const struct snapshot *s,

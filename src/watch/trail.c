@@ -15,10 +15,10 @@
 /* Operations on a trail; a longer one is not followed to its end. */
 #define MAX_STEPS 256
 
-/* A trail takes as long as so many questions that one process does not answer. */
+/* How long a trail may take, in the time that one question waits for a silent process. */
 #define MAX_PATIENCES 5
 
-/* How often a trail is followed that leads nowhere, and how long after the last time. */
+/* How often a trail that leads nowhere is followed, and the time in between. */
 #define MAX_TRIES 5
 #define RETRY_NS UINT64_C(5000000)
 
@@ -129,26 +129,19 @@ enum evidence {
 	CANNOT_CALL, /* it has left, or is stopped */
 };
 
-static bool is_gone(int kind)
-{
-	return kind == COHORT_VERDICT_LEFT ||
-	       kind == COHORT_VERDICT_THREAD_EXITED;
-}
-
 static enum evidence evidence_against(const struct remote_rank *x)
 {
-	if (x->kind == COHORT_VERDICT_PROCESS_STOPPED)
-		return x->joined ? HAS_NOT_STARTED : CANNOT_CALL;
 	if (x->joined)
-		return x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind
-		               ? HAS_NOT_STARTED
-		               : HAS_DONE_ITS_PART;
+		return stall_is_at_fault(x, true) ? HAS_NOT_STARTED
+		                                  : HAS_DONE_ITS_PART;
+	if (x->kind == COHORT_VERDICT_PROCESS_STOPPED)
+		return CANNOT_CALL;
 	if (x->waits)
 		return WAITS_ITSELF;
-	return is_gone(x->kind) ? CANNOT_CALL : HAS_NOT_CALLED;
+	return stall_is_departure(x->kind) ? CANNOT_CALL : HAS_NOT_CALLED;
 }
 
-/* What others have answered about an operation. */
+/* The answers of other processes about an operation. */
 struct answers {
 	struct remote_rank *of;
 	int n;
@@ -175,7 +168,7 @@ static const struct remote_rank *choose(const struct answers *a)
 	                                                                : best;
 }
 
-/* Ask about @m, which is about @q, NULL: a clique that this process does not have. */
+/* Ask about @m, an operation of @q; NULL: of a clique that this process does not have. */
 static void ask(struct peers *p, const struct clique *q,
                 const struct missing *m, int room, uint64_t end_ns,
                 struct text *silent, struct answers *a)
@@ -205,13 +198,13 @@ static void ask_next(struct peers *p, const struct clique *root,
 
 /* ---- the trail ---------------------------------------------------------- */
 
-/* A trail, and where it has come. */
+/* How far a trail has been followed. */
 struct walk {
 	const struct clique *root; /* of the family */
 	struct trail *t;
 	struct waits *w;       /* its */
-	struct missing m;      /* the operation that it has come to, */
-	char call[WAITS_CALL]; /* which is this */
+	struct missing m;      /* the operation that it has reached */
+	char call[WAITS_CALL]; /* the name of that */
 	struct {
 		struct missing m;
 		int links; /* how many there were before */
@@ -268,7 +261,7 @@ static struct culprit *end_with(struct walk *k, int world, int rank, int kind,
 	return x;
 }
 
-/* The trail has come back to step @i.  What leads there is not part of the cycle. */
+/* The trail has returned to step @i.  Drop the links that lead to the cycle. */
 static void end_in_cycle(struct walk *k, int i)
 {
 	const struct missing *m = &k->steps[i].m;
@@ -283,13 +276,13 @@ static void end_in_cycle(struct walk *k, int i)
 	waits_fill(w, m, world);
 	w->is_cycle = true;
 	k->t->returns = !i;
-	k->t->is_crossing = !i && k->n == 2 && !m->is_transfer &&
-	                    !k->steps[1].m.is_transfer &&
-	                    m->identity != k->steps[1].m.identity;
+	w->is_crossing = !i && k->n == 2 && !m->is_transfer &&
+	                 !k->steps[1].m.is_transfer &&
+	                 m->identity != k->steps[1].m.identity;
 }
 
-/* Note that the trail has come to an operation.  Returns false if it is over, because it has
- * been there, or is too long. */
+/* Record the operation that the trail has reached.  Returns false if the trail is over: it has
+ * been there before, or is too long. */
 static bool add_step(struct walk *k)
 {
 	int i = 0;
@@ -350,8 +343,8 @@ static bool follow_local(struct walk *k)
 	return false;
 }
 
-/* No rank of other processes is missing where the trail has come to: one here may have called
- * and not started, if all have answered. */
+/* No other process has a rank that is missing in the operation.  If all have answered, one here
+ * may have called it and not started. */
 static void end_late(struct walk *k, bool is_complete)
 {
 	struct waits here;
@@ -445,32 +438,39 @@ static bool is_lost(const struct waits *w)
 	return w->culprit_count && w->culprits->kind == COHORT_VERDICT_REMOTE;
 }
 
+static void begin_trail(struct trail *t, const struct missing *from)
+{
+	memset(t, 0, sizeof(*t));
+	t->from = *from;
+	t->world = -1;
+}
+
 int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
                  const struct missing *question, const char *call,
                  struct remote_rank *out, int room, struct text *silent)
 {
 	struct clique *q = get_clique(clique_tree_root(of), question->identity);
+	const uint64_t until = clock_deadline(peers_patience_ns(p));
+	const char *begin = silent->at;
 	struct answers a = { .of = out };
 	struct backoff b = BACKOFF;
-	const char *begin = silent->at;
-	const uint64_t until = clock_deadline(peers_patience_ns(p));
-	int tries = 0;
+	int tries;
 
-	do {
-		memset(t, 0, sizeof(*t));
-		t->from = *question;
-		t->world = -1;
-		if (!q)
-			return 0;
+	begin_trail(t, question);
+	if (!q)
+		return 0;
+	for (tries = 1;; tries++) {
 		ask(p, q, question, room, UINT64_MAX, silent, &a);
 		follow_trail(t, call, p, of, &a);
 		/* A clique on the way may just have ended: those that waited in it
 		 * know soon who was to blame. */
 		if (!is_lost(&t->waits) || silent->at != begin ||
-		    cause_any(of->end) || clock_now() > until)
+		    cause_any(of->end) || clock_now() > until ||
+		    tries == MAX_TRIES)
 			break;
 		backoff_wait(&b, clock_deadline(RETRY_NS));
-	} while (++tries < MAX_TRIES);
+		begin_trail(t, question);
+	}
 	clique_put(q);
 	return a.n;
 }

@@ -573,7 +573,7 @@ static void take(const struct clique *all, void *arg)
 	const struct clique *q = all;
 	int starts, ends;
 
-	/* What has left the list may have lost its words. */
+	/* The memory of its words may go once it has left the list. */
 	while (q && q != w->here)
 		q = q->next_entered;
 	if (!q)
@@ -643,7 +643,7 @@ static void put_trail(struct waits *w, const struct trail *t)
 		w->culprit_count = 0;
 	else
 		*w->culprits = *t->waits.culprits;
-	/* What leads to a cycle is not part of it. */
+	/* These links only lead to the cycle. */
 	if (w->is_cycle && !t->returns)
 		w->link_count = 0;
 	for (i = 0; i < t->waits.link_count; i++)
@@ -697,7 +697,6 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 	           is_same_missing(&here, &t->from) &&
 	           !stall_has_different(s)) {
 		*w = t->waits;
-		w->is_crossing = t->is_crossing;
 	} else {
 		return;
 	}

@@ -455,56 +455,61 @@ static const struct platform *must_mark_starts(void)
 	return p;
 }
 
-Test(watch, a_stream_that_is_busy_with_other_work_is_named)
+/* Both ranks call, and the stream of rank 1 is busy with other work until @gate is opened.
+ * Returns the verdict, and rank 0's ticket. */
+static const struct cohort_verdict *stall_behind(struct native_gate *gate,
+                                                 uint64_t *ticket)
 {
-	const struct cohort_verdict *v;
 	const struct platform *p;
-	struct native_gate gate;
-	uint64_t t;
 
-	defaults();
 	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	open_warm(2);
 	p = must_mark_starts();
-	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
-	t = start_rank_0();
+	native_gate_hold(p, gate, cohort_comm_stream(comms[1]));
+	*ticket = start_rank_0();
 	ranks_sum(comms[1], &values[1]);
-	v = verdicts_next(&told);
+	return verdicts_next(&told);
+}
+
+static void end_stall(struct native_gate *gate, uint64_t ticket)
+{
+	/* The operation is done after all, or cut short: a race decides. */
+	native_gate_open(gate);
+	cr_assert_neq(cohort_wait(comms[0], ticket, RANKS_SOON),
+	              COHORT_TIMED_OUT);
+	close_group();
+}
+
+Test(watch, a_stream_that_is_busy_with_other_work_is_named)
+{
+	const struct cohort_verdict *v;
+	struct native_gate gate;
+	uint64_t t;
+
+	defaults();
+	v = stall_behind(&gate, &t);
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(v->rank, 1);
 	cr_assert_not_null(strstr(v->text, "\nwhy    its stream is busy with "
 	                                   "what was queued before"));
-	/* The operation is done after all, or cut short: a race decides. */
-	native_gate_open(&gate);
-	cr_assert_neq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_TIMED_OUT);
-	close_group();
+	end_stall(&gate, t);
 }
 
 /* Without start marks that rank looks like those that wait for it. */
 Test(watch, without_start_marks_a_busy_stream_is_not_named)
 {
 	const struct cohort_verdict *v;
-	const struct platform *p;
 	struct native_gate gate;
 	uint64_t t;
 
 	defaults();
-	o.deadlines.exec_ns = SHORT;
 	o.no_start_marks = 1;
-	verdicts_attach(&told, &o);
-	open_warm(2);
-	p = must_mark_starts();
-	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
-	t = start_rank_0();
-	ranks_sum(comms[1], &values[1]);
-	v = verdicts_next(&told);
+	v = stall_behind(&gate, &t);
 	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_FINISHED);
 	cr_assert_eq(v->rank, -1);
-	native_gate_open(&gate);
-	cr_assert_neq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_TIMED_OUT);
-	close_group();
+	end_stall(&gate, t);
 }
 
 /*
