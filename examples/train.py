@@ -141,11 +141,11 @@ def main():
     replicas = [Replica(net, place) for place in places]
     steps = digits[0].steps * arguments.epochs
     at = [int(word) for word in arguments.hang.split("@")] if arguments.hang else None
-    released = threading.Event()
 
     def hang(rank, step):
         if [rank, step] == at:
-            released.wait()
+            # For good: a thread that is in PyTorch when Python exits ends the process.
+            threading.Event().wait()
 
     deadlines = cohort.Deadlines(join=arguments.join_deadline, abort=2)
     with cohort.Group.open(arguments.ranks, name="train", deadlines=deadlines,
@@ -161,7 +161,6 @@ def main():
                 group.respawn(group.lost)
         size = group.size
         origins = [replica for replica in replicas if replica.step == steps]
-    released.set()
     first = replicas.index(origins[0])
     print(f"{size} ranks, {steps} steps, "
           f"accuracy {digits[first].accuracy(origins[0].net):.3f}")
