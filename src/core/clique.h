@@ -209,9 +209,15 @@ struct clique {
 	/* Atomic; how many ranks are connected to all others (pair.c). */
 	atomic_int met_all;
 
+	/* Constant: bit i % 64 for device i of a rank here. */
+	uint64_t devices;
+
 	/* Guarded by the lock of window.c: the number of its stay there, 0:
-	 * none. */
+	 * none; the clique whose turn is after this one's, and since when it
+	 * has been this one's, 0: it has not. */
 	unsigned window;
+	struct clique *next_turn;
+	uint64_t turn_ns;
 
 	/* ---- the watchdog and the prober --------------------------------- */
 

@@ -43,6 +43,12 @@ static struct side *const connections = &sides[2];
 /* Atomic.  Relaxed: it orders nothing. */
 static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 
+/* Guarded by lock: the cliques whose windows are open or wait, as they came. */
+static struct clique *turns;
+
+/* How many turns have ended. */
+static struct waited_word turns_ended;
+
 /* The number of a stay that does not count. */
 #define FORGOTTEN UINT_MAX
 
@@ -61,10 +67,13 @@ void window_set_limit(uint64_t ns)
 
 unsigned window_waiting(void)
 {
+	const struct clique *q;
 	unsigned n;
 
 	pthread_mutex_lock(&lock);
 	n = launches->waiting + memory->waiting + connections->waiting;
+	for (q = turns; q; q = q->next_turn)
+		n += !q->turn_ns;
 	pthread_mutex_unlock(&lock);
 	return n;
 }
@@ -313,25 +322,94 @@ static unsigned enter(struct side *s, const struct clique *q)
 	return inside ? number_of(s, let) : 0;
 }
 
+/* ---- turns ------------------------------------------------------------ */
+
+/* Whether @q waits for the end of the turn of @before, which came first. */
+static bool must_follow(const struct clique *q, const struct clique *before)
+{
+	const uint64_t limit =
+		atomic_load_explicit(&limit_ns, memory_order_relaxed);
+
+	return (q->devices & before->devices) &&
+	       (!before->turn_ns ||
+	        clock_now() < clock_after(before->turn_ns, limit));
+}
+
+static void queue_up(struct clique *q)
+{
+	struct clique **end = &turns;
+
+	pthread_mutex_lock(&lock);
+	while (*end)
+		end = &(*end)->next_turn;
+	q->next_turn = NULL;
+	*end = q;
+	pthread_mutex_unlock(&lock);
+}
+
+/* False: others come first, or the reaper has ended the turn. */
+static bool begin_turn(struct clique *q)
+{
+	const struct clique *before;
+
+	pthread_mutex_lock(&lock);
+	before = turns;
+	while (before && before != q && !must_follow(q, before))
+		before = before->next_turn;
+	if (before == q)
+		q->turn_ns = clock_now();
+	pthread_mutex_unlock(&lock);
+	return before == q;
+}
+
+static void end_turn_locked(struct clique *q)
+{
+	struct clique **at = &turns;
+
+	while (*at && *at != q)
+		at = &(*at)->next_turn;
+	if (!*at)
+		return;
+	*at = q->next_turn;
+	q->turn_ns = 0;
+	atomic_fetch_add(&turns_ended.word, 1);
+	backoff_wake(&turns_ended);
+}
+
+/* False if @q has a cause. */
+static bool await_turn(struct clique *q)
+{
+	struct backoff b = BACKOFF;
+	uint64_t seen;
+
+	queue_up(q);
+	while (seen = atomic_load(&turns_ended.word), !begin_turn(q)) {
+		if (clique_cause(q))
+			return false;
+		backoff_wait_on(&b, UINT64_MAX, &turns_ended, seen);
+	}
+	return true;
+}
+
 /* ---- launches --------------------------------------------------------- */
 
 int window_open(struct clique *q)
 {
-	const unsigned number = enter(launches, q);
-	bool has_ended;
+	const unsigned number = await_turn(q) ? enter(launches, q) : 0;
+	bool is_open;
 
-	if (!number)
-		return clique_error(q);
 	pthread_mutex_lock(&lock);
 	/* Under the lock: either a cause is seen here, or the reaper, which
 	 * closes after it, finds the window open. */
-	has_ended = clique_cause(q);
-	if (has_ended)
-		leave_locked(launches, number);
-	else
+	is_open = number && !clique_cause(q);
+	if (is_open)
 		q->window = number;
+	else
+		end_turn_locked(q);
+	if (number && !is_open)
+		leave_locked(launches, number);
 	pthread_mutex_unlock(&lock);
-	return has_ended ? clique_error(q) : COHORT_OK;
+	return is_open ? COHORT_OK : clique_error(q);
 }
 
 void window_close(struct clique *q)
@@ -340,6 +418,7 @@ void window_close(struct clique *q)
 	if (q->window)
 		leave_locked(launches, q->window);
 	q->window = 0;
+	end_turn_locked(q);
 	pthread_mutex_unlock(&lock);
 }
 

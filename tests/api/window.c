@@ -332,6 +332,49 @@ Test(window, memory_that_grows_is_kept_until_the_close)
 	cr_assert_eq(called("cudaHostAlloc"), called("cudaFreeHost"));
 }
 
+/* ---- groups that share devices ------------------------------------------ */
+
+static int meet(struct cohort_comm *comm, void *unused)
+{
+	uint64_t ticket;
+	int rc = cohort_barrier(comm, NULL, &ticket);
+
+	(void)unused;
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
+}
+
+static void *meet_all(void *group)
+{
+	run(group, meet, NULL);
+	return NULL;
+}
+
+Test(window, groups_that_share_devices_launch_one_after_the_other)
+{
+	struct cohort_group_options o;
+	struct cohort_group *groups[2];
+	pthread_t threads[2];
+	int i;
+
+	sem_init(&is_held, 0, 0);
+	sem_init(&go_on, 0, 0);
+	cohort_group_options_init(&o);
+	o.launch = COHORT_LAUNCH_TOGETHER;
+	for (i = 0; i < 2; i++)
+		groups[i] = ranks_open(RANKS, &o);
+	atomic_store(&held, "ncclAllReduce");
+	pthread_create(&threads[0], NULL, meet_all, groups[0]);
+	cr_assert(clock_await(&is_held, clock_deadline(RANKS_SOON)));
+	pthread_create(&threads[1], NULL, meet_all, groups[1]);
+	while (!window_waiting())
+		sched_yield();
+	sem_post(&go_on);
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < 2; i++)
+		close_group(groups[i]);
+}
+
 /* ---- programs' sections ----------------------------------------------- */
 
 Test(window, a_quiet_section_ends_on_the_thread_that_began_it)

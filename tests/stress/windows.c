@@ -2,7 +2,8 @@
 
 /*
  * Launch windows of many cliques against memory sections, while the cliques are
- * ended: none overlaps another, all end, and no thread is left inside
+ * ended: none overlaps another, nor do windows of cliques that share a device; all
+ * end, and no thread is left inside
  *
  * In each round every clique has a thread that opens the clique's window again
  * and again, and one that ends the clique at some time and closes its window as
@@ -47,6 +48,17 @@ static void free_clique(struct clique *q)
 	free(q);
 }
 
+static void look_at_neighbours(size_t k)
+{
+	size_t i;
+
+	for (i = 0; i < CLIQUES; i++)
+		if (i != k && (cliques[i]->devices & cliques[k]->devices) &&
+		    atomic_load(&launches[i]) && !clique_cause(cliques[i]) &&
+		    !clique_cause(cliques[k]))
+			stress_fail("two windows are open on a device");
+}
+
 static void *launcher(void *arg)
 {
 	const size_t k = (size_t)(uintptr_t)arg;
@@ -60,6 +72,7 @@ static void *launcher(void *arg)
 		 */
 		if (atomic_load(&sections) && !clique_cause(q))
 			stress_fail("a window is open in a memory section");
+		look_at_neighbours(k);
 		stress_spin(stress_random(&seed) % 500);
 		if (atomic_load(&sections) && !clique_cause(q))
 			stress_fail("a memory section began in a window");
@@ -146,6 +159,9 @@ static void round_of_all(void)
 
 	for (k = 0; k < CLIQUES; k++)
 		cliques[k] = make_clique();
+	for (k = 0; k < CLIQUES; k++)
+		cliques[k]->devices = UINT64_C(3)
+		                      << k; /* one is the next one's */
 	for (k = 0; k < SECTIONS; k++)
 		start(&threads[n++], allocator, k);
 	for (k = 0; k < CLIQUES; k++) {

@@ -322,6 +322,99 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 	free_clique(q);
 }
 
+/* ---- turns ------------------------------------------------------------- */
+
+static struct clique *make_on(uint64_t devices)
+{
+	struct clique *q = make_clique();
+
+	q->devices = devices;
+	return q;
+}
+
+Test(window, of_cliques_that_share_a_device_are_open_one_after_the_other)
+{
+	struct clique *a = make_on(3), *b = make_on(6), *other = make_on(8);
+	struct visit second = { .q = b, .opens = true };
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	visit_start(&second);
+	await_waiting(1);
+	cr_assert_eq(window_open(other), COHORT_OK);
+	window_close(other);
+	cr_assert_eq(window_waiting(), 1);
+	window_close(a);
+	visit_end(&second);
+	cr_assert_eq(second.rc, COHORT_OK);
+	window_close(b);
+	free_clique(a);
+	free_clique(b);
+	free_clique(other);
+}
+
+Test(window, that_waits_for_its_turn_goes_before_those_that_came_later)
+{
+	struct clique *a = make_on(1), *b = make_on(3), *c = make_on(2);
+	struct visit second = { .q = b, .opens = true };
+	struct visit third = { .q = c, .opens = true };
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	visit_start(&second);
+	await_waiting(1);
+	visit_start(&third);
+	await_waiting(2);
+	window_close(a);
+	await_in(&second);
+	cr_assert_eq(window_waiting(), 1);
+	cr_assert_not(atomic_load(&third.is_in));
+	window_close(b);
+	visit_end(&third);
+	visit_end(&second);
+	window_close(c);
+	free_clique(a);
+	free_clique(b);
+	free_clique(c);
+}
+
+Test(window, that_waits_for_its_turn_gives_up_with_the_cause)
+{
+	struct clique *a = make_on(1), *b = make_on(1), *c = make_on(1);
+	struct visit second = { .q = b, .opens = true };
+	struct visit third = { .q = c, .opens = true };
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	visit_start(&second);
+	await_waiting(1);
+	visit_start(&third);
+	await_waiting(2);
+	cause_set_aborted(b->end, "enough");
+	visit_end(&second);
+	cr_assert_eq(second.rc, COHORT_ABORTED);
+	window_close(b); /* as the reaper does */
+	cr_assert_not(atomic_load(&third.is_in));
+	window_close(a);
+	visit_end(&third);
+	cr_assert_eq(third.rc, COHORT_OK);
+	window_close(c);
+	free_clique(a);
+	free_clique(b);
+	free_clique(c);
+}
+
+Test(window, that_is_never_closed_keeps_its_turn_up_to_the_limit)
+{
+	struct clique *stuck = make_on(1), *q = make_on(1);
+
+	cr_assert_eq(window_open(stuck), COHORT_OK);
+	window_set_limit(1);
+	cr_assert_eq(window_open(q), COHORT_OK);
+	window_set_limit(WINDOW_LIMIT_NS);
+	window_close(stuck);
+	window_close(q);
+	free_clique(stuck);
+	free_clique(q);
+}
+
 /* ---- connections ------------------------------------------------------- */
 
 Test(window, is_opened_after_a_connection_and_a_section_after_the_window)
