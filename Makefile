@@ -12,6 +12,8 @@
 #   make fuzz         random programs for FUZZ_SECONDS, with libFuzzer (clang)
 #   make test-gpu     the tests for a machine with GPUs, on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
+#   make test-gpus    what only two or more GPUs can show: connections, NCCL's
+#                     algorithms, bandwidths, respawns, one lost device
 #   make test-nccl    the api and platform suites, the drill, the demo and stress
 #                     programs on NVIDIA's NCCL and simulated devices, if that NCCL is
 #                     here; NCCL_MODES=... are for scripts/test-nccl.sh
@@ -128,7 +130,7 @@ optional := $(strip $(foreach p,json-c libdw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
-.PHONY: all demo test test-gpu test-nccl asan tsan stress soak device drill-load fuzz fuzz-here \
+.PHONY: all demo test test-gpu test-gpus test-nccl asan tsan stress soak device drill-load fuzz fuzz-here \
         lint model bench bench-peers bench-average manual install uninstall deb deps \
         deps-nvidia clean help \
         criterion FORCE

@@ -160,12 +160,13 @@ export TEST_PLATFORM := @(capture|graph|graph_of_ranks|collective|comm|copy2d|de
   mark|memory|order|pools|properties|redop|stream|stream_info|sync|table|user_object)/*
 
 # With RANKS_PER_GPU, several ranks on each GPU.
-gpu_stress := $(patsubst %,$(tests)/stress/%,abort generations respawn)
-test-gpu: $(out)/cohort $(library) $(gpu) $(walk) $(if $(RANKS_PER_GPU),$(one_gpu) $(gpu_stress))
+gpu_stress := $(patsubst %,$(tests)/stress/%,abort generations respawn siblings)
+test-gpu test-gpus: $(out)/cohort $(library) $(gpu) $(walk) $(gpu_stress) $(if $(RANKS_PER_GPU),$(one_gpu))
 	$(Q)! CC='$(CC)' scripts/deps.sh >/dev/null 2>&1 || \
 	  $(MAKE) --no-print-directory $(api) $(platform)
 	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \
 	  $(if $(RANKS_PER_GPU),TEST_RANKS_PER_GPU='$(RANKS_PER_GPU)') \
+	  $(if $(findstring gpus,$@),TEST_GPUS=1) \
 	  scripts/test-gpu.sh $(out)/cohort '$(api) $(platform)' '$(gpu)' \
 	  '$(walk) --gpu --rounds 51' $(tests)
 

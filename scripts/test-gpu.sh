@@ -4,7 +4,7 @@
 # Test the gpu platform of this machine, with the libraries that are installed: the api
 # and platform suites, the programs of tests/gpu, what a call costs beside the bare calls
 # (bench/walk), what CUDA holds up beside a call that waits for the device (tests/gpu/beside),
-# and the Python package with PyTorch, if python3 has a PyTorch for GPUs.
+# and, if python3 has a PyTorch for GPUs, the Python package and calls of torch.distributed.
 #
 #	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK TESTS
 #
@@ -17,6 +17,10 @@
 # TEST_RANKS_PER_GPU: as many ranks share each GPU, which NCCL lets them from 2.30.3 on, as
 # an experiment.  Then the drill, the demo, programs of tests/stress and parts of the api
 # suite run instead, on the libraries of TESTS/gpu/shared in front of the machine's.
+# TEST_GPUS: what two or more GPUs show that one does not runs instead: each pair of devices,
+# what one GPU's work holds up on another, the api suite, the demo, the drill and bandwidths
+# by each of NCCL's algorithms, lists whose trees connect late in 50 processes, respawns, two
+# groups on the same devices, and last a lost device.
 # TEST_PLATFORM: which tests of the platform suite hold on NVIDIA's NCCL.
 
 set -u
@@ -28,9 +32,10 @@ walk=$4
 tests=$5
 ranks=${TEST_RANKS_PER_GPU:-}
 
-export COHORT_PLATFORM=gpu TEST_DEVICES=real TEST_SHOW='bench/walk gpu/beside'
+export COHORT_PLATFORM=gpu TEST_DEVICES=real TEST_SHOW='bench/walk bench/gpu_call gpu/beside gpu/streams gpu/lost'
 export TEST_TIMEOUT=${TEST_TIMEOUT:-1800}
-unset COHORT_FAULTS TEST_RANKS_PER_GPU
+several=${TEST_GPUS:-}
+unset COHORT_FAULTS TEST_RANKS_PER_GPU TEST_GPUS
 # Memory on a thread's stack is made known to CUDA, and must not come to be another's.
 export GLIBC_TUNABLES=glibc.pthread.stack_cache_size=1073741824${GLIBC_TUNABLES:+:$GLIBC_TUNABLES}
 
@@ -85,7 +90,8 @@ with_pytorch() {
 	path=$(dirname "$cohort")/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	set -- env PYTHONPATH=bindings/python "LD_LIBRARY_PATH=$path" "${@:2}" python3
 	commands+=("$* tests/gpu/pytorch.py"
-		"$* examples/train.py --cuda --epochs 3 --ranks $ranks")
+		"$* examples/train.py --cuda --epochs 3 --ranks $ranks"
+		"$* bench/gpu_call.py ${walk%% *}")
 }
 
 # folder NAME - where the library is that was found
@@ -111,7 +117,26 @@ if [ -n "$ranks" ]; then
 	# Other tests use the legacy default streams of their devices, which are one here.
 	suite api '@(abort|capture|host_memory|mismatch|register|respawn|split)/*'
 	with_pytorch "$ranks" "LD_PRELOAD=$COHORT_GPU_LIBRARIES/libcudart.so.13:$(folder libnccl)/libnccl.so.2"
-	TEST_SHOW=drill TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
+	TEST_SHOW='drill gpu_call' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
+fi
+if [ -n "$several" ]; then
+	count=$(sed -n 's/^gpu  *\([0-9]*\) device.*/\1/p' <<<"$found")
+	[ "$count" -ge 2 ] || { echo "test-gpus: there is one GPU"; exit 1; }
+	commands=("$cohort check" "$tests/gpu/beside")
+	suite api '*/*'
+	for settings in NCCL_NVLS_ENABLE=2 NCCL_ALGO=Ring NCCL_ALGO=Tree; do
+		commands+=("env $settings $cohort demo --ranks $count"
+			"env $settings $cohort drill --platform gpu --ranks $count --deadline 1000 --slack 500")
+		for operation in sum avg; do
+			commands+=("env $settings $cohort bench all_reduce -b 1M -e 1G -f 32 -o $operation")
+		done
+	done
+	for ((i = 0; i < 50; i++)); do
+		commands+=("env NCCL_ALGO=Tree $cohort bench average --shapes bench/shapes/resnet50.tsv --ranks $count --rounds 1")
+	done
+	commands+=("$tests/stress/respawn 60" "$tests/stress/siblings 10" "$walk"
+		"$tests/gpu/lost")
+	TEST_SHOW='bench drill gpu/' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi
 suite api '*/*'
 suite platform "$filter"

@@ -38,6 +38,14 @@ grep -q '^ *gpu  *2 ' "$scratch/out" || {
 	cat "$scratch/out"
 	failed=1
 }
+if command -v python3 >/dev/null; then
+	bench/gpu_call.py --turns 1 "${walk%% *}" >"$scratch/out" 2>&1
+	grep -q '^2 ranks  of call and mark' "$scratch/out" || {
+		echo "bench/gpu_call.py:"
+		cat "$scratch/out"
+		failed=1
+	}
+fi
 walk=true expect 1 "1 passed, 1 failed, 0 skipped" false
 COHORT_GPU_LIBRARIES=$scratch/none
 expect 1 "test-gpu: no GPU to test on: cannot open libcudart.so.13:" true

@@ -7,7 +7,8 @@
  * for that stream: a free, an allocation of pinned memory, the first launch of a kernel.
  * Beside it, fresh threads make one call each.  The table says how long each took, or that it
  * came back only when the word was written.  All must come back then: whatever CUDA holds up,
- * it does not hold up a store to memory, by which NCCL aborts.
+ * it does not hold up a store to memory, by which NCCL aborts.  Where there is a second device,
+ * the table also says what is held up there.
  */
 
 #include <pthread.h>
@@ -29,11 +30,22 @@
 #define PATIENCE_NS (NS_PER_S / 2)
 
 static const struct platform *p;
-static struct cohort_comm *comm;
 static cudaStream_t held, idle;
 static cudaEvent_t event;
 static uint32_t *words; /* what the held stream waits for, and a mark */
-static void *memory, *pinned;
+static void *pinned;
+
+/* A communicator of one rank, and four floats. */
+struct place {
+	struct cohort_comm *comm;
+	ncclComm_t native;
+	cudaStream_t stream;
+	void *memory;
+};
+
+/* Two on device 0, and one on device 1 if there is one. */
+static struct place first, same, second;
+static int devices;
 
 static void must(int failed, const char *what)
 {
@@ -60,16 +72,21 @@ static void mark_stream(void)
 	must((int)p->mark(idle, &words[1], 1), "mark");
 }
 
-static void sum(enum cohort_type type)
+static void sum(const struct place *at, ncclDataType_t type)
 {
-	must(cohort_all_reduce(comm, memory, memory, 1, type, COHORT_SUM, idle,
-	                       NULL),
-	     "all_reduce");
+	must((int)p->ncclAllReduce(at->memory, at->memory, 1, type, ncclSum,
+	                           at->native, at->stream),
+	     "ncclAllReduce");
 }
 
 static void launch_again(void)
 {
-	sum(COHORT_F32);
+	sum(&same, ncclFloat32);
+}
+
+static void launch_on_second(void)
+{
+	sum(&second, ncclFloat32);
 }
 
 static void store(void)
@@ -93,7 +110,7 @@ static void pin_memory(void)
 
 static void launch_first(void)
 {
-	sum(COHORT_F64);
+	sum(&first, ncclFloat64);
 }
 
 struct call {
@@ -113,10 +130,13 @@ static const struct call probes[] = {
 	{ "a mark", mark_stream },
 	{ "a launch", launch_again },
 	{ "a store", store },
+	{ "a launch on device 1", launch_on_second },
 };
 
 #define HOLDERS (sizeof(holders) / sizeof(holders[0]))
 #define PROBES (sizeof(probes) / sizeof(probes[0]))
+#define ON_SECOND (PROBES - 1)
+#define STORE (PROBES - 2)
 
 /* ---- threads ------------------------------------------------------------- */
 
@@ -171,6 +191,7 @@ static void hold(uint32_t value)
 
 static void look_beside(const struct call *holder, uint32_t value)
 {
+	const size_t probe_count = devices > 1 ? PROBES : ON_SECOND;
 	struct trial holding = { .took_ns = 0 };
 	struct trial trials[PROBES] = { { .took_ns = 0 } };
 	bool was_back[PROBES], holder_was_back;
@@ -178,29 +199,74 @@ static void look_beside(const struct call *holder, uint32_t value)
 
 	hold(value);
 	holder_was_back = begin(&holding, holder);
-	for (i = 0; i < PROBES; i++)
+	for (i = 0; i < probe_count; i++)
 		was_back[i] = begin(&trials[i], &probes[i]);
 	__atomic_store_n(&words[0], value, __ATOMIC_SEQ_CST);
 	pthread_join(holding.thread, NULL);
-	for (i = 0; i < PROBES; i++)
+	for (i = 0; i < probe_count; i++)
 		pthread_join(trials[i].thread, NULL);
 	printf("while a stream waits:\n");
 	print(&holding, holder_was_back);
 	printf(" beside it:\n");
-	for (i = 0; i < PROBES; i++)
+	for (i = 0; i < probe_count; i++)
 		print(&trials[i], was_back[i]);
-	must(!was_back[PROBES - 1], "a store is held up");
+	must(!was_back[STORE], "a store is held up");
+}
+
+static void set_up(struct place *at, struct cohort_comm *comm)
+{
+	void *native;
+
+	at->comm = comm;
+	at->stream = cohort_comm_stream(comm);
+	must(cohort_comm_native_enter(comm, &native), "enter");
+	at->native = native;
+	must(cohort_comm_native_leave(comm), "leave");
+	must(cohort_alloc(comm, 64, &at->memory), "alloc");
+	sum(at, ncclFloat32);
+	must((int)p->cudaStreamSynchronize(at->stream), "synchronize");
+}
+
+static struct cohort_group *open_on(int device, struct cohort_comm **comm)
+{
+	struct cohort_group *group;
+
+	must(cohort_group_open(&device, 1, NULL, &group), "open");
+	must(cohort_group_split(group, comm), "split");
+	return group;
+}
+
+static void close_all(struct cohort_group *groups[])
+{
+	int i;
+
+	must(cohort_free(first.comm, first.memory), "free");
+	must(cohort_free(same.comm, same.memory), "free");
+	if (devices > 1)
+		must(cohort_free(second.comm, second.memory), "free");
+	must(cohort_comm_close(same.comm), "close");
+	for (i = 0; i < devices && i < 2; i++)
+		must(cohort_group_close(groups[i]), "close");
 }
 
 int main(void)
 {
-	struct cohort_group *group;
+	struct cohort_group *groups[2];
+	struct cohort_comm *comm;
 	void *w;
 	size_t i;
 
 	alarm(MOST_SECONDS);
 	p = place_table();
-	group = ranks_split(1, NULL, &comm);
+	must((int)p->cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+	groups[0] = open_on(0, &comm);
+	set_up(&first, comm);
+	must(cohort_comm_split(first.comm, 0, 0, &comm), "split");
+	set_up(&same, comm);
+	if (devices > 1) {
+		groups[1] = open_on(1, &comm);
+		set_up(&second, comm);
+	}
 	must((int)p->cudaSetDevice(0), "cudaSetDevice");
 	must((int)p->cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking),
 	     "stream");
@@ -210,19 +276,15 @@ int main(void)
 	     "event");
 	must((int)p->cudaHostAlloc(&w, 4096, cudaHostAllocMapped), "words");
 	words = w;
-	must(cohort_alloc(comm, 64, &memory), "alloc");
-	launch_again();
-	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
 	for (i = 0; i < HOLDERS; i++)
 		look_beside(&holders[i], (uint32_t)i + 1);
-	must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
+	must((int)p->cudaStreamSynchronize(first.stream), "synchronize");
 	must((int)p->cudaStreamSynchronize(held), "synchronize");
 	must((int)p->cudaFreeHost(pinned), "cudaFreeHost");
 	must((int)p->cudaFreeHost(words), "cudaFreeHost");
 	must((int)p->cudaEventDestroy(event), "cudaEventDestroy");
 	must((int)p->cudaStreamDestroy(held), "cudaStreamDestroy");
 	must((int)p->cudaStreamDestroy(idle), "cudaStreamDestroy");
-	must(cohort_free(comm, memory), "free");
-	must(cohort_group_close(group), "close");
+	close_all(groups);
 	return 0;
 }

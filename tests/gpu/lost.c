@@ -7,6 +7,9 @@
  *
  * On the drop-in libraries, where the address would end the program, a table in
  * front of theirs simulates the loss.
+ *
+ * Where there are several devices one of them is lost, and the other ranks go on
+ * without it, as far as CUDA lets them: the library promises nothing there.
  */
 
 #include <stdatomic.h>
@@ -37,12 +40,20 @@ static const struct platform *whole;
 /* Atomic; set once, read by the library's threads. */
 static atomic_bool is_lost;
 
+static bool is_lost_here(void)
+{
+	int device = -1;
+
+	return is_lost && whole->cudaGetDevice(&device) == cudaSuccess &&
+	       device == 0;
+}
+
 /* clang-format off */
 #define IS_TEXT(result) _Generic((result)0, const char *: true, default: false)
 #define LOST(code, result, name, parameters, arguments)                        \
 	static result lost_##name parameters                                   \
 	{                                                                      \
-		if (!IS_TEXT(result) && is_lost)                               \
+		if (!IS_TEXT(result) && is_lost_here())                             \
 			return (result)(intptr_t)(code);                       \
 		return whole->name arguments;                                  \
 	}
@@ -57,8 +68,8 @@ CUDA_FUNCTIONS(LOST_CUDA)
 static cudaError_t lost_mark(cudaStream_t stream, uint32_t *word,
                              uint32_t value)
 {
-	return is_lost ? cudaErrorIllegalAddress
-	               : whole->mark(stream, word, value);
+	return is_lost_here() ? cudaErrorIllegalAddress
+	                      : whole->mark(stream, word, value);
 }
 
 static ncclResult_t lose_by_address(const void *send, void *recv, size_t count,
@@ -87,6 +98,7 @@ static void install_simulated_loss(void)
 	/* The simulated loss leaves only memory behind. */
 	table.ncclGroupStart = whole->ncclGroupStart;
 	table.ncclGroupEnd = whole->ncclGroupEnd;
+	table.cudaSetDevice = whole->cudaSetDevice;
 	table.mark = lost_mark;
 	platform_override(&table);
 }
@@ -138,29 +150,36 @@ static int call_before(const struct platform *p, struct cohort_comm *comm)
 	return rc ? rc : cohort_synchronize(comm, RANKS_SOON);
 }
 
-/* In a process of its own, because that is what is lost. */
+/* Returns whether the loss is simulated. */
+static bool prepare(const struct platform **p)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+
+	alarm(MOST_SECONDS);
+	must(cohort_platform_probe(place_platform(), &info), "probe");
+	if (info.platform != COHORT_PLATFORM_GPU)
+		place_skip("needs the gpu platform");
+	if (info.is_drop_in)
+		install_simulated_loss();
+	must(platform_open(place_platform(), p), "platform_open");
+	return info.is_drop_in;
+}
+
 static void lose(int (*call)(const struct platform *p,
                              struct cohort_comm *comm))
 {
-	struct cohort_platform_info info = { .size = sizeof(info) };
 	const struct platform *p;
+	const bool is_simulated = prepare(&p);
 	struct cohort_group_options o;
 	struct cohort_group *group;
 	struct cohort_comm *comm;
 	struct cohort_cause cause;
 	int rc;
 
-	alarm(MOST_SECONDS);
-	must(cohort_platform_probe(place_platform(), &info), "probe");
-	if (info.platform != COHORT_PLATFORM_GPU)
-		place_skip("needs the gpu platform");
-	if (info.is_drop_in && call == call_before) {
+	if (is_simulated && call == call_before) {
 		puts("[SKIP] call_before: a simulated loss comes at once");
 		exit(0);
 	}
-	if (info.is_drop_in)
-		install_simulated_loss();
-	must(platform_open(place_platform(), &p), "platform_open");
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = RANKS_SOON / 10;
 	group = ranks_split(1, &o, &comm);
@@ -174,9 +193,66 @@ static void lose(int (*call)(const struct platform *p,
 	must(!cause.cuda && !cause.nccl, "the native error");
 	rc = cohort_group_close(group);
 	printf("close: %d: %s\n", rc, rc ? cohort_last_error() : "");
-	must(rc && !info.is_drop_in, "close");
+	must(rc && !is_simulated, "close");
 	exit(0);
 }
+
+/* ---- one of several ---------------------------------------------------- */
+
+static int lose_first(struct cohort_comm *comm, void *p)
+{
+	struct cohort_comm *alone;
+	int rc = cohort_comm_split(comm, cohort_comm_rank(comm), 0, &alone);
+
+	if (rc == COHORT_OK && cohort_comm_rank(comm) == 0)
+		lose_device(p, alone);
+	if (rc == COHORT_OK)
+		rc = cohort_barrier(comm, NULL, NULL);
+	return rc ? rc : cohort_synchronize(comm, RANKS_SOON);
+}
+
+static int meet(struct cohort_comm *comm, void *unused)
+{
+	const int rc = cohort_barrier(comm, NULL, NULL);
+
+	(void)unused;
+	return rc ? rc : cohort_synchronize(comm, RANKS_SOON);
+}
+
+static void lose_one(int devices)
+{
+	const int lost = 0;
+	const struct platform *p;
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	struct cohort_cause cause;
+	int rc;
+
+	if (devices < 2) {
+		puts("[SKIP] lose_one: there is one device");
+		exit(0);
+	}
+	prepare(&p);
+	cohort_group_options_init(&o);
+	o.deadlines.abort_ns = RANKS_SOON / 10;
+	group = ranks_open(devices, &o);
+	rc = cohort_group_run(group, lose_first, (void *)(uintptr_t)p, &cause);
+	printf("one of %d: %d: cause %d, rank %d, nccl %d, cuda %d: %s\n",
+	       devices, rc, cause.status, cause.rank, cause.nccl, cause.cuda,
+	       cause.text);
+	must(rc >= 0 || cause.rank != lost, "the cause");
+	rc = cohort_group_respawn(group, &lost, 1);
+	printf("respawn: %d: %s\n", rc, rc ? cohort_last_error() : "");
+	if (rc == COHORT_OK) {
+		rc = cohort_group_run(group, meet, NULL, &cause);
+		printf("without it: %d: %s\n", rc, cause.text);
+	}
+	rc = cohort_group_close(group);
+	printf("close: %d: %s\n", rc, rc ? cohort_last_error() : "");
+	exit(0);
+}
+
+/* ---- processes, because that is what is lost ---------------------------- */
 
 /* The status of @call's process, which this program ends with unless it is 0. */
 static void lose_in_child(int (*call)(const struct platform *p,
@@ -186,7 +262,7 @@ static void lose_in_child(int (*call)(const struct platform *p,
 	pid_t child = fork();
 
 	if (child == 0)
-		lose(call);
+		call ? lose(call) : lose_one(place_devices());
 	must(child < 0 || waitpid(child, &status, 0) != child, "a process");
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
@@ -196,5 +272,6 @@ int main(void)
 {
 	lose_in_child(call_after);
 	lose_in_child(call_before);
+	lose_in_child(NULL);
 	return 0;
 }
