@@ -128,7 +128,8 @@ static struct clique *clique_alloc(const struct platform *platform,
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
 		c->device = devices[i];
-		q->devices |= UINT64_C(1) << devices[i] % 64;
+		if (n > 1 && n == q->world)
+			q->devices |= UINT64_C(1) << devices[i] % 64;
 		c->rank = options->ranks ? options->ranks[i] : i;
 		c->origin = options->origins ? options->origins[i] : c->rank;
 		c->world = c->rank;

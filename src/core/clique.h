@@ -209,15 +209,17 @@ struct clique {
 	/* Atomic; how many ranks are connected to all others (pair.c). */
 	atomic_int met_all;
 
-	/* Constant: bit i % 64 for device i of a rank here. */
+	/* Constant: bit i % 64 for device i of a rank, 0 if the order of launches
+	 * on them is not this process's alone. */
 	uint64_t devices;
 
 	/* Guarded by the lock of window.c: the number of its stay there, 0:
-	 * none; the clique whose turn is after this one's, and since when it
-	 * has been this one's, 0: it has not. */
+	 * none; the next clique in the queue for turns; whether this one's has
+	 * begun, and when its window opened, 0: it has not. */
 	unsigned window;
 	struct clique *next_turn;
-	uint64_t turn_ns;
+	bool has_turn;
+	uint64_t opened_ns;
 
 	/* ---- the watchdog and the prober --------------------------------- */
 

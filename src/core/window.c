@@ -43,7 +43,8 @@ static struct side *const connections = &sides[2];
 /* Atomic.  Relaxed: it orders nothing. */
 static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 
-/* Guarded by lock: the cliques whose windows are open or wait, as they came. */
+/* Guarded by lock: the cliques whose windows are open or are to be, in the order in
+ * which they came. */
 static struct clique *turns;
 
 /* How many turns have ended. */
@@ -60,6 +61,9 @@ static _Thread_local unsigned depth, stay;
 static _Thread_local struct side *awaited;
 static _Thread_local uint64_t awaited_from;
 
+/* The clique whose window this thread waits to open; NULL: it does not. */
+static _Thread_local struct clique *opening;
+
 void window_set_limit(uint64_t ns)
 {
 	atomic_store_explicit(&limit_ns, ns, memory_order_relaxed);
@@ -73,7 +77,7 @@ unsigned window_waiting(void)
 	pthread_mutex_lock(&lock);
 	n = launches->waiting + memory->waiting + connections->waiting;
 	for (q = turns; q; q = q->next_turn)
-		n += !q->turn_ns;
+		n += !q->has_turn;
 	pthread_mutex_unlock(&lock);
 	return n;
 }
@@ -234,6 +238,56 @@ static bool await_side(struct side *s, uint64_t let, const struct clique *q)
 	return true;
 }
 
+/* ---- turns ------------------------------------------------------------ */
+
+/* Whether @q waits for the end of the turn of @before, which came first. */
+static bool must_follow(const struct clique *q, const struct clique *before)
+{
+	const uint64_t limit =
+		atomic_load_explicit(&limit_ns, memory_order_relaxed);
+
+	return (q->devices & before->devices) &&
+	       (!before->opened_ns ||
+	        clock_now() <
+	                clock_after(before->opened_ns, limit / WINDOW_TURNS));
+}
+
+/* False: others come first, or the reaper has ended the turn. */
+static bool begin_turn(struct clique *q, bool is_new)
+{
+	struct clique **at = &turns;
+	bool is_first = true;
+
+	pthread_mutex_lock(&lock);
+	for (; *at && *at != q; at = &(*at)->next_turn)
+		is_first = is_first && !must_follow(q, *at);
+	if (is_new && !*at) {
+		q->next_turn = NULL;
+		*at = q;
+	}
+	q->has_turn = *at && is_first;
+	is_first = q->has_turn;
+	pthread_mutex_unlock(&lock);
+	return is_first;
+}
+
+/* Does nothing if there is none. */
+static void end_turn(struct clique *q)
+{
+	struct clique **at = &turns;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != q)
+		at = &(*at)->next_turn;
+	if (*at)
+		*at = q->next_turn;
+	q->has_turn = false;
+	q->opened_ns = 0;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&turns_ended.word, 1);
+	backoff_wake(&turns_ended);
+}
+
 /* ---- threads that exit ------------------------------------------------- */
 
 static unsigned number_of(const struct side *s, uint64_t let);
@@ -255,6 +309,9 @@ static void thread_exits(void *unused)
 		leave_locked(s, number);
 		pthread_mutex_unlock(&lock);
 	}
+	if (opening)
+		end_turn(opening);
+	opening = NULL;
 	if (depth)
 		window_give(stay);
 	depth = 0;
@@ -322,93 +379,46 @@ static unsigned enter(struct side *s, const struct clique *q)
 	return inside ? number_of(s, let) : 0;
 }
 
-/* ---- turns ------------------------------------------------------------ */
-
-/* Whether @q waits for the end of the turn of @before, which came first. */
-static bool must_follow(const struct clique *q, const struct clique *before)
-{
-	const uint64_t limit =
-		atomic_load_explicit(&limit_ns, memory_order_relaxed);
-
-	return (q->devices & before->devices) &&
-	       (!before->turn_ns ||
-	        clock_now() < clock_after(before->turn_ns, limit));
-}
-
-static void queue_up(struct clique *q)
-{
-	struct clique **end = &turns;
-
-	pthread_mutex_lock(&lock);
-	while (*end)
-		end = &(*end)->next_turn;
-	q->next_turn = NULL;
-	*end = q;
-	pthread_mutex_unlock(&lock);
-}
-
-/* False: others come first, or the reaper has ended the turn. */
-static bool begin_turn(struct clique *q)
-{
-	const struct clique *before;
-
-	pthread_mutex_lock(&lock);
-	before = turns;
-	while (before && before != q && !must_follow(q, before))
-		before = before->next_turn;
-	if (before == q)
-		q->turn_ns = clock_now();
-	pthread_mutex_unlock(&lock);
-	return before == q;
-}
-
-static void end_turn_locked(struct clique *q)
-{
-	struct clique **at = &turns;
-
-	while (*at && *at != q)
-		at = &(*at)->next_turn;
-	if (!*at)
-		return;
-	*at = q->next_turn;
-	q->turn_ns = 0;
-	atomic_fetch_add(&turns_ended.word, 1);
-	backoff_wake(&turns_ended);
-}
+/* ---- launches --------------------------------------------------------- */
 
 /* False if @q has a cause. */
 static bool await_turn(struct clique *q)
 {
-	struct backoff b = BACKOFF;
-	uint64_t seen;
+	/* Enough threads that it does not spin on the lock. */
+	struct backoff b = backoff_among(INT_MAX);
+	uint64_t seen = atomic_load(&turns_ended.word);
+	bool has_begun = begin_turn(q, true);
 
-	queue_up(q);
-	while (seen = atomic_load(&turns_ended.word), !begin_turn(q)) {
-		if (clique_cause(q))
-			return false;
+	while (!has_begun && !clique_cause(q)) {
 		backoff_wait_on(&b, UINT64_MAX, &turns_ended, seen);
+		seen = atomic_load(&turns_ended.word);
+		has_begun = begin_turn(q, false);
 	}
-	return true;
+	return has_begun;
 }
-
-/* ---- launches --------------------------------------------------------- */
 
 int window_open(struct clique *q)
 {
-	const unsigned number = await_turn(q) ? enter(launches, q) : 0;
+	unsigned number;
 	bool is_open;
 
+	watch_this_thread();
+	opening = q;
+	number = await_turn(q) ? enter(launches, q) : 0;
+	opening = NULL;
 	pthread_mutex_lock(&lock);
 	/* Under the lock: either a cause is seen here, or the reaper, which
 	 * closes after it, finds the window open. */
 	is_open = number && !clique_cause(q);
-	if (is_open)
+	if (is_open) {
 		q->window = number;
-	else
-		end_turn_locked(q);
-	if (number && !is_open)
+		q->opened_ns = clock_now();
+	} else if (number) {
 		leave_locked(launches, number);
+	}
 	pthread_mutex_unlock(&lock);
+	if (!is_open)
+		end_turn(q);
 	return is_open ? COHORT_OK : clique_error(q);
 }
 
@@ -418,8 +428,8 @@ void window_close(struct clique *q)
 	if (q->window)
 		leave_locked(launches, q->window);
 	q->window = 0;
-	end_turn_locked(q);
 	pthread_mutex_unlock(&lock);
+	end_turn(q);
 }
 
 /* ---- memory ----------------------------------------------------------- */

@@ -13,9 +13,9 @@
  * no memory operation may come between the first and the last launch of a
  * collective.  There are three sides: windows, memory sections, and connections.
  * Any number may stay on one of the first two, or one thread on the third, while
- * nobody stays on the others.  Of the windows of cliques that share a device one is
- * open at a time: NCCL wants the collectives of several communicators launched in one
- * order on all their devices.
+ * nobody stays on the others.  Cliques that share a device have one window open at a
+ * time: NCCL wants the collectives of several communicators launched in one order on
+ * all their devices.
  *
  *  A. While a window is open no memory section begins, and while a memory
  *     section lasts no window opens; and neither while a connection lasts, nor
@@ -29,10 +29,13 @@
  *     own.
  *  D. A stay of more than WINDOW_LIMIT_NS no longer counts once a thread waits
  *     for its end.
- *  E. The exit of a thread ends its memory section, or its wait.
- *  F. Before it comes to its side a window waits until the windows of cliques that
- *     share a device with its own, and came first, are closed.  A window counts as
- *     in D.
+ *  E. The exit of a thread ends its memory section, or its wait, and the turn (F)
+ *     for which it waits.
+ *  F. Before it comes to its side, a window waits until earlier windows of cliques
+ *     that share a device with its clique are closed, or have been open for a
+ *     thirtieth of WINDOW_LIMIT_NS: a clique does not pay with its deadline for a
+ *     launch of another that hangs.  A clique with ranks in other processes, which may have
+ *     another order, neither waits nor is waited for.
  *
  * Why nobody waits here for ever
  *
@@ -40,9 +43,10 @@
  * entry ends when the other side has left (B), when the limit has passed (D),
  * or, for a window and for a rank's call, with the clique's cause.  A newcomer
  * never overtakes a thread that waits.  So a thread waits for one stay of each
- * side at most, and for those connections and windows (F) that came before its own: each
- * no longer than the limit, whatever hangs where.  That cuts every circle of waits that leads
- * through here, also one through other processes.
+ * side at most, and for those connections that came before its own: each no longer
+ * than the limit, whatever hangs where.  A window first waits for those before it (F),
+ * and they wait like this.  That cuts every circle of waits that leads through here,
+ * also one through other processes.
  *
  * The limit is for what hangs.  Otherwise:
  *  - An open window does not wait for memory sections: its ranks have done all
@@ -84,18 +88,21 @@ struct clique;
  * longer. */
 #define WINDOW_LIMIT_NS UINT64_C(30000000000)
 
-/* For tests: set another limit; how many threads wait, for a turn (F), too; how many
- * memory sections there are. */
+/* A turn (F) lasts a second at most, far longer than the launches of a collective. */
+#define WINDOW_TURNS 30
+
+/* For tests: set another limit; how many threads wait, including for a turn (F); how
+ * many memory sections there are. */
 void window_set_limit(uint64_t ns);
 unsigned window_waiting(void);
 unsigned window_sections(void);
 
 /*
- * window_open  - wait until no memory section lasts and no window is open on a
- *                device of @q, for a collective of @q that all ranks have
- *                called.  COHORT_OK, or @q's cause, and nothing is open
- * window_close - the last rank has launched, or @q's abort flags are up.  Does
- *                nothing if no window of @q is open
+ * window_open  - wait for @q's turn (F), and until no memory section lasts, for a
+ *                collective of @q that all ranks have called.  COHORT_OK, or
+ *                @q's cause, and nothing is open
+ * window_close - the last rank has launched, or @q's abort flags are up: no
+ *                window of @q is open any more, and its turn has ended
  *
  * Any thread; a clique has one window at a time.
  */

@@ -166,6 +166,8 @@ check_broken()
 	breaks BREAK_GIVE_UP_FORGETS QUIET=2
 	breaks BREAK_LET_IN_TWICE QUIET=2 PATIENT
 	breaks BREAK_LEFT_OPEN STUCK
+	breaks BREAK_NO_TURNS
+	breaks BREAK_TURN_KEPT
 	: >"$work/broken.whole"
 }
 

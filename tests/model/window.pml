@@ -11,8 +11,10 @@
  * CONNECTS a third clique is being connected: its thread allocates, then launches for
  * one rank and for the other.
  *
- *	enter, leave, close, give_up    src/core/window.c; what that file does
- *	                                under the lock is one step here
+ * The two cliques share a device, so that their windows are open in turn.
+ *
+ *	enter, leave, close, give_up, begin_turn, end_turn
+ *	           src/core/window.c; what that file does under the lock is one step here
  *	rank       together_await(), together_leave(): src/core/together.c
  *	reaper     reap_by_abort(): src/core/reaper.c
  *	quiet      cohort_quiet_begin() and _end(): src/api/memory.c
@@ -23,8 +25,8 @@
  * nothing is launched while a memory operation goes on.
  *
  * With STUCK one of A's ranks may stay in its native launch for ever, which becomes a
- * cause in the end; nothing of A is freed then.  The time limit of a window is left out:
- * it is for cliques that nothing ends.
+ * cause in the end; nothing of A is freed then.  The time limits of a window and of a
+ * turn are left out: they are for cliques that nothing ends.
  *
  * What is checked:
  *
@@ -35,6 +37,7 @@
  *  C. Every thread ends, except a rank that is stuck.
  *  D. In the end no thread counts as inside that has left, and no thread waits.
  *  E. No thread waits for a side that it could share since a window gave up.
+ *  F. The two windows are never open at once.
  *
  * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
  */
@@ -52,6 +55,8 @@
 byte inside[3], waiting[3], let[3];
 
 byte window[2]; /* A's and B's: the number of the stay, plus 1; 0: none */
+
+byte place[2];  /* of A and B in the queue for turns, from 1; 0: not there */
 
 /* One connection at a time. */
 inline let_in(side)
@@ -148,6 +153,31 @@ inline leave(side, its)
 	atomic { leave_locked(side, its - 1) }
 }
 
+/* Sets @its, or clears it if @until came true first. */
+inline begin_turn(q, its, until)
+{
+	atomic { place[q] = (place[1 - q] -> 2 : 1) }
+#ifdef BREAK_NO_TURNS
+	its = 1
+#else
+	if
+	:: place[q] == 1 -> its = 1
+	:: until -> its = 0
+	fi
+#endif
+}
+
+inline end_turn(q)
+{
+	atomic {
+		if
+		:: place[q] && place[1 - q] -> place[1 - q] = 1
+		:: else
+		fi;
+		place[q] = 0
+	}
+}
+
 inline close(q)
 {
 	atomic {
@@ -157,6 +187,7 @@ inline close(q)
 		fi;
 		window[q] = 0
 	}
+	end_turn(q)
 }
 
 /* ---- the rest of the library ------------------------------------------ */
@@ -217,18 +248,21 @@ proctype rank(byte r)
 	atomic { counted++; last = (counted == 2) }
 	if
 	:: last ->
-		enter(LAUNCH, number, mine, cause);
+		begin_turn(0, number, cause);
 		if
-		:: !number -> atomic { given_up = 1 }; goto out
+		:: number -> enter(LAUNCH, number, mine, cause)
+		:: else
+		fi;
+		if
+		:: !number -> goto gives_up
 		:: else
 		fi;
 		atomic {
 			if
-			:: cause ->
-				leave_locked(LAUNCH, number - 1);
-				given_up = 1;
-				goto out
-			:: else -> window[0] = number
+			:: cause -> leave_locked(LAUNCH, number - 1); goto gives_up
+			:: else ->
+				window[0] = number;
+				assert(!window[1]) /* F */
 			fi
 		}
 		atomic {
@@ -263,6 +297,12 @@ proctype rank(byte r)
 	:: !left -> close(0)
 	:: else
 	fi;
+	goto out;
+gives_up:
+#ifndef BREAK_TURN_KEPT
+	end_turn(0);
+#endif
+	given_up = 1;
 out:
 	gate[r] = 0;
 	ended++;
@@ -276,8 +316,12 @@ proctype neighbour()
 
 	do
 	:: round < 2 ->
+		begin_turn(1, number, false);
 		enter(LAUNCH, number, mine, false);
-		atomic { window[1] = number }
+		atomic {
+			window[1] = number;
+			assert(!window[0]) /* F */
+		}
 		close(1);
 		round++
 	:: else -> break
@@ -376,5 +420,5 @@ init
 	/* D */
 	assert(!inside[LAUNCH] && !inside[MEMORY] && !inside[CONNECT] &&
 	       !waiting[LAUNCH] && !waiting[MEMORY] && !waiting[CONNECT] &&
-	       !window[0] && !window[1])
+	       !window[0] && !window[1] && !place[0] && !place[1])
 }

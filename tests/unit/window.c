@@ -324,9 +324,12 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 
 /* ---- turns ------------------------------------------------------------- */
 
+/* A clique whose turns last as long as its test. */
 static struct clique *make_on(uint64_t devices)
 {
 	struct clique *q = make_clique();
+
+	window_set_limit(1000 * WINDOW_LIMIT_NS);
 
 	q->devices = devices;
 	return q;
@@ -401,18 +404,61 @@ Test(window, that_waits_for_its_turn_gives_up_with_the_cause)
 	free_clique(c);
 }
 
-Test(window, that_is_never_closed_keeps_its_turn_up_to_the_limit)
+Test(window, that_is_never_closed_keeps_its_turn_for_a_while)
 {
 	struct clique *stuck = make_on(1), *q = make_on(1);
 
 	cr_assert_eq(window_open(stuck), COHORT_OK);
 	window_set_limit(1);
 	cr_assert_eq(window_open(q), COHORT_OK);
-	window_set_limit(WINDOW_LIMIT_NS);
 	window_close(stuck);
 	window_close(q);
 	free_clique(stuck);
 	free_clique(q);
+}
+
+Test(window, that_waits_for_a_section_keeps_its_turn)
+{
+	struct clique *a = make_on(1), *b = make_on(1);
+	struct visit first = { .q = a, .opens = true };
+	struct visit second = { .q = b, .opens = true };
+
+	window_memory_begin();
+	visit_start(&first);
+	await_waiting(1);
+	visit_start(&second);
+	await_waiting(2);
+	window_memory_end();
+	await_in(&first);
+	cr_assert_eq(window_waiting(), 1);
+	cr_assert_not(atomic_load(&second.is_in));
+	window_close(a);
+	visit_end(&second);
+	visit_end(&first);
+	window_close(b);
+	free_clique(a);
+	free_clique(b);
+}
+
+Test(window, of_a_clique_that_is_ended_loses_its_turn_at_once)
+{
+	struct clique *a = make_on(1), *b = make_on(1), *c = make_on(1);
+	struct visit second = { .q = b, .opens = true };
+
+	cr_assert_eq(window_open(a), COHORT_OK);
+	visit_start(&second);
+	await_waiting(1);
+	window_close(b); /* the reaper comes before the thread has left */
+	cr_assert_eq(window_waiting(), 0);
+	window_close(a);
+	cr_assert_eq(window_open(c), COHORT_OK);
+	cause_set_aborted(b->end, "enough");
+	visit_end(&second);
+	cr_assert_eq(second.rc, COHORT_ABORTED);
+	window_close(c);
+	free_clique(a);
+	free_clique(b);
+	free_clique(c);
 }
 
 /* ---- connections ------------------------------------------------------- */
@@ -569,7 +615,7 @@ static void need_cancels(void)
 /* Cancelled while it waits, whether it is let in before that or not. */
 static void cancel_one(bool opens)
 {
-	struct clique *q = make_clique(), *other = make_clique();
+	struct clique *q = make_on(1), *other = make_on(1);
 	struct visit v = { .q = q, .opens = opens };
 
 	if (opens)
