@@ -136,7 +136,7 @@ if [ -n "$several" ]; then
 	done
 	commands+=("$tests/stress/respawn 60" "$tests/stress/siblings 10" "$walk"
 		"$tests/gpu/lost")
-	TEST_SHOW='bench drill gpu/' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
+	TEST_SHOW='all_reduce drill gpu/ walk' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi
 suite api '*/*'
 suite platform "$filter"
