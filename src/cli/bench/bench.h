@@ -186,7 +186,8 @@ void bench_evaluate(struct bench_plan *plan);
 /* How many elements of results were wrong. */
 unsigned long long bench_wrong(const struct bench_case *c);
 
-/* Print the results on stdout. */
+/* Print on stdout: what is going to be measured; then the results. */
+void bench_print_head(const struct bench_plan *plan);
 void bench_print(const struct bench_plan *plan);
 void bench_json(const struct bench_plan *plan);
 

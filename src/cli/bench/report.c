@@ -86,7 +86,7 @@ unsigned long long bench_wrong(const struct bench_case *c)
 
 /* ---- table ------------------------------------------------------------ */
 
-static void print_head(const struct bench_plan *plan)
+void bench_print_head(const struct bench_plan *plan)
 {
 	const struct bench_options *o = plan->options;
 
@@ -98,6 +98,7 @@ static void print_head(const struct bench_plan *plan)
 	       cli_launch_name(plan->launch), (unsigned long long)o->rounds);
 	printf("# times in us: median, 5th and 95th percentile of the rounds; "
 	       "bandwidths in GB/s\n");
+	fflush(stdout); /* the rest takes a while */
 }
 
 static void print_title(const struct collective *c)
@@ -163,7 +164,6 @@ void bench_print(const struct bench_plan *plan)
 {
 	const struct collective *title = NULL;
 
-	print_head(plan);
 	for (size_t i = 0; i < plan->count; i++) {
 		const struct bench_case *c = &plan->cases[i];
 

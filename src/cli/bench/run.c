@@ -287,8 +287,6 @@ static int worker(struct cohort_comm *comm, void *user)
 	struct bench *b = user;
 	struct lane *lane = b->lanes[cohort_comm_rank(comm)];
 
-	if (!cohort_comm_rank(comm))
-		b->plan->launch = cohort_comm_launch(comm);
 	/* The others may wait for this rank: return without freeing anything. */
 	if (!lane_open(lane, comm) || !lane_learn(lane) || !run_rounds(lane))
 		return -1;
@@ -353,6 +351,7 @@ static int open_group(struct bench *b)
 		return CLI_FAILED;
 	}
 	b->plan->platform = cohort_group_platform(b->group);
+	b->plan->launch = cohort_group_launch(b->group);
 	if (platform_open(b->plan->platform, &b->platform) == COHORT_OK)
 		return CLI_OK;
 	cli_complain("bench", "%s", cohort_last_error());
@@ -392,6 +391,8 @@ int bench_measure(struct bench_plan *plan)
 	status = open_group(b);
 	if (status != CLI_OK)
 		goto out;
+	if (!plan->options->json)
+		bench_print_head(plan);
 	all_back = run_group(b, &status);
 	if (cohort_group_close(b->group) != COHORT_OK && status == CLI_OK) {
 		cli_complain("bench", "%s", cohort_last_error());
