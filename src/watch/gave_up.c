@@ -222,8 +222,17 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		due.is_transfer = !s.front;
 		is_known = s.front || s.transfer.number;
 	}
-	if (is_known) {
+	while (is_known) {
+		s.trail = NULL;
+		s.remote_count = 0;
+		free(answers);
 		answers = ask(&s, q, due.is_transfer);
+		if (!due.is_transfer || !p2p_snapshot_goes_on(&s, q))
+			break;
+		look(&s, q);
+		is_known = !s.front && s.transfer.number;
+	}
+	if (is_known) {
 		verdict_stalled(&s, &due, &verdict);
 		*out = verdict_cause(&verdict);
 		is_known = out->world_rank != f->c->world;

@@ -9,6 +9,8 @@
  * that and not for the transfer.
  */
 
+#include <string.h>
+
 #include "core/pair.h"
 #include "watch/cycle.h"
 #include "watch/snapshot.h"
@@ -106,7 +108,8 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 }
 
 /* True if the operation with @a and @b waits for @a rather than for @b: first for halves
- * that the peer has not called, then for halves that are not done there. */
+ * that the peer has not called, then for those that it may not have called, then for those
+ * that are not done there. */
 static bool is_rather(const struct transfer_snapshot *a,
                       const struct transfer_snapshot *b)
 {
@@ -115,6 +118,10 @@ static bool is_rather(const struct transfer_snapshot *a,
 
 	if (a->met != b->met)
 		return b->met;
+	if (a->is_unknown != b->is_unknown)
+		return a->is_unknown;
+	if (a->has_left != b->has_left)
+		return a->has_left;
 	if (a_is_over != b_is_over)
 		return b_is_over;
 	return end_of(a) < end_of(b);
@@ -146,19 +153,37 @@ static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
 		             x->peer);
 }
 
+/* Add what the peer of @x, of another process, has said.  @first: the operation's first
+ * transfer. */
+static void add_said(const struct transfer_memory *m, uint64_t first,
+                     struct transfer_snapshot *x)
+{
+	const bool is_asked = m->asked_ticket == x->ticket;
+	const uint64_t nth = x->index - first;
+
+	if (x->is_local || x->own.done || nth >= COHORT_MAX_RANKS)
+		return;
+	x->has_left = is_asked && rank_set_has(m->left, (int)nth);
+	x->is_unknown = !x->has_left &&
+	                !(is_asked && rank_set_has(m->called, (int)nth));
+}
+
 /* The transfer that an operation of @c waits for; @t is the operation's first transfer.
  * Once all halves are called, the clock runs from the last call. */
 static struct transfer_snapshot look_at_all(const struct snapshot *s,
                                             const struct cohort_comm *c,
                                             struct transfer t,
+                                            const struct transfer_memory *m,
                                             struct rank_snapshot *r)
 {
 	uint64_t k, count = pair_count(c), ticket = t.ticket, last = 0;
+	const uint64_t first = t.index;
 	struct transfer_snapshot x, worst = { .number = 0 };
 
-	for (k = t.index;
-	     k <= count && pair_read(c, k, &t) && t.ticket == ticket; k++) {
+	for (k = first; k <= count && pair_read(c, k, &t) && t.ticket == ticket;
+	     k++) {
 		x = look_at(c, &t);
+		add_said(m, first, &x);
 		note_peer(s, r, &x);
 		last = latest(last, x.since_ns);
 		if (!worst.number || is_rather(&x, &worst))
@@ -189,7 +214,7 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 	m->ticket = t.ticket;
 	if (oldest_collective(c, s->next[i]) < t.ticket)
 		return;
-	x = look_at_all(s, c, t, &s->ranks[i]);
+	x = look_at_all(s, c, t, m, &s->ranks[i]);
 	if (!x.number)
 		return; /* the operation has ended just now */
 	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
@@ -268,4 +293,35 @@ void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *c,
 	                 (peer->awaits_recv &&
 	                  keeps(c, r, false, peer->rank, peer->awaits_recv));
 	s->kept.number = s->kept.sends ? peer->awaits_send : peer->awaits_recv;
+}
+
+bool p2p_snapshot_goes_on(struct snapshot *s, const struct clique *q)
+{
+	const struct transfer_snapshot *x = &s->transfer;
+	const struct remote_rank *peer = snapshot_remote(s, x->peer);
+	const struct cohort_comm *c = clique_rank(q, x->rank);
+	struct transfer_memory *m = &s->transfers[c - q->comms];
+	struct transfer_snapshot next;
+	struct transfer t;
+	uint64_t first, k;
+
+	if (!x->is_unknown || !peer || (!peer->joined && !peer->is_closed))
+		return false;
+	if (m->asked_ticket != x->ticket) {
+		memset(m->called, 0, sizeof(m->called));
+		memset(m->left, 0, sizeof(m->left));
+	}
+	m->asked_ticket = x->ticket;
+	for (first = x->index;
+	     pair_read(c, first - 1, &t) && t.ticket == x->ticket; first--)
+		continue;
+	rank_set_add(peer->is_closed ? m->left : m->called,
+	             (int)(x->index - first));
+	for (k = first; pair_read(c, k, &t) && t.ticket == x->ticket; k++) {
+		next = look_at(c, &t);
+		add_said(m, first, &next);
+		if (next.is_unknown)
+			return true;
+	}
+	return false;
 }

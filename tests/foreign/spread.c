@@ -15,6 +15,10 @@
  *	spread DEVICES eddy N		a later rank waits for the one before it
  *	spread DEVICES relay N		each rank receives from the next; the last sends nothing
  *	spread DEVICES ring N		and receives from the first
+ *	spread DEVICES gather N		rank 0 receives from all in one batch; the last
+ *					process's first rank sends nothing
+ *	spread DEVICES exchange N	each rank sends to the next and receives from the one
+ *					before it, in one batch, but for that rank
  *	spread DEVICES same N		all processes open the same devices
  *	spread DEVICES die N		process 1 is killed before its last sum
  *
@@ -40,7 +44,7 @@ static struct run {
 	int first; /* the first rank of the last process */
 	int sums;
 	int stalls, stops, dies, closes, parts, pauses;
-	int chains, is_closed, by_messages;
+	int chains, is_closed, by_messages, gathers, exchanges;
 	int eddy; /* the rank that waits for the one before it, or -1 */
 } run;
 
@@ -107,6 +111,27 @@ static int receive(struct cohort_comm *comm, int32_t *memory, int from)
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, SOON) : rc;
 }
 
+static int exchange(struct cohort_comm *comm, int32_t *memory)
+{
+	const int n = cohort_comm_size(comm), rank = cohort_comm_rank(comm);
+	void *stream = cohort_comm_stream(comm);
+	const bool receives = !run.gathers || rank == 0;
+	uint64_t ticket;
+	int rc = cohort_batch_begin(comm), i;
+
+	if (rc == COHORT_OK && (!run.gathers || rank))
+		rc = cohort_send(comm, memory, 1, COHORT_I32,
+		                 run.gathers ? 0 : (rank + 1) % n, stream,
+		                 NULL);
+	for (i = 1; rc == COHORT_OK && receives && i < n; i++)
+		if (run.gathers || i == n - 1)
+			rc = cohort_recv(comm, &memory[i], 1, COHORT_I32,
+			                 (rank + i) % n, stream, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_batch_end(comm, stream, &ticket);
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, SOON) : rc;
+}
+
 /* Rank 0 alone has a deadline. */
 static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 {
@@ -127,7 +152,10 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 	if (rc == COHORT_OK)
 		rc = sum(comm, memory);
 	if (rc >= 0 && rank == 0)
-		rc = cohort_deadline_push(run.by_messages ? comm : part[0],
+		rc = cohort_deadline_push(run.by_messages || run.gathers ||
+		                                          run.exchanges
+		                                  ? comm
+		                                  : part[0],
 		                          &soon);
 	if (rc < 0)
 		return rc;
@@ -135,6 +163,10 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 		return receive(comm, memory, rank - 1);
 	if (rank == run.first && !run.is_closed)
 		return stay_outside(comm, NULL);
+	if (run.gathers || run.exchanges)
+		rc = exchange(comm, memory);
+	if (run.gathers || run.exchanges)
+		return rc == COHORT_OK ? sum(comm, memory) : rc;
 	return run.by_messages ? receive(comm, memory, (rank + 1) % ranks)
 	                       : sum(part[rank % 2], memory);
 }
@@ -154,7 +186,7 @@ static int work(struct cohort_comm *comm, void *unused)
 	int rc, i;
 
 	(void)unused;
-	rc = cohort_alloc(comm, sizeof(int32_t), &memory);
+	rc = cohort_alloc(comm, MOST * sizeof(int32_t), &memory);
 	if (rc == COHORT_OK && (run.stalls || run.stops || run.pauses))
 		rc = cohort_deadline_push(comm, &soon);
 	if (rc == COHORT_OK && run.chains)
@@ -258,8 +290,10 @@ int main(int argc, char **argv)
 	run.eddy = strcmp(argv[2], "eddy") == 0 ? run.first + (n > 1) : -1;
 	run.is_closed = run.eddy >= 0 || strcmp(argv[2], "circle") == 0 ||
 	                strcmp(argv[2], "ring") == 0;
-	run.chains = run.by_messages || run.is_closed ||
-	             strcmp(argv[2], "chain") == 0;
+	run.gathers = strcmp(argv[2], "gather") == 0;
+	run.exchanges = strcmp(argv[2], "exchange") == 0;
+	run.chains = run.by_messages || run.is_closed || run.gathers ||
+	             run.exchanges || strcmp(argv[2], "chain") == 0;
 	run.dies = strcmp(argv[2], "die") == 0;
 	run.sums = atoi(argv[3]);
 	for (i = 0; i < n; i++)

@@ -98,6 +98,11 @@ while read -r processes devices last split eddy; do
 	says "rank $last has not called send 1 to rank $((last - 1)) of \"cohort\" ("
 	spread "$processes" "$devices" ring 1
 	says "$all"
+	spread "$processes" "$devices" gather 1
+	says "rank $last has not called send 1 to rank 0 of \"cohort\" ("
+	spread "$processes" "$devices" exchange 1
+	grep -q "^rank $last has not called " "$scratch/out" ||
+		fail "another rank than $last is named"
 done <<-'end'
 	4 1 3 1 2-3
 	2 4 4 2 4-5
