@@ -24,6 +24,7 @@ struct node {
 	bool has_called;
 	bool has_ended; /* it was to blame for the end of that clique, */
 	int kind;       /* at fault for this */
+	bool in_cycle; /* some rank of the cycle because of which that has ended */
 
 	/* If it is missing in a transfer: the number of its half, otherwise 0; the other
 	 * rank, in q; and whether it is the half that sends. */
@@ -224,11 +225,23 @@ static struct node node_of_world(const struct clique *q, int world)
 		              .c = clique_rank(q, world) };
 }
 
+/* The ticket of the last operation of @c, whose call may not have returned, if it has
+ * transfers; or 0. */
+static uint64_t last_transfers(const struct cohort_comm *c)
+{
+	struct transfer t;
+
+	return pair_read(c, pair_count(c), &t) &&
+	                       t.ticket >= atomic_load(&c->last)
+	               ? t.ticket
+	               : 0;
+}
+
 /* If the last operation of @c has a transfer with rank @x of its clique, make @x the other
  * half of that. */
 static bool find_last(const struct cohort_comm *c, struct node *x)
 {
-	const uint64_t ticket = atomic_load(&c->last);
+	const uint64_t ticket = last_transfers(c);
 	uint64_t k = pair_count(c);
 	struct transfer t;
 
@@ -242,6 +255,53 @@ static bool find_last(const struct cohort_comm *c, struct node *x)
 	return false;
 }
 
+/* Add an edge to the rank @node, which had not called @name before its clique ended; to the
+ * end of all in that cycle if it is in another process. */
+static void add_edge_in_cycle(struct walk *w, int from, struct node node,
+                              const char *name)
+{
+	node.in_cycle = !node.c;
+	add_edge(w, from, node, node.q, node.number, name);
+}
+
+/* @c waited in a clique that has ended as part of a cycle: for the ranks that had not called
+ * what it waited in. */
+static void add_ended_cycle(struct walk *w, int from,
+                            const struct cohort_comm *c, uint64_t collective)
+{
+	const struct clique *q = c->clique;
+	const char *name = name_of(c, collective);
+	struct node node = { .q = q, .number = collective, .name = name };
+	const uint64_t ticket = last_transfers(c);
+	struct transfer t;
+	uint64_t k;
+	int i;
+
+	clique_note(
+		(struct clique *)(uintptr_t)q); /* which transfers are done */
+	for (k = pair_count(c);
+	     !collective && pair_read(c, k, &t) && t.ticket == ticket &&
+	     !comm_ticket_was_done(c, ticket);
+	     k--) {
+		node = other_half(q, c->rank, t.sends, t.peer, t.number);
+		if (!node.c ||
+		    pair_number(node.c, !t.sends, c->rank) < t.number)
+			add_edge_in_cycle(w, from, node, half_name(t.sends));
+	}
+	if (!collective || agree_called(c) < collective)
+		return;
+	for (i = 0; i < q->size; i++) {
+		node.c = &q->comms[i];
+		node.rank = node.c->rank;
+		if (agree_called(node.c) < collective)
+			add_edge_in_cycle(w, from, node, name);
+	}
+	node.c = NULL;
+	node.rank = -1;
+	if (w->nodes[from].to < 0)
+		add_edge_in_cycle(w, from, node, name);
+}
+
 /* @c waited in a clique that has ended since the front was called, and since its last call, at
  * @called_ns: for the rank that is to blame for that end. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
@@ -251,8 +311,11 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	const char *name;
 	struct node node;
 
-	if (world < 0 || world == c->world || cause->time_ns < w->since_ns ||
-	    cause->time_ns < called_ns)
+	if (cause->time_ns < w->since_ns || cause->time_ns < called_ns)
+		return;
+	if (cause->kind == COHORT_VERDICT_CYCLE)
+		add_ended_cycle(w, from, c, cause->collective);
+	if (world < 0 || world == c->world)
 		return;
 	node = node_of_world(c->clique, world);
 	node.number = cause->collective;
@@ -508,20 +571,18 @@ static void add_own(struct walk *w)
 
 static void add_all(struct walk *w, int ends)
 {
-	int i;
+	const struct node *x;
 
-	w->out->is_cycle = !ends;
-	if (!ends) {
+	if (!ends)
 		add_cycle(w);
-		return;
-	}
-	if (w->is_transfer && w->nodes->rank != w->s->transfer.rank)
+	else if (w->is_transfer && w->nodes->rank != w->s->transfer.rank)
 		add_own(w);
-	for (i = 0; i < w->n; i++)
-		if (w->nodes[i].to < 0)
-			add_culprit(w, &w->nodes[i]);
-		else
-			add_link(w, &w->nodes[i]);
+	for (x = w->nodes; ends && x < w->nodes + w->n; x++)
+		if (x->to >= 0)
+			add_link(w, x);
+		else if (!x->in_cycle)
+			add_culprit(w, x);
+	w->out->is_cycle = !w->out->culprit_count;
 }
 
 /* ---- the front ---------------------------------------------------------- */

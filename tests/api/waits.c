@@ -383,3 +383,56 @@ Test(waits, a_chain_leads_to_the_rank_whose_stream_is_busy)
 	                   "%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
+
+/* ---- one cycle, several ends ------------------------------------------- */
+
+/* Rank i waits for the next one, in a communicator of the two: by a receive, or in a sum. */
+static int wait_in_pair(struct cohort_comm *c, void *by_message)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair, *own = NULL;
+	int i, peer;
+
+	for (i = 0; i < 3; i++) {
+		ranks_must(cohort_comm_split(c,
+		                             rank == i || rank == (i + 1) % 3
+		                                     ? 0
+		                                     : COHORT_NO_COLOR,
+		                             0, &pair),
+		           "split");
+		own = rank == i ? pair : own;
+	}
+	spread_wait(&have_called, 3);
+	peer = 1 - cohort_comm_rank(own);
+	if (!by_message)
+		return ranks_sum_wait(own, &values[rank]);
+	ranks_must(cohort_recv(own, &values[rank], 1, COHORT_I32, peer,
+	                       cohort_comm_stream(own), NULL),
+	           "recv");
+	return cohort_synchronize(own, RANKS_SOON);
+}
+
+/* The three communicators have their verdicts at about the same time: the later ones see
+ * ranks that have been told of the first. */
+static void wait_in_pairs(void *by_message)
+{
+	int i;
+
+	place_need(3);
+	for (i = 0; i < 10; i++) {
+		stall(3, wait_in_pair, by_message);
+		cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s",
+		             cause.text);
+		cr_assert_eq(cause.rank, -1, "%s", cause.text);
+	}
+}
+
+Test(waits, communicators_in_one_cycle_end_alike)
+{
+	wait_in_pairs(NULL);
+}
+
+Test(waits, communicators_in_one_cycle_of_messages_end_alike)
+{
+	wait_in_pairs(values);
+}
