@@ -16,6 +16,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "core/batch.h"
 #include "core/capture.h"
 #include "core/gate.h"
 #include "core/native.h"
@@ -75,6 +76,11 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 	if (ticket == COHORT_CAPTURED)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "a captured operation cannot be waited for");
+	if (!ticket && batch_is_open(c))
+		return error_set(COHORT_INVALID,
+		                 "ticket is 0: a batch is open on rank %d, "
+		                 "and its end gives the ticket",
+		                 c->rank);
 	return error_set(COHORT_INVALID,
 	                 "ticket is %llu, the last of rank %d is %llu",
 	                 (unsigned long long)ticket, c->rank,

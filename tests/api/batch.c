@@ -192,6 +192,8 @@ Test(batch, has_one_ticket, .init = in_turn)
 	                         &ticket),
 	       COHORT_INVALID, "ticket is not NULL");
 	cr_assert_eq(ticket, 77);
+	expect(cohort_wait(c[0], 0, RANKS_SOON), COHORT_INVALID,
+	       "ticket is 0: a batch is open on rank 0");
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_INVALID,
 	       "batch: call 1: all_reduce: ticket");
 	barrier_of_all();

@@ -117,8 +117,10 @@ class _Run:
 def reports(error: BaseException, cause: Cause, is_to_blame: bool) -> bool:
     """Whether an exception of a rank only reports the end of the group, or of a part that
     ended because of the same rank."""
+    if not isinstance(error, CohortError):
+        return False
     found = getattr(error, "cause", None)
-    return isinstance(error, CohortError) and isinstance(found, Cause) and (
+    return isinstance(found, Cause) and (
         found == cause or not is_to_blame
         and (found.status, found.world_rank) == (cause.status, cause.world_rank))
 
@@ -390,7 +392,9 @@ class Group(Handle):
         main = _library.on_main()
 
         def call_alone() -> int:
-            while main and self._left:  # by Ctrl-C; a respawn may connect a new generation
+            # By Ctrl-C; a respawn may connect a new generation.  In the child of a fork no
+            # call goes on.
+            while main and self._left and self._forks == _library.forks:
                 self._abort("the main thread was interrupted")
                 time.sleep(0.005)
             return call()
@@ -403,6 +407,10 @@ class Group(Handle):
         return count_inside(self._inside) > 1 or any(
             comm._count_inside() for comm in [*self._comms, *self._past])
 
+    def _is_busy(self) -> bool:
+        """Whether a thread of this process is in another call, or in run()."""
+        return self._forks == _library.forks and (self._is_inside() or self._is_running())
+
     def _is_running(self, over: bool = False) -> bool:
         """Whether run() has not returned or, with over, has left threads in their workers."""
         return any(run.group is self and (over or not run.over) for run in list(_runs.values()))
@@ -413,7 +421,7 @@ class Group(Handle):
         if not handle:
             return Status.OK
         busy = failure(Status.STATE, text="a thread is inside a call")
-        if self._is_inside() or self._is_running():
+        if self._is_busy():
             raise busy
         shut = [comm for comm in [*self._comms, *self._past]
                 if comm._handle and (comm._bound_here or not comm._bound)]
@@ -422,7 +430,7 @@ class Group(Handle):
             for comm in shut:
                 comm._handle = None
         try:
-            if self._is_inside() or self._is_running():  # since the first look
+            if self._is_busy():  # since the first look
                 raise busy
             if not self._is_running(True):
                 for comm in shut:

@@ -545,7 +545,8 @@ class Rank(Handle):
         if not handle:
             return Status.OK
         self._handle = None  # no call begins from now on
-        if self._count_inside() > 1 and (self._joined or isinstance(self._owner, Rank)):
+        if (self._forks == _library.forks and self._count_inside() > 1
+                and (self._joined or isinstance(self._owner, Rank))):
             self._handle = handle
             raise failure(Status.STATE, text="a thread is inside a call")
         self._free_memory()

@@ -226,6 +226,22 @@ class Ranks(Case):
                     group.run(worker)
             self.assertIsInstance(caught.exception.__cause__, kind)
 
+    def test_an_exception_whose_attributes_raise(self):
+        class Remote(Exception):
+            @property
+            def cause(self):
+                raise RuntimeError("not fetched yet")
+
+        def worker(comm):
+            if comm.rank == 1:
+                raise Remote("disk full")
+            comm.barrier().wait()
+        with opened(2) as group:
+            with self.assertRaises(cohort.WorkerError) as caught:
+                group.run(worker)
+        self.assertEqual(caught.exception.rank, 1)
+        self.assertIsInstance(caught.exception.__cause__, Remote)
+
     def test_an_exception_is_the_cause_of_a_mismatch(self):
         """The barrier of the finally clause is what ends the group."""
         def worker(comm):
@@ -1286,6 +1302,23 @@ with cohort.Group.open(2, platform="host") as group:
     ticket.wait()
     print("both end")
 """), "both end\n")
+
+    @unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""),
+                     "another thread may have AddressSanitizer's allocator locked at a fork")
+    def test_a_fork_in_a_worker(self):
+        """The main thread was in run(): the child has its note of that."""
+        self.assertEqual(self.program("""
+import cohort, os
+def worker(comm):
+    if comm.rank == 0:
+        child = os.fork()
+        if not child:
+            group.close()
+            os._exit(5)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+with cohort.Group.open(2, platform="host") as group:
+    print(group.run(worker)[0])
+"""), "5\n")
 
 
 class Fixture(Case):
