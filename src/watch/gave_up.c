@@ -227,10 +227,11 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		s.remote_count = 0;
 		free(answers);
 		answers = ask(&s, q, due.is_transfer);
-		if (!due.is_transfer || !p2p_snapshot_goes_on(&s, q))
+		if (!due.is_transfer || !p2p_snapshot_note(&s, q))
 			break;
 		look(&s, q);
-		is_known = !s.front && s.transfer.number;
+		due.is_transfer = !s.front;
+		is_known = s.front || s.transfer.number;
 	}
 	if (is_known) {
 		verdict_stalled(&s, &due, &verdict);

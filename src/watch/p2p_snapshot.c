@@ -107,24 +107,32 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	return x;
 }
 
-/* True if the operation with @a and @b waits for @a rather than for @b: first for halves
- * that the peer has not called, then for those that it may not have called, then for those
- * that are not done there. */
+/* How much an operation waits for @x rather than for its other transfers. */
+static int urgency_of(const struct transfer_snapshot *x)
+{
+	if (!x->met)
+		return 5; /* the peer has not called, */
+	if (x->is_local)
+		return !x->other.done;
+	switch (x->said) {
+	case SAID_NOTHING:
+		return 4; /* may not have called, */
+	case SAID_LEFT:
+		return 3;
+	case SAID_LATE:
+		return 2; /* or has not started */
+	default:
+		return 1;
+	}
+}
+
+/* True if the operation with @a and @b waits for @a rather than for @b. */
 static bool is_rather(const struct transfer_snapshot *a,
                       const struct transfer_snapshot *b)
 {
-	bool a_is_over = a->is_local && a->other.done && a->met;
-	bool b_is_over = b->is_local && b->other.done && b->met;
+	const int more = urgency_of(a) - urgency_of(b);
 
-	if (a->met != b->met)
-		return b->met;
-	if (a->is_unknown != b->is_unknown)
-		return a->is_unknown;
-	if (a->has_left != b->has_left)
-		return a->has_left;
-	if (a_is_over != b_is_over)
-		return b_is_over;
-	return end_of(a) < end_of(b);
+	return more ? more > 0 : end_of(a) < end_of(b);
 }
 
 /* True if the rank has come to this half, as far as marks tell. */
@@ -153,19 +161,12 @@ static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
 		             x->peer);
 }
 
-/* Add what the peer of @x, of another process, has said.  @first: the operation's first
- * transfer. */
-static void add_said(const struct transfer_memory *m, uint64_t first,
-                     struct transfer_snapshot *x)
+static enum said said_of(const struct transfer_memory *m,
+                         const struct transfer_snapshot *x)
 {
-	const bool is_asked = m->asked_ticket == x->ticket;
-	const uint64_t nth = x->index - first;
-
-	if (x->is_local || x->own.done || nth >= COHORT_MAX_RANKS)
-		return;
-	x->has_left = is_asked && rank_set_has(m->left, (int)nth);
-	x->is_unknown = !x->has_left &&
-	                !(is_asked && rank_set_has(m->called, (int)nth));
+	return m->asked_ticket == x->ticket
+	               ? (enum said)m->said[x->index % COHORT_MAX_RANKS]
+	               : SAID_NOTHING;
 }
 
 /* The transfer that an operation of @c waits for; @t is the operation's first transfer.
@@ -177,13 +178,12 @@ static struct transfer_snapshot look_at_all(const struct snapshot *s,
                                             struct rank_snapshot *r)
 {
 	uint64_t k, count = pair_count(c), ticket = t.ticket, last = 0;
-	const uint64_t first = t.index;
 	struct transfer_snapshot x, worst = { .number = 0 };
 
-	for (k = first; k <= count && pair_read(c, k, &t) && t.ticket == ticket;
-	     k++) {
+	for (k = t.index;
+	     k <= count && pair_read(c, k, &t) && t.ticket == ticket; k++) {
 		x = look_at(c, &t);
-		add_said(m, first, &x);
+		x.said = said_of(m, &x);
 		note_peer(s, r, &x);
 		last = latest(last, x.since_ns);
 		if (!worst.number || is_rather(&x, &worst))
@@ -295,33 +295,23 @@ void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *c,
 	s->kept.number = s->kept.sends ? peer->awaits_send : peer->awaits_recv;
 }
 
-bool p2p_snapshot_goes_on(struct snapshot *s, const struct clique *q)
+bool p2p_snapshot_note(struct snapshot *s, const struct clique *q)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 	const struct remote_rank *peer = snapshot_remote(s, x->peer);
-	const struct cohort_comm *c = clique_rank(q, x->rank);
-	struct transfer_memory *m = &s->transfers[c - q->comms];
-	struct transfer_snapshot next;
-	struct transfer t;
-	uint64_t first, k;
+	struct transfer_memory *m =
+		&s->transfers[clique_rank(q, x->rank) - q->comms];
 
-	if (!x->is_unknown || !peer || (!peer->joined && !peer->is_closed))
+	if (x->is_local || x->said || !peer ||
+	    (!peer->joined && !peer->is_closed))
 		return false;
-	if (m->asked_ticket != x->ticket) {
-		memset(m->called, 0, sizeof(m->called));
-		memset(m->left, 0, sizeof(m->left));
-	}
+	if (m->asked_ticket != x->ticket)
+		memset(m->said, SAID_NOTHING, sizeof(m->said));
 	m->asked_ticket = x->ticket;
-	for (first = x->index;
-	     pair_read(c, first - 1, &t) && t.ticket == x->ticket; first--)
-		continue;
-	rank_set_add(peer->is_closed ? m->left : m->called,
-	             (int)(x->index - first));
-	for (k = first; pair_read(c, k, &t) && t.ticket == x->ticket; k++) {
-		next = look_at(c, &t);
-		add_said(m, first, &next);
-		if (next.is_unknown)
-			return true;
-	}
-	return false;
+	m->said[x->index % COHORT_MAX_RANKS] =
+		!peer->joined ? SAID_LEFT
+		: peer->kind == COHORT_VERDICT_NOT_STARTED && !peer->is_done
+			? SAID_LATE
+			: SAID_CALLED;
+	return true;
 }

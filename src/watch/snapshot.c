@@ -261,11 +261,11 @@ static void take(struct snapshot *s, struct clique *q)
 	s->others_left = s->others_miss && others_have_left(q, front);
 }
 
-/* True if the transfers are one, with one clock. */
+/* True if the transfers are of one operation, with one clock. */
 static bool is_same(const struct transfer_snapshot *a,
                     const struct transfer_snapshot *b)
 {
-	return a->number && a->rank == b->rank && a->index == b->index &&
+	return a->number && a->rank == b->rank && a->ticket == b->ticket &&
 	       a->met == b->met;
 }
 

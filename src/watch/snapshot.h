@@ -102,8 +102,12 @@ struct transfer_snapshot {
 	int type;
 	bool is_local; /* the peer is in this process */
 	bool met; /* the peer has called its half, or is in another process */
-	bool is_unknown; /* it is, and has not said whether it has called, */
-	bool has_left;   /* or its communicator is closed: it may have */
+	enum said {
+		SAID_NOTHING,
+		SAID_CALLED,
+		SAID_LATE, /* called, and not started */
+		SAID_LEFT, /* its communicator is closed: it may have called */
+	} said; /* what a peer in another process has said of its half */
 	uint64_t index;
 	uint64_t ticket;
 	uint64_t since_ns; /* when its clock began to run */
@@ -129,10 +133,10 @@ struct transfer_memory {
 	uint64_t ticket;  /* the oldest one in flight in the last snapshot */
 	uint64_t held_ns; /* when an older operation was last seen in flight */
 
-	/* Which transfers of an operation, counted from its first, peers of other processes
-	 * say that they have called; and for which the peer has left. */
+	/* What peers in other processes have said of their halves of that operation: enum
+	 * said, by the transfer's index modulo the size. */
 	uint64_t asked_ticket;
-	uint64_t called[COHORT_RANK_WORDS], left[COHORT_RANK_WORDS];
+	unsigned char said[COHORT_MAX_RANKS];
 };
 
 /* The name of an operation: "all_reduce 3 of "dp.1"". */
@@ -427,10 +431,9 @@ const struct record *snapshot_front_call(const struct snapshot *s);
  *                       to @peer, or else receives from it; false: it has not called that
  * p2p_snapshot_awaits - what @out's rank, @comm's, waits for of rank @peer
  * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has answered
- * p2p_snapshot_goes_on - remember if the peer of s->transfer, of another process, has answered
- *                       that it has called, or left; true: it is unknown what the peer of
- *                       another transfer of the operation has done, and the next snapshot has
- *                       that transfer
+ * p2p_snapshot_note   - note what the peer of s->transfer, in another process, has answered of
+ *                       its half; false: nothing new.  Then the next snapshot has the
+ *                       transfer that the operation waits for by all that is known
  */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
 bool p2p_snapshot_next(const struct cohort_comm *comm, uint64_t front,
@@ -441,7 +444,7 @@ void p2p_snapshot_awaits(const struct cohort_comm *comm, int peer,
                          struct remote_rank *out);
 void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *comm,
                        const struct remote_rank *peer);
-bool p2p_snapshot_goes_on(struct snapshot *s, const struct clique *clique);
+bool p2p_snapshot_note(struct snapshot *s, const struct clique *clique);
 
 /* Add what the ranks' threads are doing.  This asks the system, which takes its time.
  * The answer is kept until another thread calls for the rank. */

@@ -24,7 +24,7 @@ struct node {
 	bool has_called;
 	bool has_ended; /* it was to blame for the end of that clique, */
 	int kind;       /* at fault for this */
-	bool in_cycle; /* some rank of the cycle because of which that has ended */
+	bool in_cycle;  /* some rank of another process, in a cycle */
 
 	/* If it is missing in a transfer: the number of its half, otherwise 0; the other
 	 * rank, in q; and whether it is the half that sends. */
@@ -255,8 +255,8 @@ static bool find_last(const struct cohort_comm *c, struct node *x)
 	return false;
 }
 
-/* Add an edge to the rank @node, which had not called @name before its clique ended; to the
- * end of all in that cycle if it is in another process. */
+/* Add an edge to the rank @node, which had not called @name before its clique ended.  In
+ * another process that is the end of the walk, and nobody is to blame. */
 static void add_edge_in_cycle(struct walk *w, int from, struct node node,
                               const char *name)
 {
@@ -264,46 +264,48 @@ static void add_edge_in_cycle(struct walk *w, int from, struct node node,
 	add_edge(w, from, node, node.q, node.number, name);
 }
 
-/* @c waited in a clique that has ended as part of a cycle: for the ranks that had not called
- * what it waited in. */
+/* @c waited for its last operation in a clique that has ended as part of a cycle: for the
+ * ranks that had not called their part of it. */
 static void add_ended_cycle(struct walk *w, int from,
-                            const struct cohort_comm *c, uint64_t collective)
+                            const struct cohort_comm *c)
 {
 	const struct clique *q = c->clique;
-	const char *name = name_of(c, collective);
-	struct node node = { .q = q, .number = collective, .name = name };
-	const uint64_t ticket = last_transfers(c);
+	const uint64_t ticket = last_transfers(c), number = agree_called(c);
+	const char *name = name_of(c, number);
+	struct node node;
 	struct transfer t;
-	uint64_t k;
+	uint64_t k, of;
 	int i;
 
-	clique_note(
-		(struct clique *)(uintptr_t)q); /* which transfers are done */
-	for (k = pair_count(c);
-	     !collective && pair_read(c, k, &t) && t.ticket == ticket &&
-	     !comm_ticket_was_done(c, ticket);
+	clique_note((struct clique *)(uintptr_t)q); /* what is done */
+	for (k = pair_count(c); pair_read(c, k, &t) && t.ticket == ticket &&
+	                        !comm_ticket_was_done(c, ticket);
 	     k--) {
 		node = other_half(q, c->rank, t.sends, t.peer, t.number);
 		if (!node.c ||
 		    pair_number(node.c, !t.sends, c->rank) < t.number)
 			add_edge_in_cycle(w, from, node, half_name(t.sends));
 	}
-	if (!collective || agree_called(c) < collective)
+	if (!number || !agree_has(c, number))
 		return;
+	of = atomic_load(&agree_slot(c, number)->ticket);
+	if (of < atomic_load(&c->last) || comm_ticket_was_done(c, of))
+		return;
+	node = (struct node){ .q = q, .number = number, .name = name };
 	for (i = 0; i < q->size; i++) {
 		node.c = &q->comms[i];
 		node.rank = node.c->rank;
-		if (agree_called(node.c) < collective)
+		if (agree_called(node.c) < number)
 			add_edge_in_cycle(w, from, node, name);
 	}
 	node.c = NULL;
 	node.rank = -1;
-	if (w->nodes[from].to < 0)
+	if (q->world > q->size && w->nodes[from].to < 0)
 		add_edge_in_cycle(w, from, node, name);
 }
 
 /* @c waited in a clique that has ended since the front was called, and since its last call, at
- * @called_ns: for the rank that is to blame for that end. */
+ * @called_ns: for the rank that is to blame for that end, or on in a cycle. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
                       const struct cohort_cause *cause, uint64_t called_ns)
 {
@@ -314,7 +316,7 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	if (cause->time_ns < w->since_ns || cause->time_ns < called_ns)
 		return;
 	if (cause->kind == COHORT_VERDICT_CYCLE)
-		add_ended_cycle(w, from, c, cause->collective);
+		add_ended_cycle(w, from, c);
 	if (world < 0 || world == c->world)
 		return;
 	node = node_of_world(c->clique, world);

@@ -505,7 +505,7 @@ static void judge_again(struct watch *g)
 	if (due.what != EXPIRY_VERDICT ||
 	    due.is_transfer != (g->asked_about.rank >= 0) ||
 	    !is_stuck(&g->asked_about, &g->now) ||
-	    (due.is_transfer && p2p_snapshot_goes_on(&g->now, g->clique))) {
+	    (due.is_transfer && p2p_snapshot_note(&g->now, g->clique))) {
 		forget_stacks(g);
 		return;
 	}

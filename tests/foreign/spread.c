@@ -17,6 +17,7 @@
  *	spread DEVICES ring N		and receives from the first
  *	spread DEVICES gather N		rank 0 receives from all in one batch; the last
  *					process's first rank sends nothing
+ *	spread DEVICES gone N		process 1's first rank closes its communicator instead
  *	spread DEVICES exchange N	each rank sends to the next and receives from the one
  *					before it, in one batch, but for that rank
  *	spread DEVICES same N		all processes open the same devices
@@ -45,6 +46,7 @@ static struct run {
 	int sums;
 	int stalls, stops, dies, closes, parts, pauses;
 	int chains, is_closed, by_messages, gathers, exchanges;
+	int gone; /* the rank that does not send, or -1 */
 	int eddy; /* the rank that waits for the one before it, or -1 */
 } run;
 
@@ -161,10 +163,14 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 		return rc;
 	if (rank == run.eddy)
 		return receive(comm, memory, rank - 1);
-	if (rank == run.first && !run.is_closed)
+	if (rank == run.gone)
+		return stay_outside(comm, comm);
+	if (rank == run.first && !run.is_closed && run.gone < 0)
 		return stay_outside(comm, NULL);
 	if (run.gathers || run.exchanges)
 		rc = exchange(comm, memory);
+	if (rc == COHORT_OK && run.gone >= 0)
+		return stay_outside(comm, NULL);
 	if (run.gathers || run.exchanges)
 		return rc == COHORT_OK ? sum(comm, memory) : rc;
 	return run.by_messages ? receive(comm, memory, (rank + 1) % ranks)
@@ -290,7 +296,8 @@ int main(int argc, char **argv)
 	run.eddy = strcmp(argv[2], "eddy") == 0 ? run.first + (n > 1) : -1;
 	run.is_closed = run.eddy >= 0 || strcmp(argv[2], "circle") == 0 ||
 	                strcmp(argv[2], "ring") == 0;
-	run.gathers = strcmp(argv[2], "gather") == 0;
+	run.gone = strcmp(argv[2], "gone") == 0 ? n : -1;
+	run.gathers = run.gone >= 0 || strcmp(argv[2], "gather") == 0;
 	run.exchanges = strcmp(argv[2], "exchange") == 0;
 	run.chains = run.by_messages || run.is_closed || run.gathers ||
 	             run.exchanges || strcmp(argv[2], "chain") == 0;

@@ -100,6 +100,9 @@ while read -r processes devices last split eddy; do
 	says "$all"
 	spread "$processes" "$devices" gather 1
 	says "rank $last has not called send 1 to rank 0 of \"cohort\" ("
+	spread "$processes" "$devices" gone 1
+	grep -qE "^rank $devices has left: |, which drove rank $devices, has closed the " \
+		"$scratch/out" || fail "another rank than $devices is named"
 	spread "$processes" "$devices" exchange 1
 	grep -q "^rank $last has not called " "$scratch/out" ||
 		fail "another rank than $last is named"
