@@ -174,7 +174,7 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 {
 	const struct clique *root = clique_tree_root(q);
 	struct peers *peers = peers_of(q);
-	struct missing question;
+	struct trail_questions questions;
 	struct answers *a;
 	char none[1] = "";
 	struct text silent = { none, sizeof(none) };
@@ -185,15 +185,14 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 	if (!peers)
 		peers = peers_of(root);
 	if (peers)
-		start = trail_start(s, q, is_transfer, &question);
+		start = trail_start(s, q, is_transfer, &questions);
 	if (!start)
 		return NULL;
 	a = calloc(1, sizeof(*a) + (size_t)root->world * sizeof(a->of[0]));
 	if (!a)
 		return NULL;
-	n = trail_follow(&a->trail, peers, q, &question,
-	                 s->waits.culprit_count ? s->waits.culprits->call : "",
-	                 a->of, root->world, &silent);
+	n = trail_follow(&a->trail, peers, q, &questions, a->of, root->world,
+	                 &silent);
 	s->trail = &a->trail;
 	if (start == TRAIL_FRONT) {
 		s->remote = a->of;

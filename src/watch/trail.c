@@ -415,20 +415,34 @@ static void follow_trail(struct trail *t, const char *call, struct peers *p,
 
 /* ---- asking ------------------------------------------------------------- */
 
+/* True if other processes can be asked about the culprit @x. */
+static bool is_elsewhere(const struct culprit *x)
+{
+	return x->at.rank < 0 && x->in.identity &&
+	       (x->rank < 0 || x->in.is_transfer);
+}
+
 enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
-                             bool is_transfer, struct missing *question)
+                             bool is_transfer, struct trail_questions *out)
 {
 	const struct culprit *x = s->waits.culprits;
+	struct trail_question *to;
 
-	if (s->waits.culprit_count && x->at.rank < 0 && x->in.identity &&
-	    (x->rank < 0 || x->in.is_transfer)) {
-		*question = x->in;
-		return TRAIL_ELSEWHERE;
+	for (out->n = 0;
+	     out->n < s->waits.culprit_count && is_elsewhere(&x[out->n]);
+	     out->n++) {
+		to = &out->of[out->n];
+		to->in = x[out->n].in;
+		text_set(to->call, sizeof(to->call), "%s", x[out->n].call);
 	}
+	if (out->n)
+		return TRAIL_ELSEWHERE;
 	if (!stall_is_remote(s, is_transfer) &&
 	    (is_transfer || !stall_may_be_minority(s)))
 		return TRAIL_NONE;
-	*question = waits_question(s, q, is_transfer);
+	out->n = 1;
+	out->of[0].in = waits_question(s, q, is_transfer);
+	out->of[0].call[0] = '\0';
 	return TRAIL_FRONT;
 }
 
@@ -445,9 +459,10 @@ static void begin_trail(struct trail *t, const struct missing *from)
 	t->world = -1;
 }
 
-int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
-                 const struct missing *question, const char *call,
-                 struct remote_rank *out, int room, struct text *silent)
+/* Ask one question; see trail_follow(). */
+static int follow_one(struct trail *t, struct peers *p, const struct clique *of,
+                      const struct missing *question, const char *call,
+                      struct remote_rank *out, int room, struct text *silent)
 {
 	struct clique *q = get_clique(clique_tree_root(of), question->identity);
 	const uint64_t until = clock_deadline(peers_patience_ns(p));
@@ -473,4 +488,20 @@ int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
 	}
 	clique_put(q);
 	return a.n;
+}
+
+int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
+                 const struct trail_questions *questions,
+                 struct remote_rank *out, int room, struct text *silent)
+{
+	const struct trail_question *x = questions->of;
+	const char *begin = silent->at;
+	int n;
+
+	/* A trail that leads nowhere: they have called, and are not late. */
+	do
+		n = follow_one(t, p, of, &x->in, x->call, out, room, silent);
+	while (!t->waits.culprit_count && !t->waits.is_cycle &&
+	       silent->at == begin && ++x < questions->of + questions->n);
+	return n;
 }

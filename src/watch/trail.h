@@ -21,24 +21,34 @@ enum trail_start {
 	TRAIL_ELSEWHERE, /* about what ranks here wait in instead */
 };
 
+/* What to ask: about the front or the transfer, or about what ranks here wait in, in the order
+ * of the snapshot's culprits; and its names, for texts. */
+struct trail_questions {
+	int n;
+	struct trail_question {
+		struct missing in;
+		char call[WAITS_CALL];
+	} of[WAITS_CULPRITS];
+};
+
 enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
-                             bool is_transfer, struct missing *question);
+                             bool is_transfer,
+                             struct trail_questions *questions);
 
 /*
- * Ask the other processes about @question, store what they answer in @out, which has room for
- * @room ranks, and follow the waits of those that have not called.  May be called from any
- * thread; blocks, until @of has a cause at most, and takes the lock of clique_tree.c.  Returns
- * how many ranks there are.  If an answer is missing, the trail ends with a culprit whose rank
- * is -1.
+ * Ask the other processes the questions in turn, until the ranks in one of them are at fault;
+ * store what they answer in @out, which has room for @room ranks, and follow the waits of those
+ * that have not called.  May be called from any thread; blocks, until @of has a cause at most,
+ * and takes the lock of clique_tree.c.  Returns how many ranks there are.  If an answer is
+ * missing, the trail ends with a culprit whose rank is -1.
  * @trail:  set to where the waits lead
  * @peers:  the processes of @of's group
  * @of:     the clique that there will be a verdict on
- * @call:   what the question is about, for texts
  * @silent: see peers_ask()
  */
 int trail_follow(struct trail *trail, struct peers *peers,
-                 const struct clique *of, const struct missing *question,
-                 const char *call, struct remote_rank *out, int room,
-                 struct text *silent);
+                 const struct clique *of,
+                 const struct trail_questions *questions,
+                 struct remote_rank *out, int room, struct text *silent);
 
 #endif

@@ -687,6 +687,25 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 			snapshot_thread(&x->at);
 }
 
+/* Forget the first @n culprits. */
+static void drop_culprits(struct waits *w, int n)
+{
+	w->culprit_count -= n;
+	memmove(w->culprits, w->culprits + n,
+	        (size_t)w->culprit_count * sizeof(*w->culprits));
+}
+
+/* The culprit that the trail begins at: those before it have called.  -1: there is none. */
+static int find_trail(const struct waits *w, const struct trail *t)
+{
+	int i = 0;
+
+	while (i < w->culprit_count && w->culprits[i].at.rank < 0 &&
+	       !is_same_missing(&w->culprits[i].in, &t->from))
+		i++;
+	return i < w->culprit_count && w->culprits[i].at.rank < 0 ? i : -1;
+}
+
 /* Put the trail, which begins at what the first culprit has not called, in the place of that:
  * it stands for ranks of other processes. */
 static void put_trail(struct waits *w, const struct trail *t)
@@ -694,10 +713,7 @@ static void put_trail(struct waits *w, const struct trail *t)
 	int i;
 
 	if (t->waits.is_cycle && w->culprit_count > 1) {
-		/* Another one is to blame. */
-		w->culprit_count--;
-		memmove(w->culprits, w->culprits + 1,
-		        (size_t)w->culprit_count * sizeof(*w->culprits));
+		drop_culprits(w, 1); /* another one is to blame */
 		return;
 	}
 	waits_fill(w, &t->from, t->world);
@@ -753,8 +769,9 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 
 	if (!t || (!t->waits.culprit_count && !t->waits.is_cycle))
 		return;
-	if (w->culprit_count && w->culprits->at.rank < 0 &&
-	    is_same_missing(&w->culprits->in, &t->from)) {
+	i = find_trail(w, t);
+	if (i >= 0) {
+		drop_culprits(w, i);
 		put_trail(w, t);
 	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&
 	           is_same_missing(&here, &t->from) &&

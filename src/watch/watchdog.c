@@ -395,8 +395,8 @@ static bool gather(void *arg)
 	if (g->asks)
 		g->remote_count =
 			trail_follow(&g->trail, g->options.peers, g->clique,
-		                     &g->missing, g->missing_in, g->remote,
-		                     COHORT_MAX_RANKS, &silent);
+		                     &g->questions, g->remote, COHORT_MAX_RANKS,
+		                     &silent);
 	/* Release: the above. */
 	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
 	cause_wake();
@@ -421,11 +421,10 @@ static bool begin_evidence(struct watch *g, const uint64_t *set,
 {
 	choose_threads(g, set);
 	g->takes_stacks = g->stack_count;
-	g->asks = due && g->remote ? trail_start(&g->now, g->clique,
-	                                         due->is_transfer, &g->missing)
-	                           : TRAIL_NONE;
-	text_set(g->missing_in, sizeof(g->missing_in), "%s",
-	         g->asks == TRAIL_ELSEWHERE ? g->now.waits.culprits->call : "");
+	g->asks = due && g->remote
+	                  ? trail_start(&g->now, g->clique, due->is_transfer,
+	                                &g->questions)
+	                  : TRAIL_NONE;
 	if (g->stack_count && !symbolizer_is_free(&g->symbolizer))
 		refuse_stacks(g, "names are still being looked up");
 	if (!g->takes_stacks && !g->asks)

@@ -79,8 +79,7 @@ struct watch {
 	struct job gathering;
 	bool takes_stacks;
 	enum trail_start asks;
-	struct missing missing;
-	char missing_in[WAITS_CALL]; /* its name */
+	struct trail_questions questions;
 	struct trail trail;
 	struct remote_rank *
 		remote; /* room for COHORT_MAX_RANKS answers; NULL: there are none */

@@ -17,6 +17,7 @@
  *	spread DEVICES ring N		and receives from the first
  *	spread DEVICES gather N		rank 0 receives from all in one batch; the last
  *					process's first rank sends nothing
+ *	spread DEVICES behind N		and rank 1, which waits for rank 0, has the deadline
  *	spread DEVICES gone N		process 1's first rank closes its communicator instead
  *	spread DEVICES exchange N	each rank sends to the next and receives from the one
  *					before it, in one batch, but for that rank
@@ -46,8 +47,9 @@ static struct run {
 	int sums;
 	int stalls, stops, dies, closes, parts, pauses;
 	int chains, is_closed, by_messages, gathers, exchanges;
-	int gone; /* the rank that does not send, or -1 */
-	int eddy; /* the rank that waits for the one before it, or -1 */
+	int gone;    /* the rank that does not send, or -1 */
+	int hurried; /* the rank that has a deadline */
+	int eddy;    /* the rank that waits for the one before it, or -1 */
 } run;
 
 /* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
@@ -134,7 +136,6 @@ static int exchange(struct cohort_comm *comm, int32_t *memory)
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, SOON) : rc;
 }
 
-/* Rank 0 alone has a deadline. */
 static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 {
 	const struct cohort_deadlines soon = {
@@ -153,7 +154,7 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 	/* All have split before any waits. */
 	if (rc == COHORT_OK)
 		rc = sum(comm, memory);
-	if (rc >= 0 && rank == 0)
+	if (rc >= 0 && rank == run.hurried)
 		rc = cohort_deadline_push(run.by_messages || run.gathers ||
 		                                          run.exchanges
 		                                  ? comm
@@ -297,7 +298,9 @@ int main(int argc, char **argv)
 	run.is_closed = run.eddy >= 0 || strcmp(argv[2], "circle") == 0 ||
 	                strcmp(argv[2], "ring") == 0;
 	run.gone = strcmp(argv[2], "gone") == 0 ? n : -1;
-	run.gathers = run.gone >= 0 || strcmp(argv[2], "gather") == 0;
+	run.hurried = strcmp(argv[2], "behind") == 0;
+	run.gathers =
+		run.gone >= 0 || run.hurried || strcmp(argv[2], "gather") == 0;
 	run.exchanges = strcmp(argv[2], "exchange") == 0;
 	run.chains = run.by_messages || run.is_closed || run.gathers ||
 	             run.exchanges || strcmp(argv[2], "chain") == 0;

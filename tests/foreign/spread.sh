@@ -110,6 +110,8 @@ done <<-'end'
 	4 1 3 1 2-3
 	2 4 4 2 4-5
 end
+spread 3 2 behind 1
+says 'rank 4 has not called send 1 to rank 0 of "cohort" ('
 for shape in '5 1' '3 3' '2 4'; do
 	truncate -s 0 "$scratch/waited"
 	truncate -s $((4 * rounds)) "$scratch/waited"
