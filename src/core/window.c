@@ -43,8 +43,8 @@ static struct side *const connections = &sides[2];
 /* Atomic.  Relaxed: it orders nothing. */
 static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
 
-/* Guarded by lock: the cliques whose windows are open or are to be, in the order in
- * which they came. */
+/* Guarded by lock: the cliques whose windows are open or wait to be opened, in the
+ * order in which they came. */
 static struct clique *turns;
 
 /* How many turns have ended. */
@@ -61,7 +61,7 @@ static _Thread_local unsigned depth, stay;
 static _Thread_local struct side *awaited;
 static _Thread_local uint64_t awaited_from;
 
-/* The clique whose window this thread waits to open; NULL: it does not. */
+/* The clique whose window this thread is waiting to open, or NULL. */
 static _Thread_local struct clique *opening;
 
 void window_set_limit(uint64_t ns)

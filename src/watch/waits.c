@@ -698,12 +698,12 @@ static void drop_culprits(struct waits *w, int n)
 /* The culprit that the trail begins at: those before it have called.  -1: there is none. */
 static int find_trail(const struct waits *w, const struct trail *t)
 {
-	int i = 0;
+	int i;
 
-	while (i < w->culprit_count && w->culprits[i].at.rank < 0 &&
-	       !is_same_missing(&w->culprits[i].in, &t->from))
-		i++;
-	return i < w->culprit_count && w->culprits[i].at.rank < 0 ? i : -1;
+	for (i = 0; i < w->culprit_count && w->culprits[i].at.rank < 0; i++)
+		if (is_same_missing(&w->culprits[i].in, &t->from))
+			return i;
+	return -1;
 }
 
 /* Put the trail, which begins at what the first culprit has not called, in the place of that:

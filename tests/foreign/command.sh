@@ -311,8 +311,7 @@ lines()
 	[ "$got" -eq "$1" ] || fail "$what: $got lines, not $1"
 }
 
-# Every collective, type, operation and mode, and no result is wrong.
-# What is measured is said first: this one would take minutes.
+# The first line comes at once; the whole run would take minutes.
 mkfifo "$dir/fifo"
 "$cohort" bench all_reduce -g 2 --sizes 4 -n 100000 --rounds 10000 >"$dir/fifo" 2>"$dir/err" &
 read -r first <"$dir/fifo"
@@ -322,6 +321,7 @@ case $first in
 *) fail "cohort bench: its first line is '$first'" ;;
 esac
 
+# Every collective, type, operation and mode, and no result is wrong.
 what='cohort bench all -d all -o all'
 quick='--rounds 2 -n 2 -w 1'
 # Once each: on a busy machine everything that ranks do together takes milliseconds.

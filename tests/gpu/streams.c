@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What it costs that streams of the program wait for collectives, and collectives for them
+ * What it costs when streams of the program wait for collectives, and collectives wait for
+ * them
  *
  * In each round a rank sums on the communicator's own stream, 1, 8 or 40 streams wait for
  * the sum, and the next sum waits for all of them.  Then once more in a process with

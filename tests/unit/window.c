@@ -91,6 +91,13 @@ static void await_waiting(unsigned n)
 		sched_yield();
 }
 
+/* Start it, and see it wait as one of @n. */
+static void visit_waits(struct visit *v, unsigned n)
+{
+	visit_start(v);
+	await_waiting(n);
+}
+
 static void visit_end(struct visit *v)
 {
 	atomic_store(&v->may_leave, true);
@@ -116,8 +123,7 @@ Test(window, keeps_memory_sections_out_until_the_last_one_is_closed)
 
 	cr_assert_eq(window_open(a), COHORT_OK);
 	cr_assert_eq(window_open(b), COHORT_OK);
-	visit_start(&section);
-	await_waiting(1);
+	visit_waits(&section, 1);
 	window_close(a);
 	cr_assert_eq(window_waiting(), 1);
 	cr_assert_not(atomic_load(&section.is_in));
@@ -134,8 +140,7 @@ Test(window, waits_for_memory_sections)
 	struct visit window = { .q = q, .opens = true };
 
 	window_memory_begin();
-	visit_start(&window);
-	await_waiting(1);
+	visit_waits(&window, 1);
 	cr_assert_not(atomic_load(&window.is_in));
 	window_memory_end();
 	visit_end(&window);
@@ -151,11 +156,9 @@ Test(window, that_waits_goes_before_newcomers_and_then_all_of_them_go)
 	struct visit newcomers[2] = { { .q = NULL }, { .q = NULL } };
 
 	window_memory_begin();
-	visit_start(&window);
-	await_waiting(1);
+	visit_waits(&window, 1);
 	visit_start(&newcomers[0]);
-	visit_start(&newcomers[1]);
-	await_waiting(3);
+	visit_waits(&newcomers[1], 3);
 	window_memory_end();
 	await_in(&window);
 	cr_assert_eq(window_waiting(), 2);
@@ -174,8 +177,7 @@ Test(window, that_waits_lets_a_thread_in_a_section_begin_another)
 	struct visit window = { .q = q, .opens = true };
 
 	window_memory_begin();
-	visit_start(&window);
-	await_waiting(1);
+	visit_waits(&window, 1);
 	window_memory_begin();
 	window_memory_end();
 	cr_assert(window_is_memory());
@@ -194,10 +196,8 @@ Test(window, that_waits_gives_up_with_the_cause_and_newcomers_come_in)
 	struct visit newcomer = { .q = NULL };
 
 	window_memory_begin();
-	visit_start(&window);
-	await_waiting(1);
-	visit_start(&newcomer);
-	await_waiting(2);
+	visit_waits(&window, 1);
+	visit_waits(&newcomer, 2);
 	cause_set_aborted(q->end, "enough");
 	await_in(&newcomer);
 	visit_end(&newcomer);
@@ -213,8 +213,7 @@ Test(window, lets_a_call_that_waits_for_it_give_up_with_the_cause)
 	struct visit section = { .q = q };
 
 	cr_assert_eq(window_open(other), COHORT_OK);
-	visit_start(&section);
-	await_waiting(1);
+	visit_waits(&section, 1);
 	cause_set_aborted(q->end, "enough");
 	visit_end(&section);
 	cr_assert_eq(section.rc, COHORT_ABORTED);
@@ -264,14 +263,12 @@ Test(window, that_is_never_closed_is_awaited_up_to_the_limit)
 	window_memory_begin();
 	window_set_limit(WINDOW_LIMIT_NS);
 	/* The late end of that stay must not end another's section. */
-	visit_start(&window);
-	await_waiting(1);
+	visit_waits(&window, 1);
 	window_memory_end();
 	await_in(&window);
 	window_close(stuck);
 	visit_end(&window);
-	visit_start(&section);
-	await_waiting(1);
+	visit_waits(&section, 1);
 	window_close(q);
 	visit_end(&section);
 	free_clique(stuck);
@@ -288,8 +285,7 @@ Test(window, waits_up_to_the_limit_for_a_section_that_never_ends)
 	window_set_limit(1);
 	cr_assert_eq(window_open(q), COHORT_OK);
 	window_set_limit(WINDOW_LIMIT_NS);
-	visit_start(&section);
-	await_waiting(1);
+	visit_waits(&section, 1);
 	visit_end(&stuck); /* its end must not end another's window */
 	window_close(q);
 	await_in(&section);
@@ -311,8 +307,7 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 	pthread_t thread;
 
 	cr_assert_not(window_is_memory());
-	visit_start(&window);
-	await_waiting(1);
+	visit_waits(&window, 1);
 	pthread_create(&thread, NULL, give, &taken);
 	pthread_join(thread, NULL);
 	visit_end(&window);
@@ -324,13 +319,12 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 
 /* ---- turns ------------------------------------------------------------- */
 
-/* A clique whose turns last as long as its test. */
+/* A clique on these devices.  Its turns do not run out during the test. */
 static struct clique *make_on(uint64_t devices)
 {
 	struct clique *q = make_clique();
 
 	window_set_limit(1000 * WINDOW_LIMIT_NS);
-
 	q->devices = devices;
 	return q;
 }
@@ -341,8 +335,7 @@ Test(window, of_cliques_that_share_a_device_are_open_one_after_the_other)
 	struct visit second = { .q = b, .opens = true };
 
 	cr_assert_eq(window_open(a), COHORT_OK);
-	visit_start(&second);
-	await_waiting(1);
+	visit_waits(&second, 1);
 	cr_assert_eq(window_open(other), COHORT_OK);
 	window_close(other);
 	cr_assert_eq(window_waiting(), 1);
@@ -362,10 +355,8 @@ Test(window, that_waits_for_its_turn_goes_before_those_that_came_later)
 	struct visit third = { .q = c, .opens = true };
 
 	cr_assert_eq(window_open(a), COHORT_OK);
-	visit_start(&second);
-	await_waiting(1);
-	visit_start(&third);
-	await_waiting(2);
+	visit_waits(&second, 1);
+	visit_waits(&third, 2);
 	window_close(a);
 	await_in(&second);
 	cr_assert_eq(window_waiting(), 1);
@@ -386,10 +377,8 @@ Test(window, that_waits_for_its_turn_gives_up_with_the_cause)
 	struct visit third = { .q = c, .opens = true };
 
 	cr_assert_eq(window_open(a), COHORT_OK);
-	visit_start(&second);
-	await_waiting(1);
-	visit_start(&third);
-	await_waiting(2);
+	visit_waits(&second, 1);
+	visit_waits(&third, 2);
 	cause_set_aborted(b->end, "enough");
 	visit_end(&second);
 	cr_assert_eq(second.rc, COHORT_ABORTED);
@@ -424,10 +413,8 @@ Test(window, that_waits_for_a_section_keeps_its_turn)
 	struct visit second = { .q = b, .opens = true };
 
 	window_memory_begin();
-	visit_start(&first);
-	await_waiting(1);
-	visit_start(&second);
-	await_waiting(2);
+	visit_waits(&first, 1);
+	visit_waits(&second, 2);
 	window_memory_end();
 	await_in(&first);
 	cr_assert_eq(window_waiting(), 1);
@@ -446,8 +433,7 @@ Test(window, of_a_clique_that_is_ended_loses_its_turn_at_once)
 	struct visit second = { .q = b, .opens = true };
 
 	cr_assert_eq(window_open(a), COHORT_OK);
-	visit_start(&second);
-	await_waiting(1);
+	visit_waits(&second, 1);
 	window_close(b); /* the reaper comes before the thread has left */
 	cr_assert_eq(window_waiting(), 0);
 	window_close(a);
@@ -470,10 +456,8 @@ Test(window, is_opened_after_a_connection_and_a_section_after_the_window)
 	struct visit section = { .q = NULL };
 	unsigned taken = window_take_alone();
 
-	visit_start(&section);
-	await_waiting(1);
-	visit_start(&window);
-	await_waiting(2);
+	visit_waits(&section, 1);
+	visit_waits(&window, 2);
 	window_give_alone(taken);
 	await_in(&window);
 	cr_assert_eq(window_waiting(), 1);
@@ -493,10 +477,8 @@ Test(window, keeps_a_connection_out_and_so_does_a_section)
 	struct visit late = { .q = NULL };
 
 	cr_assert_eq(window_open(q), COHORT_OK);
-	visit_start(&connection);
-	await_waiting(1);
-	visit_start(&section);
-	await_waiting(2);
+	visit_waits(&connection, 1);
+	visit_waits(&section, 2);
 	window_close(q);
 	await_in(&section);
 	cr_assert_not(atomic_load(&connection.is_in));
@@ -523,8 +505,7 @@ Test(window, lets_connections_in_one_by_one)
 		visit_start(&all[i]);
 		await_waiting(1 + (unsigned)i);
 	}
-	visit_start(&section);
-	await_waiting(4);
+	visit_waits(&section, 4);
 	window_give_alone(taken);
 	await_in(&section);
 	cr_assert_eq(window_waiting(), 3);
@@ -545,12 +526,9 @@ Test(window, that_gives_up_leaves_newcomers_behind_a_connection)
 	struct visit connection = { .connects = true }, late = { .q = NULL };
 
 	window_memory_begin();
-	visit_start(&window);
-	await_waiting(1);
-	visit_start(&connection);
-	await_waiting(2);
-	visit_start(&late);
-	await_waiting(3);
+	visit_waits(&window, 1);
+	visit_waits(&connection, 2);
+	visit_waits(&late, 3);
 	cause_set_aborted(q->end, NULL);
 	await_waiting(2);
 	cr_assert_not(atomic_load(&late.is_in));
@@ -573,8 +551,7 @@ Test(window, waits_up_to_the_limit_for_a_connection_that_never_ends)
 	await_in(&next);
 	window_set_limit(WINDOW_LIMIT_NS);
 	window_give_alone(stuck); /* must not end the other one */
-	visit_start(&after);
-	await_waiting(1);
+	visit_waits(&after, 1);
 	visit_end(&next);
 	await_in(&after);
 	visit_end(&after);
