@@ -140,6 +140,15 @@ static void init(void)
 	                              size_t))(&own, NULL, 0) == 0);
 }
 
+/* End well.  exit() writes what is buffered without a lock, twice if on_event() is writing
+ * it. */
+static void leave(const char *test)
+{
+	printf("process %d of %d: %s\n", number, count, test);
+	fflush(stdout);
+	_exit(0);
+}
+
 static void begin(void)
 {
 	const time_t until = time(NULL) + SECONDS;
@@ -206,8 +215,7 @@ static void test_ends(void)
 	for (i = 0; i < 3; i++)
 		CHECK(atomic_load(&events[i]) == 1);
 	CHECK(atomic_load(&wrong) == 0);
-	printf("process %d of %d: ends\n", number, count);
-	exit(0);
+	leave("ends");
 }
 
 /* ---- abort ------------------------------------------------------------- */
@@ -227,8 +235,7 @@ static void test_abort(void)
 	for (; number == 1;)
 		pause();
 	await(&events[1], 1);
-	printf("process %d of %d: abort\n", number, count);
-	exit(0);
+	leave("abort");
 }
 
 /* ---- lives ------------------------------------------------------------- */
@@ -323,8 +330,7 @@ static void test_lives(void)
 		exit(0);
 	await(&events[0], 1);
 	await(&events[1], 1);
-	printf("process %d of %d: lives\n", number, count);
-	exit(0);
+	leave("lives");
 }
 
 int main(int argc, char **argv)
