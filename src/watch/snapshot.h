@@ -241,8 +241,9 @@ struct crossing {
 	struct crossing_side second; /* the rank that called there first */
 };
 
-/* Culprits, and waits on the way to them, that are described. */
-#define WAITS_CULPRITS 4
+/* Culprits, and waits on the way to them, that are described.  A batch has as many peers in
+ * other processes as are asked. */
+#define WAITS_CULPRITS 16
 #define WAITS_LINKS 16
 
 /* A rank that others wait for, and that waits for nobody. */

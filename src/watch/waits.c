@@ -687,6 +687,24 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 			snapshot_thread(&x->at);
 }
 
+/* The wait for @from in a batch is one for @to. */
+static void change_links(struct waits *w, const struct culprit *from,
+                         const struct missing *to)
+{
+	struct wait_link *l;
+
+	for (l = w->links; l < w->links + w->link_count; l++) {
+		if (l->way == WAITS_FOR || l->for_world != from->world ||
+		    l->identity != from->in.identity ||
+		    l->number != from->in.number)
+			continue;
+		l->way = to->sends ? WAITS_FROM : WAITS_TO;
+		l->number = to->number;
+		l->for_world = -1; /* see waits_fill() */
+		text_set(l->call, WAITS_CALL, "%s", half_name(!to->sends));
+	}
+}
+
 /* Forget the first @n culprits. */
 static void drop_culprits(struct waits *w, int n)
 {
@@ -765,12 +783,14 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 	const struct missing here = waits_question(s, q, is_transfer);
 	const struct trail *t = s->trail;
 	struct waits *w = &s->waits;
-	int i;
+	int i, k;
 
 	if (!t || (!t->waits.culprit_count && !t->waits.is_cycle))
 		return;
 	i = find_trail(w, t);
 	if (i >= 0) {
+		for (k = 0; k < i; k++)
+			change_links(w, &w->culprits[k], &t->from);
 		drop_culprits(w, i);
 		put_trail(w, t);
 	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&

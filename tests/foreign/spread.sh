@@ -110,8 +110,9 @@ done <<-'end'
 	4 1 3 1 2-3
 	2 4 4 2 4-5
 end
-spread 3 2 behind 1
-says 'rank 4 has not called send 1 to rank 0 of "cohort" ('
+spread 4 2 behind 1
+says 'rank 6 has not called send 1 to rank 0 of "cohort" ('
+says '; rank 1 waits; rank 0 waits in recv from rank 6'
 for shape in '5 1' '3 3' '2 4'; do
 	truncate -s 0 "$scratch/waited"
 	truncate -s $((4 * rounds)) "$scratch/waited"
