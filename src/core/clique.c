@@ -108,8 +108,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->world = options->world ? options->world : n;
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
-	q->starts_are_marked =
-		platform->starts_are_marked && !options->no_start_marks;
+	q->starts_are_marked = !options->no_start_marks;
 	q->together = options->launch
 	                      ? options->launch == COHORT_LAUNCH_TOGETHER
 	                      : !platform->launches_ahead;

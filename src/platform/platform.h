@@ -95,8 +95,6 @@ struct platform {
 	const char *name;     /* "gpu" or "host" */
 	bool has_no_contexts; /* cudaSetDevice() changes nothing for a device that
 	                         is current already */
-	bool starts_are_marked; /* a mark is cheap enough for one more before
-	                           each collective */
 	bool launches_ahead; /* a collective that waits for its peers does not hold up memory operations */
 	bool has_captures; /* the program may capture its streams into
 	                           graphs */

@@ -59,7 +59,6 @@ static struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
 	.has_no_contexts = true,
-	.starts_are_marked = true,
 	.memory_is_host = true,
 	.launches_ahead = true,
 	.is_one_process = true,

@@ -367,8 +367,6 @@ Test(waits, a_chain_leads_to_the_rank_whose_stream_is_busy)
 
 	place_need(3);
 	p = place_table();
-	if (!p->starts_are_marked)
-		cr_skip_test("the platform does not mark starts");
 	cohort_group_options_init(&o);
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	group = ranks_open(3, &o);

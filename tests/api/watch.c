@@ -444,17 +444,6 @@ Test(watch, a_rank_stuck_inside_its_native_call_is_named)
 	close_group();
 }
 
-/* The platform; skips the test if the platform does not mark starts. */
-static const struct platform *must_mark_starts(void)
-{
-	const struct platform *p;
-
-	p = place_table();
-	if (!p->starts_are_marked)
-		cr_skip_test("the platform does not mark starts");
-	return p;
-}
-
 /* Both ranks call, and the stream of rank 1 is busy with other work until @gate is opened.
  * Returns the verdict, and rank 0's ticket. */
 static const struct cohort_verdict *stall_behind(struct native_gate *gate,
@@ -465,7 +454,7 @@ static const struct cohort_verdict *stall_behind(struct native_gate *gate,
 	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	open_warm(2);
-	p = must_mark_starts();
+	p = place_table();
 	native_gate_hold(p, gate, cohort_comm_stream(comms[1]));
 	*ticket = start_rank_0();
 	ranks_sum(comms[1], &values[1]);
@@ -578,7 +567,7 @@ Test(watch, a_rank_a_whole_ring_ahead_does_not_hide_a_missing_one)
 	o.deadlines.exec_ns = SHORT;
 	verdicts_attach(&told, &o);
 	group = ranks_ahead(2, &o, comms);
-	p = must_mark_starts();
+	p = place_table();
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[1]));
 	ranks_must(cohort_pause(comms[1]), "pause");
 	call_nothing(comms[1]);

@@ -141,10 +141,12 @@ nccl() {
 	expect half-ours -6 "libnccl.so.2 is a drop-in library" \
 		LOADER_DEVICES=2
 
-	# Usable; the stand-in's driver has no functions.
+	cuda old-driver -DOLD_DRIVER
+	nccl old-driver
+	expect old-driver -8 "the CUDA driver has no cuStreamWriteValue32" LOADER_DEVICES=2
+
 	cuda usable
 	nccl usable
-	expect usable 0 "Completion is detected by events" LOADER_DEVICES=2
 	expect usable 0 "Kernels on symmetric windows cannot be aborted" \
 		LOADER_DEVICES=2
 	note="With several GPUs in one process, memory operations and the first use of"
@@ -159,7 +161,7 @@ nccl() {
 	nccl usable -DDROP_IN
 	expect usable 0 '"drop_in":true' LOADER_DEVICES=2
 	# None of the notes on NVIDIA's own NCCL.
-	expect usable 0 "the driver's stream memory operations.\"}" LOADER_DEVICES=2
+	expect usable 0 '"notes":""}' LOADER_DEVICES=2
 
 	# The host platform was not asked for, and the machine has a driver.
 	if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/nvhost-ctrl-gpu ] &&

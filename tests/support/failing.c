@@ -152,7 +152,6 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.kind = behind->kind;
 	table.name = behind->name;
 	table.has_no_contexts = behind->has_no_contexts;
-	table.starts_are_marked = behind->starts_are_marked;
 	table.has_captures = behind->has_captures;
 	table.lacks = behind->lacks;
 	table.cuDevicePrimaryCtxGetState = behind->cuDevicePrimaryCtxGetState;

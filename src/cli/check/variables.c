@@ -21,9 +21,9 @@
 /* Not tried one by one: the platform's own check says what is wrong with the first, and
  * launchers set the others. */
 static const char *const not_tried[] = {
-	"COHORT_PLATFORM",  "COHORT_GPU_LIBRARIES", "COHORT_GPU_MARKS",
-	"COHORT_HOST_NCCL", "COHORT_JOB",           "COHORT_PROCESS",
-	"COHORT_PROCESSES", "COHORT_LOCAL_PROCESS", "COHORT_LOCAL_PROCESSES",
+	"COHORT_PLATFORM",      "COHORT_GPU_LIBRARIES",   "COHORT_HOST_NCCL",
+	"COHORT_JOB",           "COHORT_PROCESS",         "COHORT_PROCESSES",
+	"COHORT_LOCAL_PROCESS", "COHORT_LOCAL_PROCESSES",
 };
 
 static bool is_tried(const char *name)

@@ -102,7 +102,7 @@ static int open_locked(int *devices_out,
 	if (rc == COHORT_OK)
 		rc = gpu_load_nccl(&libraries, &table);
 	if (rc == COHORT_OK)
-		rc = gpu_find_marks(&libraries, &table, *devices_out);
+		rc = gpu_find_marks(&libraries, &table);
 	if (rc == COHORT_OK)
 		table.cudaGetLastError(); /* of optional functions that are missing */
 	return rc;

@@ -15,7 +15,6 @@ struct gpu_libraries {
 	int cudart_version, nccl_version;    /* 0: not known */
 	bool are_ours;                       /* the drop-in libraries */
 	bool runs_nvidia;                    /* ours, with NVIDIA's NCCL */
-	bool marks_are_events;
 	const struct host_knobs *knobs; /* of the drop-in libraries, or NULL */
 };
 
@@ -39,12 +38,7 @@ const char *gpu_find_library(void);
 const char *gpu_notes(const struct gpu_libraries *libraries,
                       const struct platform *table);
 
-/* Fill in the driver's functions, and the marks, for @devices; after the CUDA
- * runtime. */
-int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table,
-                   int devices);
-
-/* Fill in marks by events. */
-int gpu_mark_by_events(struct platform *table, int devices);
+/* Fill in the driver's functions, and the marks; after the CUDA runtime. */
+int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table);
 
 #endif

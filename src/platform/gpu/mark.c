@@ -2,14 +2,12 @@
 
 /*
  * Marks on a GPU: the driver's stream memory operations, which the runtime
- * hands out, or events (event.c) where it does not or COHORT_GPU_MARKS=events
- * in the environment says so
+ * hands out
  */
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/status.h"
 #include "platform/drop_in.h"
 #include "platform/gpu/gpu.h"
 
@@ -107,44 +105,27 @@ static int no_context_state(int device, unsigned int *flags, int *active)
 	return cudaErrorNotSupported;
 }
 
-static bool events_are_asked_for(void)
+int gpu_find_marks(struct gpu_libraries *l, struct platform *table)
 {
-	const char *text = getenv("COHORT_GPU_MARKS");
-
-	return text && strcmp(text, "events") == 0;
-}
-
-static int find_marks(struct gpu_libraries *l, struct platform *table, int n)
-{
-	l->marks_are_events =
-		events_are_asked_for() ||
-		!find_in_driver(l->cudart, "cuStreamWriteValue32",
-	                        &write_value) ||
-		!find_in_driver(l->cudart, "cuStreamWaitValue32", &wait_value);
-	table->flush = gpu_flush;
-	table->starts_are_marked = !l->marks_are_events;
-	if (l->marks_are_events)
-		return gpu_mark_by_events(table, n);
+	if (!find_in_driver(l->cudart, "cuStreamWriteValue32", &write_value) ||
+	    !find_in_driver(l->cudart, "cuStreamWaitValue32", &wait_value))
+		return error_set(COHORT_NO_SYMBOL,
+		                 "the CUDA driver has no cuStreamWriteValue32 "
+		                 "and cuStreamWaitValue32");
 	table->mark = gpu_mark;
 	table->await_mark = gpu_await_mark;
 	table->progress = gpu_progress;
-	return COHORT_OK;
-}
-
-int gpu_find_marks(struct gpu_libraries *l, struct platform *table, int n)
-{
-	int rc = find_marks(l, table, n);
-
+	table->flush = gpu_flush;
 	if (!find_in_driver(l->cudart, "cuDevicePrimaryCtxGetState",
 	                    &table->cuDevicePrimaryCtxGetState))
 		table->cuDevicePrimaryCtxGetState = no_context_state;
-	if (rc == COHORT_OK && l->knobs) {
+	if (l->knobs) {
 		table->progress = l->knobs->progress;
 		table->flush = l->knobs->flush;
 		table->uncounted = l->knobs->uncounted;
 	}
 	/* NVIDIA's NCCL on these libraries connects as on a GPU. */
-	if (rc == COHORT_OK && l->knobs && !l->runs_nvidia)
+	if (l->knobs && !l->runs_nvidia)
 		table->connects_late = l->knobs->connects_late;
-	return rc;
+	return COHORT_OK;
 }

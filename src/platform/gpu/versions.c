@@ -99,11 +99,6 @@ const char *gpu_notes(const struct gpu_libraries *l,
 	if (notes[0])
 		return notes;
 	add_lacks(&t, table);
-	if (l->marks_are_events)
-		add_note(&t, notes,
-		         "Completion is detected by events, which cost "
-		         "more than the driver's stream memory "
-		         "operations.");
 	if (l->are_ours)
 		return notes;
 	add_note(&t, notes,
