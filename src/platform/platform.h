@@ -176,11 +176,6 @@ struct platform {
 bool platform_has(const struct platform *platform,
                   enum platform_function function);
 
-/* COHORT_OK if @function is there, else COHORT_UNSUPPORTED, with the version
- * that it needs and the version that is in use. */
-int platform_need(const struct platform *platform,
-                  enum platform_function function);
-
 /* The launch of a platform without quicker ways: marks around the calls. */
 void launch_between_marks(const struct platform *table,
                           struct native_launch *launch,

@@ -189,7 +189,4 @@ int peers_ask(struct peers *peers, const struct clique *clique,
 int peers_gather(struct peers *peers, const void *mine, size_t bytes, void *out,
                  uint64_t *came, const struct patience *patience);
 
-/* True if process @process has brought something to exchange @number, counted from 1. */
-bool peers_has_brought(const struct peers *peers, int process, uint64_t number);
-
 #endif

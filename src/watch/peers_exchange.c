@@ -14,11 +14,6 @@ static bool has_brought(const struct page *page, uint64_t exchange)
 	       exchange;
 }
 
-bool peers_has_brought(const struct peers *p, int i, uint64_t number)
-{
-	return has_brought(p->peers[i].page, number);
-}
-
 /* True if process @i will not bring anything any more; what it brought before that
  * is then there to see. */
 static bool is_gone(const struct peer *x)

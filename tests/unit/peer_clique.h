@@ -12,6 +12,7 @@
 
 #include "core/clique.h"
 #include "core/others.h"
+#include "watch/peer_page.h"
 
 static inline struct clique *make_clique(uint64_t identity)
 {
@@ -57,6 +58,13 @@ static inline void free_clique(struct clique *c)
 		free(c->agreed);
 	cause_put(c->end);
 	free(c);
+}
+
+/* True if process @process has brought something to exchange @number, counted from 1. */
+static inline bool has_brought(const struct peers *p, int process,
+                               uint64_t number)
+{
+	return atomic_load(&p->peers[process].page->exchange) >= number;
 }
 
 #endif

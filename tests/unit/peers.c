@@ -710,7 +710,7 @@ Test(peers, bring_what_they_brought_before_their_end)
 	tell_to(2, 'g');
 	while (atomic_load(&shared->order[2]))
 		sched_yield();
-	while (!peers_has_brought(peers, 2, 1))
+	while (!has_brought(peers, 2, 1))
 		sched_yield();
 	end_child(2);
 	await_cause(q);

@@ -456,8 +456,8 @@ Test(peers_far, bring_what_they_brought_before_their_end)
 	open_parts();
 	pthread_create(&thread, NULL, gather, &last);
 	/* The line delivers to one after the other. */
-	while (!peers_has_brought(parts[0].peers, 2, 1) ||
-	       !peers_has_brought(parts[1].peers, 2, 1))
+	while (!has_brought(parts[0].peers, 2, 1) ||
+	       !has_brought(parts[1].peers, 2, 1))
 		sched_yield();
 	tell_end(2);
 	gather_without(2, 7);
@@ -476,7 +476,7 @@ Test(peers_far, bring_nothing_after_their_end)
 	pthread_create(&thread, NULL, gather, &last);
 	gather_without(2, 3);
 	pthread_join(thread, NULL);
-	cr_assert_not(peers_has_brought(parts[0].peers, 2, 1));
+	cr_assert_not(has_brought(parts[0].peers, 2, 1));
 	close_parts();
 }
 

@@ -56,9 +56,6 @@ void device_forbid_calls(bool forbidden);
  * a stream, which must not call CUDA; else cudaSuccess. */
 cudaError_t stream_permits_calls(void);
 
-/* True if CUDA has the code @error. */
-bool error_is_known(cudaError_t error);
-
 /* Store the value of a device attribute; false if there is none of that number. */
 bool device_attribute(int *value, int attribute, int device);
 

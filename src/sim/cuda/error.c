@@ -44,11 +44,6 @@ static const struct text *find(cudaError_t error)
 	return NULL;
 }
 
-bool error_is_known(cudaError_t error)
-{
-	return find(error);
-}
-
 #define UNKNOWN "unrecognized error code"
 
 const char *host_cudaGetErrorName(cudaError_t error)
