@@ -76,7 +76,7 @@ variables() {
 	local read known
 
 	read=$(pick '^(src|tests)/.*\.[ch]$' |
-		xargs grep -hoE '(getenv|number_merge)\("COHORT_[A-Z0-9_]*"' |
+		xargs grep -hoE 'getenv\("COHORT_[A-Z0-9_]*"' |
 		grep -oE 'COHORT_[A-Z0-9_]*'
 		pick '^scripts/.*\.sh$' | xargs grep -hoE '\$\{?COHORT_[A-Z0-9_]*' |
 			grep -oE 'COHORT_[A-Z0-9_]*'

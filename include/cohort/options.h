@@ -34,8 +34,11 @@ enum cohort_stack {
 
 /* How a list of tensors is launched (cohort_all_reduce_many() and the like). */
 enum cohort_many {
-	COHORT_MANY_AUTO = 0,  /* by its tensors: see the thresholds */
-	COHORT_MANY_GROUP = 1, /* in native groups of many_group_most tensors */
+	/* On the gpu platform _FLAT for tensors of less than 64 KiB, if there
+	 * are at least 32 of them, and native groups of at most 64 tensors for
+	 * the others; on the host platform _GROUP. */
+	COHORT_MANY_AUTO = 0,
+	COHORT_MANY_GROUP = 1, /* in one native group */
 
 	/* All-reduce and broadcast: packed into buffers of 25 MiB, one for each
 	 * type, by copies in stream order.  Other calls, and calls that are
@@ -186,20 +189,9 @@ struct cohort_group_options {
 
 	/* How lists of tensors are launched (cohort_all_reduce_many() and the
 	 * like), the same on all ranks.  Default: what COHORT_MANY in the
-	 * environment ("group", "flat", "alone", "auto"),
-	 * COHORT_MANY_GROUP_MOST and COHORT_MANY_FLAT_BELOW say, else what is
-	 * best for the platform.  If the group has one rank, it makes no native
-	 * call for what is in place. */
+	 * environment ("group", "flat", "alone", "auto") says.  If the group has
+	 * one rank, it makes no native call for what is in place. */
 	int many; /* enum cohort_many */
-
-	/* Tensors in one native group; default on the gpu platform 64, on the
-	 * host platform all. */
-	unsigned many_group_most;
-
-	/* _AUTO packs tensors of fewer bytes than this, if there are two;
-	 * default on the gpu platform 64 KiB if there are at least 32 such
-	 * tensors, on the host platform none. */
-	size_t many_flat_below;
 
 	/* Adaptive deadlines: see cohort/deadline.h. */
 	unsigned adaptive_factor; /* 2 to 1000; default 0: they do not adapt */

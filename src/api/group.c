@@ -123,10 +123,7 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 		.settings = { [SETTING_GENERATION] = next_generation(g),
 		              [SETTING_LAUNCH] = o->launch,
 		              [SETTING_CONNECT] = o->connect,
-		              [SETTING_MANY] = o->many,
-		              [SETTING_GROUP_MOST] = o->many_group_most,
-		              [SETTING_FLAT_BELOW] =
-		                      (int64_t)o->many_flat_below },
+		              [SETTING_MANY] = o->many },
 	};
 	struct patience patience = { o->deadlines.init_ns, o->abort };
 

@@ -102,8 +102,6 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(on_slow)
 	READ(slow_ns)
 	READ(many)
-	READ(many_group_most)
-	READ(many_flat_below)
 	READ(adaptive_factor)
 	READ(adaptive_floor_ns)
 	READ(adaptive_warmup)
@@ -167,32 +165,12 @@ static int dump_merge(struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
-/* Take a number from the environment if the program has set none. */
-static int number_merge(const char *name, size_t most, size_t *value)
-{
-	const char *text = getenv(name);
-	unsigned long long number;
-	char *end;
-
-	if (*value || !text || !*text)
-		return COHORT_OK;
-	number = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || !number || number > most)
-		return error_set(COHORT_INVALID,
-		                 "%s is \"%s\" in the environment, not a "
-		                 "number from 1 to %zu",
-		                 name, text, most);
-	*value = number;
-	return COHORT_OK;
-}
-
 static const char *const many_names[] = { "auto", "group", "flat", "alone" };
 
 static int many_merge(struct cohort_group_options *o)
 {
 	const char *text = getenv("COHORT_MANY");
-	size_t most = o->many_group_most;
-	int way = COHORT_MANY_ALONE, rc;
+	int way = COHORT_MANY_ALONE;
 
 	if (!o->many && text && *text) {
 		while (way >= 0 && strcmp(text, many_names[way]) != 0)
@@ -205,11 +183,7 @@ static int many_merge(struct cohort_group_options *o)
 			                 text);
 		o->many = way;
 	}
-	rc = number_merge("COHORT_MANY_GROUP_MOST", UINT_MAX, &most);
-	o->many_group_most = (unsigned)most;
-	return rc == COHORT_OK ? number_merge("COHORT_MANY_FLAT_BELOW",
-	                                      PTRDIFF_MAX, &o->many_flat_below)
-	                       : rc;
+	return COHORT_OK;
 }
 
 /* Take from the environment what it has set, whatever the program has: deadlines
@@ -485,11 +459,7 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 			.connect = o->connect,
 			.stream_priority = o->stream_priority,
 		},
-		.list_policy = {
-			.way = o->many,
-			.limits = { .group_most = o->many_group_most,
-				    .flat_below = o->many_flat_below },
-		},
+		.list_way = o->many,
 	};
 
 	config_read(o->nccl_config, &options.config); /* checked before */

@@ -171,8 +171,6 @@ static const char *const settings[SETTINGS] = {
 	[SETTING_LAUNCH] = "options->launch",
 	[SETTING_CONNECT] = "options->connect",
 	[SETTING_MANY] = "options->many",
-	[SETTING_GROUP_MOST] = "options->many_group_most",
-	[SETTING_FLAT_BELOW] = "options->many_flat_below",
 };
 
 static int settings_check(const struct process_record *all, int first, int i)

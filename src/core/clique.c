@@ -117,9 +117,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->generation = options->generation;
 	q->identity = options->identity;
 	q->config = options->config;
-	q->list_policy_asked = options->list_policy;
-	q->list_policy =
-		list_policy_for(&platform->lists, &options->list_policy);
+	q->list_way = options->list_way;
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	text_copy(q->name, sizeof(q->name), options->name);

@@ -115,7 +115,7 @@ struct clique {
 	struct cohort_deadlines deadlines;
 	bool deadlines_are_fixed; /* by the environment: no push changes them */
 	struct comm_config config;
-	struct list_policy list_policy, list_policy_asked;
+	int list_way;             /* enum cohort_many */
 	_Atomic uint64_t *agreed; /* words: see agree_words.h */
 
 	/* NULL until the first send or recv of a rank.  See pair.h. */
@@ -262,7 +262,7 @@ struct clique_options {
 	int generation;
 	uint64_t identity;
 	struct comm_config config;
-	struct list_policy list_policy; /* 0: the platform's */
+	int list_way;       /* enum cohort_many */
 	const int *origins; /* of each rank, NULL: the rank itself */
 
 	/* The clique that this one is split from, and the place of each rank in

@@ -12,22 +12,6 @@
  * type. */
 #define ALIGN ((size_t)16)
 
-struct list_policy list_policy_for(const struct list_limits *platform,
-                                   const struct list_policy *asked)
-{
-	struct list_policy m = { .way = asked->way, .limits = *platform };
-
-	if (m.way == COHORT_MANY_GROUP)
-		m.limits.group_most = SIZE_MAX;
-	if (asked->limits.group_most)
-		m.limits.group_most = asked->limits.group_most;
-	if (asked->limits.flat_below) {
-		m.limits.flat_below = asked->limits.flat_below;
-		m.limits.flat_from = 2;
-	}
-	return m;
-}
-
 /* ---- the plan --------------------------------------------------------- */
 
 static size_t bytes_of(const struct cohort_tensor *t)
@@ -40,37 +24,48 @@ static size_t room_of(const struct cohort_tensor *t)
 	return (bytes_of(t) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool is_small(const struct list_policy *m, const struct cohort_tensor *t)
+static bool is_small(const struct clique *q, const struct cohort_tensor *t)
 {
-	return m->way == COHORT_MANY_FLAT || bytes_of(t) < m->limits.flat_below;
+	return q->list_way == COHORT_MANY_FLAT ||
+	       bytes_of(t) < q->platform->lists.flat_below;
 }
 
 /* How many tensors of @op are packed; 0: too few, or packing is off. */
-static size_t packed(const struct list_policy *m, const struct op *op,
-                     bool captured)
+static size_t packed(const struct clique *q, const struct op *op, bool captured)
 {
+	const size_t from = q->list_way == COHORT_MANY_FLAT
+	                            ? 1
+	                            : q->platform->lists.flat_from;
 	size_t i, n = 0;
 
 	if (captured || (op->kind != OP_ALL_REDUCE && op->kind != OP_BROADCAST))
 		return 0;
-	if (m->way == COHORT_MANY_GROUP || m->way == COHORT_MANY_ALONE ||
-	    (m->way == COHORT_MANY_AUTO && op->n < m->limits.flat_from))
+	if (q->list_way == COHORT_MANY_GROUP ||
+	    q->list_way == COHORT_MANY_ALONE || op->n < from)
 		return 0;
 	for (i = 0; i < op->n; i++)
-		n += is_small(m, &op->tensors[i]);
-	return m->way == COHORT_MANY_FLAT || n >= m->limits.flat_from ? n : 0;
+		n += is_small(q, &op->tensors[i]);
+	return n >= from ? n : 0;
+}
+
+/* How many tensors one native group may have; 1: they are launched without one. */
+static size_t group_most(const struct clique *q)
+{
+	return q->list_way == COHORT_MANY_ALONE ? 1
+	       : q->list_way == COHORT_MANY_GROUP
+	               ? SIZE_MAX
+	               : q->platform->lists.group_most;
 }
 
 bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured)
 {
-	const struct list_policy *m = &c->clique->list_policy;
+	const struct clique *q = c->clique;
 
 	/* A rank on its own has hardly anything to launch. */
-	if (op->kind == OP_BATCH || op->n < 2 || c->clique->world == 1)
+	if (op->kind == OP_BATCH || op->n < 2 || q->world == 1)
 		return false;
-	return m->way == COHORT_MANY_ALONE || op->n > m->limits.group_most ||
-	       packed(m, op, captured);
+	return op->n > group_most(q) || packed(q, op, captured);
 }
 
 /* One buffer's worth: tensors of a type, from @first on, up to @end. */
@@ -82,7 +77,7 @@ struct part {
 
 /* Find the part after @p, of the same type or of the next type that the list
  * has; false if there is none.  Begin with type -1 and an end of n. */
-static bool next_part(const struct list_policy *m, const struct op *op,
+static bool next_part(const struct clique *q, const struct op *op,
                       struct part *p)
 {
 	const struct cohort_tensor *t;
@@ -98,10 +93,10 @@ static bool next_part(const struct list_policy *m, const struct op *op,
 		p->bytes = 0;
 		for (i = p->first; i < op->n; i++) {
 			t = &op->tensors[i];
-			if (t->type != p->type || !is_small(m, t))
+			if (t->type != p->type || !is_small(q, t))
 				continue;
-			if (p->bytes &&
-			    p->bytes + room_of(t) > m->limits.flat_most)
+			if (p->bytes && p->bytes + room_of(t) >
+			                        q->platform->lists.flat_most)
 				break;
 			p->bytes += room_of(t);
 		}
@@ -156,13 +151,12 @@ static int grow(struct cohort_comm *c, size_t bytes)
 
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 {
-	const struct list_policy *m = &c->clique->list_policy;
 	struct part p = { .type = -1, .end = op->n };
 	size_t most = 0;
 
-	if (!packed(m, op, captured))
+	if (!packed(c->clique, op, captured))
 		return COHORT_OK;
-	while (next_part(m, op, &p))
+	while (next_part(c->clique, op, &p))
 		if (p.bytes > most)
 			most = p.bytes;
 	return most <= c->flats.room ? COHORT_OK : grow(c, most);
@@ -180,19 +174,17 @@ static void call(struct cohort_comm *c, const struct op *op,
 	call_make(c, &one, r);
 }
 
-/* Launch the tensors that are not packed, in groups of @most; with 1, without
- * groups. */
+/* Launch the tensors that are not packed. */
 static void launch_groups(struct cohort_comm *c, const struct op *op,
                           bool skips_small, struct native_result *r)
 {
-	const struct platform *p = c->clique->platform;
-	const struct list_policy *m = &c->clique->list_policy;
-	const size_t most =
-		m->way == COHORT_MANY_ALONE ? 1 : m->limits.group_most;
+	const struct clique *q = c->clique;
+	const struct platform *p = q->platform;
+	const size_t most = group_most(q);
 	size_t i, n = 0;
 
 	for (i = 0; i < op->n && !r->what; i++) {
-		if (skips_small && is_small(m, &op->tensors[i]))
+		if (skips_small && is_small(q, &op->tensors[i]))
 			continue;
 		if (!n && most > 1)
 			native_note_nccl(r, "ncclGroupStart",
@@ -214,14 +206,14 @@ static void copy_part(struct cohort_comm *c, const struct op *op,
                       const struct part *part, char *buffer, bool in,
                       struct native_result *r)
 {
-	const struct platform *p = c->clique->platform;
-	const struct list_policy *m = &c->clique->list_policy;
+	const struct clique *q = c->clique;
+	const struct platform *p = q->platform;
 	const struct cohort_tensor *t;
 	size_t i;
 
 	for (i = part->first; i < part->end && !r->what; i++) {
 		t = &op->tensors[i];
-		if (t->type != part->type || !is_small(m, t) || !t->count)
+		if (t->type != part->type || !is_small(q, t) || !t->count)
 			continue;
 		native_note_cuda(
 			r, "cudaMemcpyAsync",
@@ -267,13 +259,12 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
                         struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
-	const struct list_policy *m = &c->clique->list_policy;
 	struct part part = { .type = -1, .end = op->n };
 
 	if (!c->flats.n) /* all tensors are empty */
 		return;
 	take_buffer(c, op->stream, r);
-	while (!r->what && next_part(m, op, &part))
+	while (!r->what && next_part(c->clique, op, &part))
 		launch_part(c, op, &part, r);
 	if (!r->what)
 		native_note_cuda(r, "cudaEventRecord",
@@ -283,7 +274,7 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
 struct native_result list_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured)
 {
-	const bool packs = packed(&c->clique->list_policy, op, captured);
+	const bool packs = packed(c->clique, op, captured);
 	struct native_result r = { .rank = c->rank };
 
 	if (packs)

@@ -21,16 +21,6 @@
 
 struct cohort_comm;
 
-/* What decides how lists are launched. */
-struct list_policy {
-	int way; /* enum cohort_many */
-	struct list_limits limits;
-};
-
-/* @asked, with the platform's limits where @asked has none. */
-struct list_policy list_policy_for(const struct list_limits *platform,
-                                   const struct list_policy *asked);
-
 /* The buffers of one communicator.  Inside the gate only. */
 #define MAX_FLATS 40 /* each twice as large as the one before */
 struct flats {

@@ -377,23 +377,31 @@ static void run_lists_in_all_ways(int ranks)
 {
 	static const struct {
 		int way;
-		unsigned group_most;
-		size_t flat_below;
+		struct list_limits limits; /* of _AUTO */
 	} ways[] = {
-		{ COHORT_MANY_GROUP, 0, 0 },   { COHORT_MANY_GROUP, 7, 0 },
-		{ COHORT_MANY_FLAT, 0, 0 },    { COHORT_MANY_ALONE, 0, 0 },
-		{ COHORT_MANY_AUTO, 3, 2000 },
+		{ COHORT_MANY_GROUP, { 0 } },
+		{ COHORT_MANY_FLAT, { .flat_most = 1 << 20 } },
+		{ COHORT_MANY_ALONE, { 0 } },
+		{ COHORT_MANY_AUTO,
+		  { .group_most = 7, .flat_from = SIZE_MAX } },
+		{ COHORT_MANY_AUTO,
+		  { .group_most = 3,
+		    .flat_below = 2000,
+		    .flat_from = 2,
+		    .flat_most = 1 << 20 } },
 	};
+	static struct platform table;
 	struct cohort_group_options o;
 	size_t i;
 
 	place_need(ranks);
 	place_need_host("arithmetic that is the same everywhere");
+	table = *place_table();
+	platform_override(&table);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		table.lists = ways[i].limits;
 		cohort_group_options_init(&o);
 		o.many = ways[i].way;
-		o.many_group_most = ways[i].group_most;
-		o.many_flat_below = ways[i].flat_below;
 		run_lists(ranks, &o, 100 * (unsigned)(i + 1));
 	}
 }

@@ -47,6 +47,13 @@ static void set_up(void)
 
 TestSuite(list_ways, .init = set_up, .timeout = 60);
 
+static const struct list_limits small_groups = { .group_most = 30,
+	                                         .flat_from = SIZE_MAX };
+static const struct list_limits packing = { .group_most = SIZE_MAX,
+	                                    .flat_below = 100 * sizeof(float),
+	                                    .flat_from = 32,
+	                                    .flat_most = 1 << 20 };
+
 static void open_all(void)
 {
 	group = ranks_split(2, &o, c);
@@ -158,8 +165,7 @@ Test(list_ways, include_one_native_group)
 
 Test(list_ways, include_native_groups_of_limited_size)
 {
-	o.many = COHORT_MANY_GROUP;
-	o.many_group_most = 30;
+	failing_limit_lists(&small_groups);
 	open_all();
 	comes_to(TENSORS, 4, TENSORS, 0);
 	comes_to(90, 3, 90, 0);
@@ -201,16 +207,17 @@ Test(list_ways, include_packing_only_tensors_below_a_size)
 {
 	int r, i;
 
-	o.many_flat_below = 100 * sizeof(float);
+	failing_limit_lists(&packing);
 	open_all();
 	for (r = 0; r < 2; r++)
 		for (i = 0; i < 40; i++)
 			list[r][i].count = 99;
-	comes_to(TENSORS,
-	         1 + (TENSORS - 40 - 1) / 64 *
-	                         (table->kind == COHORT_PLATFORM_GPU &&
-	                          TENSORS - 40 > 64),
-	         TENSORS - 40 + 1, 80);
+	comes_to(TENSORS, 1, TENSORS - 40 + 1, 80);
+	/* Too few of them. */
+	for (r = 0; r < 2; r++)
+		for (i = 10; i < 40; i++)
+			list[r][i].count = EACH;
+	comes_to(TENSORS, 1, TENSORS, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -283,9 +290,8 @@ Test(list_ways, are_chosen_by_the_environment)
 	comes_to(3, 0, 1, 6);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	setenv("COHORT_MANY", "group", 1);
-	setenv("COHORT_MANY_GROUP_MOST", "2", 1);
 	open_all();
-	comes_to(3, 2, 3, 0);
+	comes_to(3, 1, 3, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	/* The program's choice has precedence. */
 	o.many = COHORT_MANY_ALONE;
@@ -296,11 +302,7 @@ Test(list_ways, are_chosen_by_the_environment)
 	setenv("COHORT_MANY", "bucket", 1);
 	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
 	       "COHORT_MANY is \"bucket\"");
-	setenv("COHORT_MANY", "auto", 1);
-	setenv("COHORT_MANY_FLAT_BELOW", "-4", 1);
-	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
-	       "COHORT_MANY_FLAT_BELOW is \"-4\"");
-	unsetenv("COHORT_MANY_FLAT_BELOW");
+	unsetenv("COHORT_MANY");
 	o.many = 4;
 	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
 	       "many is 4");
@@ -359,8 +361,7 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 
 Test(list_ways, end_the_group_if_a_native_group_fails)
 {
-	o.many = COHORT_MANY_GROUP;
-	o.many_group_most = 30;
+	failing_limit_lists(&small_groups);
 	ends_all("ncclAllReduce", 50, "ncclAllReduce");
 	ends_all("ncclGroupStart", 2, "ncclGroupStart");
 	ends_all("ncclGroupEnd", 3, "ncclGroupEnd");

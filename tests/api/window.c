@@ -190,7 +190,6 @@ static struct cohort_group *open_packing(void)
 
 	cohort_group_options_init(&o);
 	o.many = COHORT_MANY_FLAT;
-	o.many_flat_below = MOST * sizeof(float);
 	return ranks_open(RANKS, &o);
 }
 

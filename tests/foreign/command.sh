@@ -106,8 +106,7 @@ told()
 	export COHORT_DUMP_DIR="$dir/dumps" COHORT_DUMP_FIFO="$dir/fifo"
 	export COHORT_DUMP_SIGNAL=10 COHORT_FAULTS='' COHORT_GPU_LIBRARIES=''
 	export COHORT_HOST_DEVICES=2 COHORT_HOST_QUIET=1
-	export COHORT_HOST_STRICT=0 COHORT_MANY=auto COHORT_MANY_FLAT_BELOW=1
-	export COHORT_MANY_GROUP_MOST=1 COHORT_LOG=verdict
+	export COHORT_HOST_STRICT=0 COHORT_MANY=auto COHORT_LOG=verdict
 	run 0 --version
 	quiet 'known variables'
 	exit $failures

@@ -19,34 +19,13 @@ FOREVER = 2**64 - 1
 COUNT = 1001
 
 
-class Deadlines(ctypes.Structure):
-    _fields_ = [
-        ("init_ns", ctypes.c_uint64),
-        ("join_ns", ctypes.c_uint64),
-        ("exec_ns", ctypes.c_uint64),
-        ("close_ns", ctypes.c_uint64),
-        ("abort_ns", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 11),
-    ]
-
-
 class Options(ctypes.Structure):
+    """The first of them, and room for the others."""
     _fields_ = [
         ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
         ("platform", ctypes.c_int),
-        ("recorder_slots", ctypes.c_uint),
-        ("deadlines", Deadlines),
-        ("policy", ctypes.c_int),
-        ("warn_percent", ctypes.c_uint),
-        ("on_verdict", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-        ("nccl_config", ctypes.c_void_p),
-        ("allow_capture", ctypes.c_int),
-        ("dump_signal", ctypes.c_int),
-        ("dump_directory", ctypes.c_char_p),
-        ("dump_fifo", ctypes.c_char_p),
-        ("others", ctypes.c_uint64 * 43),
+        ("others", ctypes.c_uint64 * 128),
     ]
 
 
@@ -114,7 +93,7 @@ def check_facts(lib):
 def open_group(lib, ranks):
     options = Options()
     lib.cohort_group_options_init(ctypes.byref(options))
-    expect("size of the options", options.size, ctypes.sizeof(Options))
+    expect("room for the options", options.size <= ctypes.sizeof(Options), True)
     options.platform = HOST
     options.name = b"python"
     group = ctypes.c_void_p()

@@ -170,6 +170,11 @@ const struct platform *failing_wrap(const struct platform *behind)
 	return &table;
 }
 
+void failing_limit_lists(const struct list_limits *limits)
+{
+	table.lists = *limits;
+}
+
 void failing_at(const char *only, unsigned long n, int nccl, int cuda)
 {
 	chosen = only ? failing_find(only) : failing_functions;

@@ -24,6 +24,9 @@
 /* Put the table in front of @real, and forget all counts. */
 const struct platform *failing_wrap(const struct platform *real);
 
+/* Have groups that are opened from now on launch lists by these limits. */
+void failing_limit_lists(const struct list_limits *limits);
+
 /*
  * failing_at - make a call fail, once
  * @only: count only calls of this function ("ncclAllReduce", "mark"); NULL all

@@ -474,8 +474,6 @@ class cohort_group_options(ctypes.Structure):
         ("slow_ns", ctypes.c_uint64),
         ("stack_signal", ctypes.c_int),
         ("many", ctypes.c_int),
-        ("many_group_most", ctypes.c_uint),
-        ("many_flat_below", ctypes.c_size_t),
         ("adaptive_factor", ctypes.c_uint),
         ("adaptive_warmup", ctypes.c_uint),
         ("adaptive_floor_ns", ctypes.c_uint64),

@@ -60,8 +60,6 @@ class Options:
     slow: Optional[float] = None  #: for on_slow
     stack_signal: int = 0  #: add Stack.ALL to also ask other threads
     many: Many = Many.AUTO
-    many_group_most: int = 0
-    many_flat_below: int = 0
     adaptive_factor: int = 0
     adaptive_warmup: int = 0
     adaptive_floor: Optional[float] = None

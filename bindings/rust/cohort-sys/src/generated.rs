@@ -573,8 +573,6 @@ pub struct cohort_group_options {
     pub slow_ns: u64,
     pub stack_signal: c_int,
     pub many: c_int,
-    pub many_group_most: c_uint,
-    pub many_flat_below: usize,
     pub adaptive_factor: c_uint,
     pub adaptive_warmup: c_uint,
     pub adaptive_floor_ns: u64,
@@ -586,7 +584,7 @@ pub struct cohort_group_options {
     pub reserved: [u64; 30],
 }
 
-const _: () = assert!(size_of::<cohort_group_options>() == 552);
+const _: () = assert!(size_of::<cohort_group_options>() == 536);
 const _: () = assert!(align_of::<cohort_group_options>() == 8);
 
 /// `struct cohort_unique_id`, `comm.h`
@@ -1126,17 +1124,15 @@ mod tests {
         offset!(cohort_group_options, slow_ns, 232);
         offset!(cohort_group_options, stack_signal, 240);
         offset!(cohort_group_options, many, 244);
-        offset!(cohort_group_options, many_group_most, 248);
-        offset!(cohort_group_options, many_flat_below, 256);
-        offset!(cohort_group_options, adaptive_factor, 264);
-        offset!(cohort_group_options, adaptive_warmup, 268);
-        offset!(cohort_group_options, adaptive_floor_ns, 272);
-        offset!(cohort_group_options, launch, 280);
-        offset!(cohort_group_options, connect, 284);
-        offset!(cohort_group_options, bootstrap, 288);
-        offset!(cohort_group_options, abort, 296);
-        offset!(cohort_group_options, log, 304);
-        offset!(cohort_group_options, reserved, 312);
+        offset!(cohort_group_options, adaptive_factor, 248);
+        offset!(cohort_group_options, adaptive_warmup, 252);
+        offset!(cohort_group_options, adaptive_floor_ns, 256);
+        offset!(cohort_group_options, launch, 264);
+        offset!(cohort_group_options, connect, 268);
+        offset!(cohort_group_options, bootstrap, 272);
+        offset!(cohort_group_options, abort, 280);
+        offset!(cohort_group_options, log, 288);
+        offset!(cohort_group_options, reserved, 296);
         offset!(cohort_unique_id, bytes, 0);
         offset!(cohort_stats, size, 0);
         offset!(cohort_stats, operations, 8);
