@@ -158,7 +158,7 @@ static void part_slot(struct runner *r)
 static void part_clock(struct runner *r)
 {
 	(void)r;
-	clock_quick();
+	clock_now();
 }
 
 static void part_recorder(struct runner *r)
@@ -192,7 +192,7 @@ const struct way ways[] = {
 	{ "gate_enter, _leave", part_gate, NULL, false },
 	{ "device_enter, _leave", part_device, NULL, false },
 	{ "comm_ticket_done", part_slot, NULL, false },
-	{ "clock_quick", part_clock, NULL, false },
+	{ "clock_now", part_clock, NULL, false },
 	{ "recorder_begin, _end", part_recorder, NULL, false },
 	{ "agree", part_agree, NULL, true },
 	{ "mark of the start", part_mark_start, NULL, false },

@@ -26,7 +26,7 @@
  * time before.  Earlier tickets had ended by then. */
 static void note_done(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
-	uint64_t now = clock_quick();
+	uint64_t now = clock_now();
 
 	if (!has_waited)
 		comm_saw_done(c, ticket, now);
@@ -44,7 +44,7 @@ static void note(struct cohort_comm *c, uint64_t ticket, bool done,
 		note_done(c, ticket, has_waited);
 	else if (!done && !recorder_has_started(&c->recorder, ticket) &&
 	         comm_ticket_started(c, ticket))
-		recorder_saw_started(&c->recorder, ticket, clock_quick());
+		recorder_saw_started(&c->recorder, ticket, clock_now());
 }
 
 /* Return the ticket's answer, or COHORT_TIMED_OUT if there is none yet.

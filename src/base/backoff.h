@@ -44,17 +44,6 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Prefetch the cache line at @p for writing.  (gcc's own builtin prefetches for
- * reading unless told which processor to compile for.) */
-static inline void cpu_fetch_to_write(const void *p)
-{
-#ifdef __x86_64__
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
-#else
-	__builtin_prefetch(p, 1);
-#endif
-}
-
 /* Wait a little, and not past @deadline_ns: at most a millisecond, or longer if hundreds of
  * threads wait. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);

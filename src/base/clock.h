@@ -23,52 +23,6 @@ static inline uint64_t clock_now(void)
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/*
- * clock_quick - the time for what every call looks at: never ahead of clock_now(),
- *               and at most 100,000 ticks of the processor's counter behind, most
- *               often less than a microsecond.  In one thread it never goes back.
- *
- * Each thread compares the counter with the clock again and again, and uses the
- * counter only for the time since the last comparison, so that no error lasts.
- * (Every reading of the clock itself waits until the processor has done all
- * before it.)
- */
-#ifdef __x86_64__
-#define CLOCK_TICKS 100000
-
-/* Where the thread has compared the two: the nanoseconds of a tick, with 32
- * bits of fraction, 0 if they are not known; and what they are measured
- * from. */
-struct clock_base {
-	uint64_t ticks, ns, rate;
-	uint64_t since_ticks, since_ns;
-};
-
-extern _Thread_local struct clock_base clock_base;
-
-/* Compare the counter with the clock; returns the clock's time. */
-uint64_t clock_compare(void);
-
-static inline uint64_t clock_ticks(void)
-{
-	return __builtin_ia32_rdtsc();
-}
-
-static inline uint64_t clock_quick(void)
-{
-	const uint64_t past = clock_ticks() - clock_base.ticks;
-
-	return past < CLOCK_TICKS
-	               ? clock_base.ns + (past * clock_base.rate >> 32)
-	               : clock_compare();
-}
-#else
-static inline uint64_t clock_quick(void)
-{
-	return clock_now();
-}
-#endif
-
 /* How long the process's threads have run so far, all together. */
 static inline uint64_t clock_process_cpu(void)
 {

@@ -30,7 +30,7 @@ int error_set(int status, const char *format, ...)
 	va_end(args);
 	snprintf(last_error, sizeof(last_error), "%s", text);
 	last_status = status;
-	last_ns = clock_quick();
+	last_ns = clock_now();
 	return status;
 }
 

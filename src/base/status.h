@@ -18,7 +18,7 @@ int error_set(int status, const char *format, ...)
  * version knows, and COHORT_SYSTEM if not. */
 int status_sanitize(int status);
 
-/* The status of this thread's last error_set(), and its time by clock_quick();
+/* The status of this thread's last error_set(), and its time by clock_now();
  * COHORT_OK if there was none.  And forget it. */
 int error_status(uint64_t *time_ns);
 void error_forget(void);

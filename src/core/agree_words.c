@@ -192,11 +192,6 @@ static uint64_t shared_add(uint64_t word, uint32_t digest)
 	return (word + CALLED) | ((uint32_t)word == digest ? 0 : DIFFERS);
 }
 
-void agree_fetch(const struct cohort_comm *c)
-{
-	cpu_fetch_to_write(shared_at(c->clique, agree_next(c)));
-}
-
 /* ---- calling ---------------------------------------------------------- */
 
 void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,

@@ -85,11 +85,6 @@ bool agree_shared_differs(const struct clique *clique, uint64_t word,
 /* The number of the next collective of @comm.  Inside the gate. */
 uint64_t agree_next(const struct cohort_comm *comm);
 
-/* Have the shared word of that number fetched into this core's cache to be
- * written, which takes a while: before what can be done meanwhile.  Inside the
- * gate. */
-void agree_fetch(const struct cohort_comm *comm);
-
 /* Say what @comm calls under @number, for the other ranks and for the watchdog.
  * Inside the gate. */
 void agree_publish(struct cohort_comm *comm, const struct op *op,

@@ -256,9 +256,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	rc = slot_await_all(comms, n, ticket);
 	if (rc != COHORT_OK)
 		return rc;
-	if (digest)
-		agree_fetch(comms);
-	now = clock_quick();
+	now = clock_now();
 	record_calls(comms, n, ops, digest, ticket, now, s);
 	if (s->meets && s->plan == PLAN_CALLS)
 		rc = register_complete(comms, n, ops, digest);
@@ -267,7 +265,7 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc == COHORT_OK)
 		rc = launch(comms, n, ops, ticket, s);
 	if (s->meets)
-		now = clock_quick();
+		now = clock_now();
 	record_launches(comms, n, ticket, rc, now, s);
 	if (rc != COHORT_OK)
 		return rc;

@@ -123,7 +123,7 @@ static void let_in_locked(struct side *s)
 
 	s->inside += n;
 	s->waiting -= n;
-	s->entered_ns = clock_quick();
+	s->entered_ns = clock_now();
 	/* Release: what those who have left did. */
 	atomic_fetch_add_explicit(&s->let, 1, memory_order_release);
 }
@@ -154,7 +154,7 @@ static bool come_locked(struct side *s)
 		return false;
 	}
 	s->inside++;
-	s->entered_ns = clock_quick();
+	s->entered_ns = clock_now();
 	return true;
 }
 
