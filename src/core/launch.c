@@ -16,10 +16,6 @@
 #include "core/split.h"
 #include "core/together.h"
 
-/* For one rank or several: compiled once for each, so that one rank takes no
- * loop. */
-#define EACH static inline __attribute__((always_inline))
-
 enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured)
 {
@@ -39,7 +35,7 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
 /* ---- the native calls ------------------------------------------------- */
 
 /* Make the device of one rank of several current. */
-EACH void go_to(const struct cohort_comm *c, int n, struct native_result *r)
+static void go_to(const struct cohort_comm *c, int n, struct native_result *r)
 {
 	if (n > 1 && !r->what) {
 		r->rank = c->rank;
@@ -64,8 +60,9 @@ static void mark(struct cohort_comm *c, uint32_t *words, void *stream,
 
 /* Queue the copies of all ranks: once the first is queued, a failure is the end
  * of all of them. */
-EACH void launch_copies(struct cohort_comm *comms, int n, const struct op *ops,
-                        uint64_t ticket, struct submission *s)
+static void launch_copies(struct cohort_comm *comms, int n,
+                          const struct op *ops, uint64_t ticket,
+                          struct submission *s)
 {
 	const struct platform *p = comms->clique->platform;
 	const struct cohort_tensor *t;
@@ -113,8 +110,8 @@ static void use_cached(struct cached_list *k, struct native_launch *l)
 	}
 }
 
-EACH void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
-                       uint64_t ticket, struct submission *s)
+static void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t ticket, struct submission *s)
 {
 	const struct clique *q = comms->clique;
 	const uint64_t slot = ticket & (q->slots - 1);
@@ -168,8 +165,9 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 
 /* Launch by the plan.  After a failure nothing tells what a collective has
  * queued, on any of the ranks. */
-EACH void launch_by_plan(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint64_t ticket, struct submission *s)
+static void launch_by_plan(struct cohort_comm *comms, int n,
+                           const struct op *ops, uint64_t ticket,
+                           struct submission *s)
 {
 	int i;
 
@@ -273,8 +271,8 @@ static int launch_split(struct cohort_comm *c, const struct op *op,
 
 /* Connect the peers of messages, which the launch would do, too, and might mix
  * them up. */
-EACH int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
-                       uint64_t ticket, struct submission *s)
+static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint64_t ticket, struct submission *s)
 {
 	int rc;
 
@@ -309,8 +307,8 @@ static int launch_captured(struct cohort_comm *comms, int n,
 }
 
 /* Launch, once all ranks have called it or if that is not waited for. */
-EACH int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
-                    uint64_t ticket, struct submission *s)
+static int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
+                      uint64_t ticket, struct submission *s)
 {
 	const int rc = connect_first(comms, n, ops, ticket, s);
 
@@ -385,8 +383,8 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 
 /* Wait until all ranks of the process have called, but no longer than a caller
  * with host memory wants to wait: after that its call goes on without it. */
-EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
-              uint64_t ticket, struct submission *s)
+static int meet(struct cohort_comm *comms, int n, const struct op *ops,
+                uint64_t ticket, struct submission *s)
 {
 	const uint64_t number =
 		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
@@ -403,8 +401,8 @@ EACH int meet(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* ---- all of it -------------------------------------------------------- */
 
-EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
-                      uint64_t ticket, struct submission *s)
+int launch(struct cohort_comm *comms, int n, const struct op *ops,
+           uint64_t ticket, struct submission *s)
 {
 	int rc = COHORT_OK;
 
@@ -420,11 +418,4 @@ EACH int launch_ranks(struct cohort_comm *comms, int n, const struct op *ops,
 	if (s->meets)
 		together_leave(comms->clique, n);
 	return rc;
-}
-
-int launch(struct cohort_comm *comms, int n, const struct op *ops,
-           uint64_t ticket, struct submission *s)
-{
-	return n == 1 ? launch_ranks(comms, 1, ops, ticket, s)
-	              : launch_ranks(comms, n, ops, ticket, s);
 }

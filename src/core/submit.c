@@ -30,19 +30,15 @@
 #include "core/together.h"
 #include "core/window.h"
 
-/* For one rank or several: compiled once for each, so that one rank takes no
- * loop. */
-#define EACH static inline __attribute__((always_inline))
-
 /* ---- the gates -------------------------------------------------------- */
 
-EACH void leave_all(struct cohort_comm *comms, int n)
+static void leave_all(struct cohort_comm *comms, int n)
 {
 	while (n--)
 		gate_leave(&comms[n]);
 }
 
-EACH int enter_all(struct cohort_comm *comms, int n)
+static int enter_all(struct cohort_comm *comms, int n)
 {
 	int i, rc;
 
@@ -79,7 +75,7 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 	return COHORT_OK;
 }
 
-EACH int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
+static int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
 {
 	int i, rc = COHORT_OK;
 
@@ -90,7 +86,7 @@ EACH int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
 
 /* Check what only the communicators know, and make what they will need, with
  * every gate held. */
-EACH int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
+static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 {
 	int i, rc = COHORT_OK;
 
@@ -104,8 +100,8 @@ EACH int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 	return rc;
 }
 
-EACH int check_streams(const struct cohort_comm *comms, int n,
-                       const struct op *ops)
+static int check_streams(const struct cohort_comm *comms, int n,
+                         const struct op *ops)
 {
 	int i, rc = COHORT_OK;
 
@@ -116,7 +112,8 @@ EACH int check_streams(const struct cohort_comm *comms, int n,
 	return rc;
 }
 
-EACH int check_all(const struct cohort_comm *comms, int n, const struct op *ops)
+static int check_all(const struct cohort_comm *comms, int n,
+                     const struct op *ops)
 {
 	int i, rc = COHORT_OK;
 
@@ -154,9 +151,9 @@ static int blame_list(const struct cohort_comm *c, const struct op *list,
 
 /* Compare the call with the other ranks' calls.  A mismatch is the end of the
  * clique. */
-EACH int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
-                   uint32_t digest, uint64_t ticket, uint64_t now_ns,
-                   struct submission *s)
+static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
+                     uint32_t digest, uint64_t ticket, uint64_t now_ns,
+                     struct submission *s)
 {
 	int i, rc = COHORT_OK;
 
@@ -183,9 +180,9 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 }
 
 /* Begin a record of the call on each rank, and note what is done by @now_ns. */
-EACH void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
-                       uint32_t digest, uint64_t ticket, uint64_t now_ns,
-                       const struct submission *s)
+static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
+                         uint32_t digest, uint64_t ticket, uint64_t now_ns,
+                         const struct submission *s)
 {
 	int i;
 
@@ -204,8 +201,8 @@ EACH void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* End the record on each rank, unless another thread will, and give @ticket
  * out if the launch has succeeded, as @rc says. */
-EACH void record_launches(struct cohort_comm *comms, int n, uint64_t ticket,
-                          int rc, uint64_t now_ns, const struct submission *s)
+static void record_launches(struct cohort_comm *comms, int n, uint64_t ticket,
+                            int rc, uint64_t now_ns, const struct submission *s)
 {
 	int i;
 
@@ -225,8 +222,8 @@ EACH void record_launches(struct cohort_comm *comms, int n, uint64_t ticket,
 }
 
 /* With every gate held and the first rank's device current. */
-EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
-                       struct submission *s, uint64_t *ticket_out)
+static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
+                         struct submission *s, uint64_t *ticket_out)
 {
 	/* One thread calls the same for each of several ranks. */
 	const struct clique *q = comms->clique;
@@ -275,8 +272,8 @@ EACH int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 	return COHORT_OK;
 }
 
-EACH int submit_ranks(struct cohort_comm *comms, const int n,
-                      const struct op *ops, uint64_t *ticket_out)
+int submit(struct cohort_comm *comms, int n, const struct op *ops,
+           uint64_t *ticket_out)
 {
 	struct submission s = { .captured = false };
 	/* There are no lists in the calls that one thread makes for several
@@ -327,11 +324,4 @@ EACH int submit_ranks(struct cohort_comm *comms, const int n,
 	if (rc == COHORT_OK && ticket_out)
 		*ticket_out = s.captured ? COHORT_CAPTURED : ticket;
 	return rc;
-}
-
-int submit(struct cohort_comm *comms, int n, const struct op *ops,
-           uint64_t *ticket_out)
-{
-	return n == 1 ? submit_ranks(comms, 1, ops, ticket_out)
-	              : submit_ranks(comms, n, ops, ticket_out);
 }
