@@ -49,7 +49,6 @@
 #   VARIANT=release|debug|asan|tsan|fuzz   what to build; each has its own folder
 #   V=1  WERROR=1                     show commands; warnings are errors
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     your own flags come last
-#   lto=                              compile the library's files one by one
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   for libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
@@ -92,13 +91,6 @@ cflags   := -std=gnu11 $(flags.$(VARIANT)) $(warnings) \
             $(if $(filter 1,$(WERROR)),-Werror) \
             -fPIC -fvisibility=hidden -ffp-contract=off -pthread
 libs     := -pthread -ldl -lm
-
-# The library is compiled as a whole if the compiler can make one object of it: a call
-# goes through sixty small functions in thirty files.
-lto := -flto=auto -flinker-output=nolto-rel
-lto := $(and $(filter release,$(VARIANT)),\
-         $(shell echo 'int i;' | $(CC) $(CFLAGS) $(lto) -r -nostdlib -x c \
-           -o /dev/null - >/dev/null 2>&1 && echo '$(lto)'))
 
 # A library built with a sanitizer has symbols that only the program defines.
 defs     := $(if $(findstring -fsanitize,$(cflags)),,-Wl,-z,defs)

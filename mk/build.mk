@@ -4,7 +4,7 @@
 
 # The flags of all objects; if they change, this file is rewritten and all is rebuilt.
 quote     = '$(subst ','\'',$1)'
-all_flags = $(compile) $(lto) $(LDFLAGS) $(cuda)
+all_flags = $(compile) $(LDFLAGS) $(cuda)
 $(dir)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(call quote,$(all_flags)) | \
@@ -21,8 +21,7 @@ $(dir)/%.o: %.S $(dir)/flags
 	$(Q)$(compile) -I$(<D) -c -o $@ $<
 
 # The fuzzer should find new paths through the library, not through its tests.
-$(library_objects): extra = $(filter -flto%,$(lto)) \
-                            $(if $(filter fuzz,$(VARIANT)),\
+$(library_objects): extra = $(if $(filter fuzz,$(VARIANT)),\
                               -fsanitize=fuzzer-no-link)
 
 $(dir)/src/cli/demo/digits_data.o: src/cli/demo/data/digits.csv
@@ -49,12 +48,10 @@ $(dir)/optional: FORCE
 	@mkdir -p $(@D)
 	@echo '$(optional)' | cmp -s - $@ || echo '$(optional)' >$@
 
-# Each file was compiled with warnings; those that span several files are wrong.
 whole := $(dir)/whole.o
 $(whole): $(library_objects)
 	$(call say,LINK,$@)
-	$(Q)$(if $(lto),$(CC) $(cflags) $(CFLAGS) $(lto) -w -nostdlib,$(LD)) \
-	  -r -o $@ $^
+	$(Q)$(LD) -r -o $@ $^
 
 $(out)/cohort: $(command_objects) $(whole)
 	$(call say,LINK,$@)
