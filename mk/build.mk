@@ -99,7 +99,7 @@ drop_in_links := $(addprefix $(drop_in)/,libnccl.so libcudart.so libcuda.so libn
 drop_ins      := $(drop_in_files) $(drop_in_links)
 
 host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
-                    $(dir)/src/sim/% $(dir)/src/platform/table/launch.o,$(library_objects))) $d/host.o
+                    $(dir)/src/sim/%,$(library_objects))) $d/host.o
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
 cuda_objects   := $d/cuda.o $d/cuda_absent.o $d/marker.o $d/unsupported.o

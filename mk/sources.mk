@@ -5,7 +5,7 @@
 sorted = $(sort $(wildcard $1))
 
 library_sources := $(call sorted,$(patsubst %,src/%/*.c,api base core dump \
-                     platform platform/gpu platform/table reducer sim sim/cuda sim/driver \
+                     platform platform/gpu reducer sim sim/cuda sim/driver \
                      sim/exec sim/nccl sim/strict watch))
 command_sources := $(call sorted,src/cli/*.c src/cli/*/*.[cS])
 # The drop-in libraries: the simulator's sources, and forwarders.

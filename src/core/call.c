@@ -288,28 +288,19 @@ void call_make(const struct cohort_comm *c, const struct op *op,
 	native_note_nccl(r, what, result);
 }
 
-static void make(const struct native_launch *native, struct native_result *r)
+void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
+              struct native_result *r)
 {
-	const struct rank_launch *l = (const struct rank_launch *)native;
+	const struct platform *p = comms->clique->platform;
+	const bool is_group = n > 1 || call_is_several(comms->clique, ops);
+	int i;
 
-	call_make(l->comm, l->op, r);
-}
-
-struct native_launch *call_launch(struct cohort_comm *c, const struct op *op)
-{
-	struct native_launch *l = &c->launch.native;
-
-	c->launch.comm = c;
-	c->launch.op = op;
-	l->rank = c->rank;
-	l->device = c->device;
-	l->comm = c->native;
-	l->stream = op->stream;
-	l->call = make;
-	l->is_group = call_is_several(c->clique, op);
-	l->started = l->done = NULL;
-	l->kept = NULL;
-	l->repeats = false;
-	l->next = NULL;
-	return l;
+	if (is_group)
+		native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+	for (i = 0; i < n && !r->what; i++) {
+		r->rank = comms[i].rank;
+		call_make(&comms[i], &ops[i], r);
+	}
+	if (is_group)
+		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }

@@ -22,8 +22,12 @@ bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
 void call_make(const struct cohort_comm *c, const struct op *op,
                struct native_result *r);
 
-/* The launch of @c with the native calls of @op, which must stay valid until it
- * is launched; it sets no words and is not repeated.  Inside the gate. */
-struct native_launch *call_launch(struct cohort_comm *c, const struct op *op);
+/*
+ * Make the native calls of ops[r] for each of the @n ranks at @comms, in one
+ * native group if there are several calls or ranks; up to the first that fails.
+ * A group that was begun is ended, whatever fails.  Inside the gates.
+ */
+void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
+              struct native_result *r);
 
 #endif

@@ -45,13 +45,6 @@ struct limits {
 	uint64_t exec_ns;
 };
 
-/* What a rank hands to the platform; the platform's part is first. */
-struct rank_launch {
-	struct native_launch native;
-	const struct cohort_comm *comm;
-	const struct op *op;
-};
-
 struct cohort_comm {
 	/*
 	 * Written while the clique is made, then constant; read by any thread.
@@ -253,7 +246,6 @@ struct cohort_comm {
 		unsigned paused;
 		bool has_met_all; /* see pair_connect() */
 
-		struct rank_launch launch; /* see call.h */
 		struct redop redops[MAX_REDOPS];
 		struct registration *registrations;
 		struct flats flats;

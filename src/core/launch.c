@@ -93,47 +93,24 @@ static void launch_parts(struct cohort_comm *c, const struct op *op,
 	mark(c, c->done, op->stream, ticket, s);
 }
 
-static void call_none(const struct native_launch *l, struct native_result *r)
-{
-	(void)l;
-	(void)r;
-}
-
-/* Leave out what is not needed for a list that was called before. */
-static void use_cached(struct cached_list *k, struct native_launch *l)
-{
-	l->kept = &k->kept;
-	l->repeats = k->was_launched;
-	if (k->is_nothing) {
-		l->call = call_none;
-		l->is_group = false;
-	}
-}
-
+/* The calls of all ranks, between marks.  A captured call has none. */
 static void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
                          uint64_t ticket, struct submission *s)
 {
-	const struct clique *q = comms->clique;
-	const uint64_t slot = ticket & (q->slots - 1);
-	const bool starts = q->starts_are_marked && op_is_awaited(ops);
-	struct cached_list *k = ops->cached;
-	struct native_launch *l = NULL;
+	const bool starts =
+		comms->clique->starts_are_marked && op_is_awaited(ops);
 	int i;
 
-	for (i = n - 1; i >= 0; i--) {
-		l = call_launch(&comms[i], &ops[i]);
-		l->next = i + 1 < n ? &comms[i + 1].launch.native : NULL;
-		if (s->captured)
-			continue;
-		l->started = starts ? &comms[i].started[slot] : NULL;
-		l->done = &comms[i].done[slot];
-		l->value = (uint32_t)ticket;
+	for (i = 0; starts && !s->captured && i < n; i++) {
+		go_to(&comms[i], n, &s->r);
+		mark(&comms[i], comms[i].started, ops[i].stream, ticket, s);
 	}
-	if (k)
-		use_cached(k, l);
-	q->platform->launch(q->platform, l, &s->r);
-	if (k && !s->captured)
-		k->was_launched = !s->r.what;
+	if (!s->r.what && !(ops->cached && ops->cached->is_nothing))
+		call_all(comms, n, ops, &s->r);
+	for (i = 0; !s->captured && i < n; i++) {
+		go_to(&comms[i], n, &s->r);
+		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
+	}
 }
 
 /* No mark tells when what this rank may have queued is done: record the event

@@ -94,7 +94,6 @@ struct cached_list *list_cache_add(struct cohort_comm *c, const struct op *op)
 	k->bytes = op_bytes(op);
 	k->shape = CALL_SHAPE_NONE;
 	k->is_nothing = is_nothing(c, op);
-	k->was_launched = false;
 	return k;
 }
 

@@ -7,8 +7,8 @@
  *
  * A trainer calls the same lists in every step.  What a look at all tensors of
  * a list has found out - that it can be carried out, its digest, its bytes,
- * where its shape is, what the platform has kept of its calls - holds as long
- * as the caller's list says the same, which one comparison of memory tells.
+ * where its shape is - holds as long as the caller's list says the same, which
+ * one comparison of memory tells.
  *
  * A list is found by the address of its tensors, so that several lists that are
  * called in turn are all cached.  If two lists have been at one address, the
@@ -31,11 +31,6 @@ struct cached_list {
 	size_t bytes;
 	uint64_t shape;  /* CALL_SHAPE_NONE: nowhere yet */
 	bool is_nothing; /* every element is where it belongs */
-
-	/* What the platform has kept of the list that was launched from here
-	 * last, and whether that was this list. */
-	void *kept;
-	bool was_launched;
 };
 
 /* The lists of one rank.  Inside the gate only. */

@@ -4,6 +4,24 @@
 
 #include "base/status.h"
 
+void native_note_nccl(struct native_result *r, const char *what,
+                      ncclResult_t result)
+{
+	if (r->what || result == ncclSuccess)
+		return;
+	r->what = what;
+	r->nccl = result;
+}
+
+void native_note_cuda(struct native_result *r, const char *what,
+                      cudaError_t error)
+{
+	if (r->what || error == cudaSuccess)
+		return;
+	r->what = what;
+	r->cuda = error;
+}
+
 int native_cuda(const struct platform *p, const char *what, cudaError_t error)
 {
 	if (error == cudaSuccess)

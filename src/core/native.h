@@ -9,6 +9,20 @@
 
 #include "platform/platform.h"
 
+/* The result of native calls: both codes are 0, or one of them is not. */
+struct native_result {
+	int rank;         /* whose call failed first, */
+	const char *what; /* the function that failed; NULL: none did */
+	ncclResult_t nccl;
+	cudaError_t cuda;
+};
+
+/* Note a result; the first failure is kept. */
+void native_note_nccl(struct native_result *r, const char *what,
+                      ncclResult_t result);
+void native_note_cuda(struct native_result *r, const char *what,
+                      cudaError_t error);
+
 /* COHORT_OK, or COHORT_CUDA, COHORT_NO_MEMORY if that is the error: with the
  * name of the function, the code and CUDA's text.  Clears the thread's last
  * CUDA error. */

@@ -221,7 +221,7 @@ static void work(struct line *l, const struct cohort_tensor *t)
 	if (l->r.what)
 		return;
 	op.tensors = t;
-	l->p->launch(l->p, call_launch(l->c, &op), &l->r);
+	call_all(l->c, 1, &op, &l->r);
 }
 
 static void launch_chunk(struct line *l, size_t k)

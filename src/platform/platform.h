@@ -4,12 +4,10 @@
 
 /*
  * The seam: NCCL and the CUDA runtime as one table of C functions with their
- * real names and signatures, and seven functions of ours.  The core is written
+ * real names and signatures, and six functions of ours.  The core is written
  * against this table and does not know whether the real libraries
  * (platform/gpu/) or the simulator (sim/) filled it.  No entry is ever NULL.
- *
- * platform/table/ has what both of them use; platform/select.c chooses one of
- * them.
+ * platform/select.c chooses one of them.
  */
 
 #include <stdbool.h>
@@ -34,52 +32,6 @@ enum platform_function {
 	FUNCTIONS,
 };
 /* clang-format on */
-
-/* The result of native calls: both codes are 0, or one of them is not. */
-struct native_result {
-	int rank;         /* whose call failed first, */
-	const char *what; /* the function that failed; NULL: none did */
-	ncclResult_t nccl;
-	cudaError_t cuda;
-};
-
-/* Note a result; the first failure is kept. */
-void native_note_nccl(struct native_result *r, const char *what,
-                      ncclResult_t result);
-void native_note_cuda(struct native_result *r, const char *what,
-                      cudaError_t error);
-
-/*
- * A launch: the native calls that one operation takes on one rank, and the
- * words that tell the host where its stream is.
- */
-struct native_launch {
-	int rank, device;
-	ncclComm_t comm;
-	cudaStream_t stream;
-
-	/* Make the calls, up to the first that fails. */
-	void (*call)(const struct native_launch *launch,
-	             struct native_result *r);
-	bool is_group; /* the calls need an NCCL group around them */
-
-	/* Words that the stream sets to @value, as mark() does: when it comes
-	 * to the calls, and when it is done with them.  NULL: not set.  Both
-	 * are NULL in a stream that is being captured. */
-	uint32_t *started, *done;
-	uint32_t value;
-
-	/* Where the platform may keep what lets it repeat the calls, on any
-	 * stream of the device; NULL: they will not come again.  @repeats:
-	 * these are the calls that were kept there.  *@kept is NULL before the
-	 * first launch, and is freed with the communicator. */
-	void **kept;
-	bool repeats;
-
-	/* The next rank's part; NULL: it is the last.  Then all calls are in
-	 * one group, and each device is made current to mark its words. */
-	struct native_launch *next;
-};
 
 /* The bounds of a list's groups and packed buffers; see list_launch.h. */
 struct list_limits {
@@ -126,15 +78,6 @@ struct platform {
 	cudaError_t (*mark)(cudaStream_t stream, uint32_t *word,
 	                    uint32_t value);
 	/*
-	 * Launch @launch: set the words, make the calls, set the words, in the
-	 * order of each rank's stream.  An NCCL group that was begun is ended,
-	 * whatever fails.  Native functions are called through @table, which
-	 * may stand in front of this one.  After a failure nothing is known of
-	 * the words, nor of what was queued.
-	 */
-	void (*launch)(const struct platform *table,
-	               struct native_launch *launch, struct native_result *r);
-	/*
 	 * Make @stream wait until (int32_t)(*@word - @value) >= 0, for a @word
 	 * that a mark queued earlier will set.
 	 */
@@ -173,13 +116,11 @@ struct platform {
 };
 
 /* True if @function is there. */
-bool platform_has(const struct platform *platform,
-                  enum platform_function function);
-
-/* The launch of a platform without quicker ways: marks around the calls. */
-void launch_between_marks(const struct platform *table,
-                          struct native_launch *launch,
-                          struct native_result *r);
+static inline bool platform_has(const struct platform *p,
+                                enum platform_function function)
+{
+	return !p->lacks || !p->lacks[function];
+}
 
 /* Room for a version's text. */
 #define VERSION_TEXT_SIZE 32

@@ -14,45 +14,10 @@
 #include "sim/cuda/device.h"
 #include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
-#include "sim/nccl/comm.h"
 #include "sim/nccl/enqueue.h"
 #include "sim/nccl/lazy.h"
-#include "sim/nccl/replay.h"
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
-
-/* Make the calls of @l; if they come again, queue the launch that was kept. */
-static void make_calls(const struct platform *p, struct native_launch *l,
-                       struct native_result *r)
-{
-	if (l->repeats && *l->kept && replay_run(l->comm, *l->kept, l->stream))
-		return;
-	if (l->is_group)
-		native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
-	if (!r->what)
-		l->call(l, r);
-	if (!r->what && l->kept)
-		replay_keep(l->comm, l->kept, l->repeats);
-	if (l->is_group)
-		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
-}
-
-/* The calls of one rank that has peers are one piece of work, which itself sets
- * the words. */
-static void host_launch(const struct platform *p, struct native_launch *l,
-                        struct native_result *r)
-{
-	if (!l->done || l->next || l->comm->member.world->n == 1) {
-		launch_between_marks(p, l, r);
-		return;
-	}
-	stream_ends_ahead(l->stream, l->started, l->done, l->value);
-	make_calls(p, l, r);
-	if (r->what)
-		stream_ends_ahead(l->stream, NULL, NULL, 0);
-	else
-		native_note_cuda(r, "mark", stream_ends_behind());
-}
 
 /* Constant once the first host_platform_open() has returned. */
 static struct platform host_platform = {
@@ -79,7 +44,6 @@ static struct platform host_platform = {
 #undef HOST_ENTRY
 		.cuDevicePrimaryCtxGetState = device_context_state,
 	.mark = stream_mark,
-	.launch = host_launch,
 	.await_mark = stream_await_mark,
 	.progress = stream_progress,
 	.flush = stream_flush,

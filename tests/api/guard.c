@@ -571,7 +571,6 @@ Test(guard, a_lost_device_does_not_keep_what_is_in_flight_there)
 	struct cohort_cause cause;
 	int32_t value = 1;
 
-	table.launch = launch_between_marks;
 	table.mark = mark_unless_lost;
 	table.cudaEventQuery = query_unless_lost;
 	platform_override(&table);

@@ -101,8 +101,6 @@ static void open_ranks(int n)
 	table = *real;
 	table.ncclAllReduce = all_reduce;
 	table.ncclBroadcast = broadcast;
-	/* Kept lists would be launched without a native call. */
-	table.launch = launch_between_marks;
 	platform_override(&table);
 	group = ranks_split(n, &o, comms);
 	atomic_store(&is_open, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of the host platform: the words that they set when they begin and
- * when they end
+ * Marks around the calls of a rank: the words say when its stream has come to
+ * them, and when it is done
  */
 
 #include <criterion/criterion.h>
@@ -44,67 +44,40 @@ static uint32_t done(void)
 	return __atomic_load_n(&words[1], __ATOMIC_ACQUIRE);
 }
 
-/* The calls of a launch. */
-static void sum(const struct native_launch *l, struct native_result *r)
+static void sum(void)
 {
-	native_note_nccl(r, "ncclAllReduce", native_sum(&q, l->rank));
+	cr_assert_eq(native_sum(&q, 0), ncclSuccess);
 }
 
-static void sum_thrice(const struct native_launch *l, struct native_result *r)
+static void sum_thrice(void)
 {
 	int i;
 
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (i = 0; i < 3; i++)
-		sum(l, r);
-	cr_assert_eq(started(), 0);
+		sum();
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-static void sum_after_rank_1(const struct native_launch *l,
-                             struct native_result *r)
+static void sum_after_rank_1(void)
 {
 	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
-	sum(l, r);
+	sum();
 }
 
-static void sum_nothing(const struct native_launch *l, struct native_result *r)
+static void sum_nothing(void)
 {
-	native_note_nccl(r, "ncclAllReduce",
-	                 p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
-	                                  l->comm, l->stream));
+	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
+	                              q.comm[0], q.stream[0]),
+	             ncclSuccess);
 }
 
-static void sum_wrongly(const struct native_launch *l, struct native_result *r)
+/* Launch @call on rank 0, between marks of @value. */
+static void launched(void (*call)(void), uint32_t value)
 {
-	native_note_nccl(r, "ncclAllReduce",
-	                 p->ncclAllReduce(q.send[0], q.recv[0], 1, ncclInt32,
-	                                  (ncclRedOp_t)99, l->comm, l->stream));
-}
-
-/* Launch @call on rank 0. */
-static struct native_result launch(void (*call)(const struct native_launch *,
-                                                struct native_result *),
-                                   uint32_t value)
-{
-	struct native_launch l = {
-		.comm = q.comm[0],
-		.stream = q.stream[0],
-		.call = call,
-		.is_group = call == sum_thrice,
-		.started = &words[0],
-		.done = &words[1],
-		.value = value,
-	};
-	struct native_result r = { .rank = 0 };
-
-	p->launch(p, &l, &r);
-	return r;
-}
-
-static void launched(void (*call)(const struct native_launch *,
-                                  struct native_result *),
-                     uint32_t value)
-{
-	cr_assert_null(launch(call, value).what);
+	native_must(p->mark(q.stream[0], &words[0], value), "mark");
+	call();
+	native_must(p->mark(q.stream[0], &words[1], value), "mark");
 }
 
 static void sync_both(void)
@@ -164,18 +137,6 @@ Test(ends, of_an_empty_launch_are_set)
 	sync_both();
 	cr_assert_eq(started(), 4);
 	cr_assert_eq(done(), 4);
-}
-
-/* The next call belongs to another launch. */
-Test(ends, of_a_call_that_fails_are_not_set)
-{
-	const struct native_result r = launch(sum_wrongly, 5);
-
-	cr_assert_str_eq(r.what, "ncclAllReduce");
-	cr_assert_eq(r.nccl, ncclInvalidArgument);
-	native_sum_all(&q);
-	cr_assert_eq(started(), 0);
-	cr_assert_eq(done(), 0);
 }
 
 Test(ends, are_set_in_stream_order)

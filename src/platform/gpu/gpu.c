@@ -36,7 +36,6 @@ static struct platform table = {
 	.kind = COHORT_PLATFORM_GPU,
 	.name = "gpu",
 	.has_captures = true,
-	.launch = launch_between_marks,
 	.connects_late = connects_late,
 	.uncounted = uncounted,
 	/* Not measured.  NVIDIA/nccl#725 reports a group of 980 reduce-scatters

@@ -40,49 +40,6 @@ cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 	return device_error(push_mark(stream, mark_step, word, value, 0));
 }
 
-/* ---- of launches ------------------------------------------------------ */
-
-/* Owned by the thread: what its next launch shall set. */
-static _Thread_local struct {
-	struct ends ends; /* without done: nothing */
-	const struct stream *stream;
-	cudaStream_t handle;
-} ahead;
-
-void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
-                       uint32_t value)
-{
-	ahead.ends = (struct ends){ started, done, value };
-	ahead.stream = done ? stream_find(stream) : NULL;
-	ahead.handle = stream;
-}
-
-struct ends ends_take(const struct stream *s)
-{
-	const struct ends ends = ahead.ends;
-
-	if (!ends.done || ahead.stream != s)
-		return (struct ends){ .done = NULL };
-	ahead.ends.done = NULL;
-	return ends;
-}
-
-cudaError_t stream_ends_behind(void)
-{
-	const struct ends ends = ahead.ends;
-	cudaError_t error;
-
-	if (!ends.done)
-		return cudaSuccess;
-	ahead.ends.done = NULL;
-	error = ends.started
-	                ? stream_mark(ahead.handle, ends.started, ends.value)
-	                : cudaSuccess;
-	if (error == cudaSuccess)
-		error = stream_mark(ahead.handle, ends.done, ends.value);
-	return error;
-}
-
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {

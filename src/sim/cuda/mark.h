@@ -5,17 +5,8 @@
 #include "platform/cuda_abi.h"
 #include "sim/exec/mark.h"
 
-/* Take the words that the calling thread's next launch shall set, if that is the launch
- * that is now queued on @stream; none if not. */
-struct ends ends_take(const struct stream *stream);
-
-/* The platform's mark and await_mark (platform.h).  stream_ends_ahead(): the
- * calling thread's next launch, if it is on @stream, shall set these words;
- * stream_ends_behind(): if no launch has taken them, marks set them. */
+/* The platform's mark and await_mark (platform.h). */
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value);
-void stream_ends_ahead(cudaStream_t stream, uint32_t *started, uint32_t *done,
-                       uint32_t value);
-cudaError_t stream_ends_behind(void);
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value);
 

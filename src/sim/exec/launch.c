@@ -39,14 +39,12 @@ static void launch_fini(struct launch *l)
 
 /* ---- the launches of a communicator ----------------------------------- */
 
-/* Launches that are not kept form a queue, with the most recently given out at
- * its end.  As launches end in order, the first is the next to be reused. */
+/* Launches form a queue, with the most recently given out at its end.  As launches end in order, the first is the next to be reused. */
 static void enqueue_free(struct launch *l)
 {
 	struct member *m = l->member;
 
 	l->next_given = NULL;
-	l->is_free = true;
 	*(m->first_given ? &m->last_given->next_given : &m->first_given) = l;
 	m->last_given = l;
 }
@@ -58,7 +56,6 @@ static struct launch *dequeue_free(struct member *m)
 	if (!l)
 		return NULL;
 	m->first_given = l->next_given;
-	l->is_free = false;
 	return l;
 }
 
@@ -66,8 +63,6 @@ void launches_free(struct member *m)
 {
 	struct launch *l;
 
-	while (m->kept)
-		launch_unkeep(m->kept);
 	while ((l = dequeue_free(m))) {
 		launch_fini(l);
 		if (l < m->stock || l >= m->stock + MEMBER_STOCK)
@@ -99,8 +94,6 @@ static struct launch *find(struct member *m)
 	int i;
 
 	for (i = 0; i < 2 && (l = dequeue_free(m)); i++) {
-		if (l->is_kept)
-			continue;
 		if (launch_is_at_rest(l))
 			return l;
 		enqueue_free(l);
@@ -109,20 +102,6 @@ static struct launch *find(struct member *m)
 		return launch_init(&m->stock[m->stock_used++]);
 	l = aligned_alloc(CACHE_LINE, sizeof(*l));
 	return launch_init(l ? memset(l, 0, sizeof(*l)) : NULL);
-}
-
-void launch_renew(struct launch *l)
-{
-	l->ends.started = l->ends.done = NULL;
-	l->joined = false;
-	l->follows = false;
-	l->patience = 0;
-	l->is_told = false;
-	atomic_store_explicit(&l->over, false, memory_order_relaxed);
-	l->calls_done = 0;
-	l->cut_ns = 0;
-	atomic_store_explicit(&l->ready, 0, memory_order_relaxed);
-	atomic_store_explicit(&l->given, 0, memory_order_relaxed);
 }
 
 struct launch *launch_get(struct member *m)
@@ -141,7 +120,15 @@ struct launch *launch_get(struct member *m)
 	l->to_self = 0;
 	l->fault.kind = 0;
 	l->due_ns = 0;
-	launch_renew(l);
+	l->joined = false;
+	l->follows = false;
+	l->patience = 0;
+	l->is_told = false;
+	atomic_store_explicit(&l->over, false, memory_order_relaxed);
+	l->calls_done = 0;
+	l->cut_ns = 0;
+	atomic_store_explicit(&l->ready, 0, memory_order_relaxed);
+	atomic_store_explicit(&l->given, 0, memory_order_relaxed);
 	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
 	enqueue_free(l);
 	return l;
@@ -156,25 +143,6 @@ void launch_put(struct launch *l)
 		atomic_store_explicit(&l->users, 0, memory_order_release);
 	else
 		atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel);
-}
-
-void launch_keep(struct launch *l)
-{
-	l->is_kept = true;
-	l->next_kept = l->member->kept;
-	l->member->kept = l;
-}
-
-void launch_unkeep(struct launch *l)
-{
-	struct launch **at = &l->member->kept;
-
-	while (*at != l)
-		at = &(*at)->next_kept;
-	*at = l->next_kept;
-	l->is_kept = false;
-	if (!l->is_free)
-		enqueue_free(l);
 }
 
 /* ---- what a launch has in it ------------------------------------------ */
@@ -353,14 +321,9 @@ void launch_cut_locked(struct launch *l)
 void launch_done(struct launch *l)
 {
 	struct member *m = l->member;
-	const struct ends ends = l->ends;
 
 	launch_put(l);
 	/* Release: all that was written.  Pairs with the acquire in
 	 * member_has_work(), after which the communicator may be freed. */
 	atomic_fetch_add_explicit(&m->ended, 1, memory_order_release);
-	/* A thread that waits for this word finds no work outstanding when it
-	 * is set. */
-	if (ends.done)
-		mark_set(ends.done, ends.value);
 }

@@ -14,7 +14,6 @@
  */
 
 #include "sim/exec/call.h"
-#include "sim/exec/mark.h"
 #include "sim/exec/stream.h"
 
 /* Which end may copy a message that both ends have come to. */
@@ -97,12 +96,9 @@ enum span_stage {
 
 struct launch {
 	struct launch *next; /* in the group */
-	struct launch *next_kept;
 
 	/* Owned by the thread that uses the communicator: see launch.c. */
 	struct launch *next_given;
-	bool is_free;
-	bool is_kept; /* not to be given out; see replay.h */
 
 	uint64_t
 		round; /* the number of this launch among those of its communicator */
@@ -131,8 +127,6 @@ struct launch {
 	struct cohort_fault
 		fault; /* the fault of its last call that had one, or kind 0 */
 	uint64_t due_ns; /* of a delay, once it has begun */
-
-	struct ends ends;
 
 	/* Atomic; how many use it: the group and, once it is queued, the
 	 * stream. */
@@ -218,17 +212,8 @@ static inline bool launch_is_same(const struct launch *a,
 /* An empty launch of @member, or NULL without memory. */
 struct launch *launch_get(struct member *member);
 
-/* Make a launch that is over ready to be queued once more, with the same
- * calls. */
-void launch_renew(struct launch *launch);
-
 /* One user less; without users it may be given out again. */
 void launch_put(struct launch *launch);
-
-/* Keep a launch: it is not given out for anything else, in flight or at rest,
- * until launch_unkeep(). */
-void launch_keep(struct launch *launch);
-void launch_unkeep(struct launch *launch);
 
 /* True if a launch has no users (acquire: the last use). */
 static inline bool launch_is_at_rest(const struct launch *l)

@@ -16,12 +16,6 @@ enum compare {
 	COMPARE_NOR, /* any bit clear in both */
 };
 
-/* Words that a launch sets as it begins and as it ends; NULL: none. */
-struct ends {
-	uint32_t *started, *done;
-	uint32_t value;
-};
-
 /* Set a word that streams may wait for. */
 void mark_set(uint32_t *word, uint32_t value);
 

@@ -196,14 +196,6 @@ static void arrive_on(struct stream *s, struct launch *l)
 		round_begin(w, l->member->rank);
 }
 
-/* The stream has come to it. */
-static void set_started(struct launch *l)
-{
-	/* Release: what the stream did before. */
-	__atomic_store_n(l->ends.started, l->ends.value, __ATOMIC_RELEASE);
-	l->ends.started = NULL;
-}
-
 enum step rendezvous_step(struct stream *s, struct work *work,
                           const struct drive *d)
 {
@@ -212,8 +204,6 @@ enum step rendezvous_step(struct stream *s, struct work *work,
 	struct world *w = m->world;
 	bool left = false;
 
-	if (l->ends.started)
-		set_started(l);
 	if (!l->joined && !member_is_aborted(m)) {
 		if (!may_join(l) && follow(s, l))
 			return l->due_ns ? stream_timer(s, l->due_ns, d)

@@ -79,8 +79,7 @@ struct member {
 	struct launch *first_given, *last_given;
 	struct launch *stock;
 	size_t stock_used;
-	void *stock_memory;  /* what to free */
-	struct launch *kept; /* to be queued again: see launch_keep() */
+	void *stock_memory; /* what to free */
 };
 
 /* Launches a rank may have in flight before more are allocated: as many as its

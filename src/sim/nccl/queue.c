@@ -3,7 +3,6 @@
 #include "sim/nccl/queue.h"
 
 #include "sim/cuda/capture.h"
-#include "sim/cuda/mark.h"
 #include "sim/cuda/sync.h"
 #include "sim/exec/rendezvous.h"
 #include "sim/host.h"
@@ -25,8 +24,6 @@ static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 	struct work w = { .step = rendezvous_step, .launch = l };
 	struct ncclComm *comm = comm_of(l->member);
 
-	if (!position_out)
-		l->ends = ends_take(s);
 	l->round = atomic_load_explicit(&comm->member.rounds,
 	                                memory_order_relaxed);
 	atomic_store_explicit(&comm->member.rounds, l->round + 1,
