@@ -8,7 +8,6 @@
 #include "base/backoff.h"
 #include "base/hash.h"
 #include "core/clique.h"
-#include "core/list_cache.h"
 
 /* The other bits of a rank's own word hold the call's number, cut off: two
  * numbers that meet in a slot are never so far apart that these bits repeat, as
@@ -56,8 +55,6 @@ uint32_t agree_digest(const struct op *op)
 	uint32_t digest;
 	size_t i, n;
 
-	if (op->cached)
-		return op->cached->digest;
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++)
 		if (op_is_collective(&calls[i]))

@@ -4,7 +4,6 @@
 
 #include "base/pages.h"
 #include "base/status.h"
-#include "core/list_cache.h"
 
 /* Words for each recorder slot, of which most calls need none. */
 #define WORDS_PER_SLOT 8
@@ -71,14 +70,6 @@ static void put(struct call_shapes *o, uint64_t at, uint64_t word)
 	                      memory_order_release);
 }
 
-/* True if a shape is there, and will be for half a ring. */
-static bool is_fresh(const struct call_shapes *o, uint64_t at)
-{
-	return at != CALL_SHAPE_NONE &&
-	       atomic_load_explicit(&o->begun, memory_order_relaxed) - at <=
-	               o->room / 2;
-}
-
 uint64_t call_shape_keep(struct call_shapes *o, const struct op *op)
 {
 	uint64_t at, first;
@@ -91,8 +82,6 @@ uint64_t call_shape_keep(struct call_shapes *o, const struct op *op)
 	if (words > o->room)
 		return CALL_SHAPE_NONE;
 	first = at = atomic_load_explicit(&o->begun, memory_order_relaxed);
-	if (op->cached && is_fresh(o, op->cached->shape))
-		return op->cached->shape;
 	atomic_store_explicit(&o->begun, at + words, memory_order_relaxed);
 	calls = op_calls(op, &n);
 	for (i = 0; i < n; i++) {
@@ -103,8 +92,6 @@ uint64_t call_shape_keep(struct call_shapes *o, const struct op *op)
 			put(o, at++, tensor_word(&calls[i].tensors[k]));
 	}
 	put(o, at, 0);
-	if (op->cached)
-		op->cached->shape = first;
 	return first;
 }
 

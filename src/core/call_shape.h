@@ -11,8 +11,7 @@
  * by any thread, without a lock.
  *
  *  A. What call_shape_compare() finds different was different in the two calls.
- *  B. A shape is in the ring until that has been filled once more; the shape of
- *     a cached list, until half of the ring has been.
+ *  B. A shape is in the ring until that has been filled once more.
  */
 
 #include <stdatomic.h>
@@ -40,8 +39,7 @@ void call_shapes_forget(struct call_shapes *o);
 
 /* Keep the shape of a list or a batch.  Returns its place, or CALL_SHAPE_NONE:
  * the record of a call with one tensor is enough, and what is longer than the
- * ring is not kept.  The shape of a cached list is not written again while it
- * is in the newer half of the ring.  Inside the gate. */
+ * ring is not kept.  Inside the gate. */
 uint64_t call_shape_keep(struct call_shapes *o, const struct op *op);
 #define CALL_SHAPE_NONE UINT64_MAX
 

@@ -100,7 +100,6 @@ static void comm_fini(struct cohort_comm *c)
 	register_free_all(c->registrations);
 	pages_free(c->agreed, c->clique->slots * sizeof(*c->agreed));
 	free(c->done_then);
-	list_cache_free(&c->cached);
 	call_shapes_fini(&c->shapes);
 	recorder_fini(&c->recorder);
 }
@@ -120,7 +119,6 @@ void clique_forget_calls(struct clique *q)
 	if (clique_look(q) != CLIQUE_RECLAIMED)
 		return;
 	for (; c < q->comms + q->size; c++) {
-		list_cache_free(&c->cached);
 		call_shapes_forget(&c->shapes);
 		recorder_forget(&c->recorder);
 		pages_forget(c->agreed, q->slots * sizeof(*c->agreed));

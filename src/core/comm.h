@@ -15,7 +15,6 @@
 
 #include "core/agree_words.h"
 #include "core/call_shape.h"
-#include "core/list_cache.h"
 #include "core/list_launch.h"
 #include "core/recorder.h"
 #include "core/redop.h"
@@ -249,7 +248,6 @@ struct cohort_comm {
 		struct redop redops[MAX_REDOPS];
 		struct registration *registrations;
 		struct flats flats;
-		struct list_cache cached;
 		struct staging staging;
 		struct left_call left; /* see is_left */
 

@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/call.h"
-#include "core/list_cache.h"
 #include "core/list_launch.h"
 #include "core/native.h"
 #include "core/pair.h"
@@ -105,7 +104,7 @@ static void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 		go_to(&comms[i], n, &s->r);
 		mark(&comms[i], comms[i].started, ops[i].stream, ticket, s);
 	}
-	if (!s->r.what && !(ops->cached && ops->cached->is_nothing))
+	if (!s->r.what)
 		call_all(comms, n, ops, &s->r);
 	for (i = 0; !s->captured && i < n; i++) {
 		go_to(&comms[i], n, &s->r);

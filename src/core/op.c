@@ -11,7 +11,6 @@
 #include "core/op.h"
 
 #include "base/status.h"
-#include "core/list_cache.h"
 
 /* What each kind takes. */
 static const struct {
@@ -163,8 +162,6 @@ size_t op_bytes_of_all(const struct op *op)
 	size_t i, n, k, bytes = 0;
 	const struct op *calls = op_calls(op, &n);
 
-	if (op->cached)
-		return op->cached->bytes;
 	for (i = 0; i < n; i++)
 		for (k = 0; k < calls[i].n; k++)
 			bytes += calls[i].tensors[k].count *

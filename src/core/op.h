@@ -13,7 +13,6 @@
 
 #include "base/type.h"
 
-struct cached_list;
 struct split_call;
 struct staged;
 
@@ -49,8 +48,6 @@ struct op {
 	                          of the caller's streams[] */
 	struct staged *
 		staged; /* how host memory gets to the device, unless the device can use it: staging.h */
-	struct cached_list
-		*cached; /* if the list was called before; set by submit() */
 	const char *
 		label; /* what the call is for, beside the caller's tag; NULL: not known */
 };

@@ -19,7 +19,6 @@
 #include "core/capture.h"
 #include "core/gate.h"
 #include "core/launch.h"
-#include "core/list_cache.h"
 #include "core/list_launch.h"
 #include "core/native.h"
 #include "core/pair.h"
@@ -120,31 +119,6 @@ static int check_all(const struct cohort_comm *comms, int n,
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->world);
 	return rc;
-}
-
-/* Check a list inside the gate, where lists that were checked before are
- * cached. */
-static int check_list(struct cohort_comm *c, struct op *list)
-{
-	int rc;
-
-	list->cached = list_cache_find(c, list);
-	if (list->cached)
-		return COHORT_OK;
-	rc = op_check(list, c->rank, c->clique->world);
-	if (rc == COHORT_OK)
-		list->cached = list_cache_add(c, list);
-	return rc;
-}
-
-/* The gate has refused a list with @status: report what is wrong with the list
- * itself first. */
-static int blame_list(const struct cohort_comm *c, const struct op *list,
-                      int status)
-{
-	int rc = op_check(list, c->rank, c->clique->world);
-
-	return rc == COHORT_OK ? status : rc;
 }
 
 /* ---- one submission --------------------------------------------------- */
@@ -276,33 +250,24 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t *ticket_out)
 {
 	struct submission s = { .captured = false };
-	/* There are no lists in the calls that one thread makes for several
-	 * ranks. */
-	const bool is_list = n == 1 && list_cache_applies(ops);
 	struct device_scope scope;
 	uint64_t ticket = 0;
-	struct op list;
 	int rc;
 
 	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
 	/* A staged call was checked before it was staged. */
-	rc = is_list || ops->staged ? COHORT_OK : check_all(comms, n, ops);
+	rc = ops->staged ? COHORT_OK : check_all(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_all(comms, n);
 	if (rc != COHORT_OK)
-		return is_list ? blame_list(comms, ops, rc) : rc;
+		return rc;
 	if (n == 1 && ops->from_host)
 		gate_keep(comms);
 	rc = check_streams(comms, n, ops);
-	if (rc == COHORT_OK && is_list) {
-		list = *ops;
-		rc = check_list(comms, &list);
-		ops = &list;
-	} else if (rc == COHORT_OK) {
+	if (rc == COHORT_OK)
 		rc = check_inside(comms, n, ops);
-	}
 	if (rc != COHORT_OK) {
 		leave_all(comms, n);
 		return rc;
