@@ -31,20 +31,17 @@ def split_list(name):
 
 
 def measure_ours(args, ranks, name, mode):
-    """{method: us}, and the limit's time divided by that of auto"""
+    """{method: us}"""
     shapes, most = split_list(name)
     out = peers.run([args.cohort, "bench", "average", "--platform", "host",
                      "--shapes", shapes, "--ranks", str(ranks), "-o", "sum",
-                     "--limit", "--json", "-c", "0",
+                     "--json", "-c", "0",
                      "--rounds", str(args.inner)]
                     + (["--rewrite"] if mode == "rewrite" else [])
                     + (["--max-count", str(most)] if most else []))
     if out is None:
         sys.exit(1)
-    cases = {case["method"]: case for case in json.loads(out)}
-    times = {method: case["time_us"] for method, case in cases.items()}
-    times["limit"] = cases["auto"]["time_us"] * cases["auto"]["of_limit"]
-    return times
+    return {case["method"]: case["time_us"] for case in json.loads(out)}
 
 
 def measure_peer(args, peer, program, ranks, name, mode):
@@ -99,11 +96,9 @@ def row(times, key, programs):
     case = {"ranks": key[0], "list": key[1], "mode": key[2],
             "us": {method: statistics.median(r[method] for r in ours)
                    for method in ours[0]},
-            "times_limit": 1 / ratio(ours, "auto", ours, "limit"),
             "vs_flat": ratio(ours, "auto", ours, "flat"),
             "peers": {}}
-    best = [min(us for m, us in r.items() if m not in ("auto", "limit"))
-            for r in ours]
+    best = [min(us for m, us in r.items() if m != "auto") for r in ours]
     case["vs_best"] = statistics.median(
         b / r["auto"] for b, r in zip(best, ours))
     for peer in programs:
@@ -120,8 +115,7 @@ def show(case):
     us = case["us"]
     print(f"{case['ranks']} ranks, {case['list']}, {case['mode']}: " +
           ", ".join(f"{m} {peers.cell(t)}" for m, t in us.items()) + " us")
-    print(f"    auto: {case['times_limit']:.2f} times the limit, "
-          f"{case['vs_flat']:.2f} times as fast as flat, "
+    print(f"    auto: {case['vs_flat']:.2f} times as fast as flat, "
           f"{case['vs_best']:.2f} as the best of ours")
     for peer, theirs in case["peers"].items():
         faster = theirs["faster"]

@@ -62,10 +62,10 @@ average 0 --help
 says '^usage: cohort bench average --shapes FILE'
 awk 'length > 79 { exit 1 }' "$dir/out" || fail "a line is longer than 79 columns"
 
-average 0 --shapes "$list" --ranks 2 --rounds 2 --limit
+average 0 --shapes "$list" --ranks 2 --rounds 2
 says ': 3 tensors of float32, 160088 bytes, avg$'
 for method in alone group flat views auto; do
-	says "^ *$method( +[0-9.]+){7} +0\$"
+	says "^ *$method( +[0-9.]+){6} +0\$"
 done
 
 average 0 --shapes "$list" --ranks 3 --rounds 2 --rewrite -o sum -d bfloat16 \
@@ -78,14 +78,13 @@ COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 average 0 --shapes "$list" --ranks 2 --rounds 2 --rewrite
 says ', gpu platform, 2 ranks'
-refuses 2 '--limit: on the host platform only' --shapes "$list" --limit
 unset COHORT_GPU_LIBRARIES
 COHORT_PLATFORM=host
 
 average 0 --shapes "$list" --ranks 1 --rounds 1 --max-count 21 --json
 [ "$(wc -l <"$dir/out")" -eq 1 ] || fail "JSON: not one line"
 says '"method":"alone","tensors":2,"bytes":88,"time_us":'
-says '"busbw":0[.0]*,"of_limit":null,"vs_alone":[0-9.]+,"vs_flat":[0-9.]+,"wrong":0}'
+says '"busbw":0[.0]*,"vs_alone":[0-9.]+,"vs_flat":[0-9.]+,"wrong":0}'
 average 0 --shapes "$list" --rounds 1 --only auto -c 0 --json
 says '"vs_alone":null,"vs_flat":null,"wrong":null}\]$'
 

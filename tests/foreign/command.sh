@@ -325,20 +325,20 @@ what='cohort bench all -d all -o all'
 quick='--rounds 2 -n 2 -w 1'
 # Once each: on a busy machine everything that ranks do together takes milliseconds.
 run 0 bench all -g 3 --sizes 1,5000 -d all -o all --rounds 1 -n 1 -w 0 --in-place \
-	--out-of-place --api --direct
+	--out-of-place --api
 quiet "$what"
 # 12 types and 2 sizes: 3 collectives with 5 operations, and 6 without, 2 of which
-# have no form in place; each is measured in two ways.
-lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2) * 2))
+# have no form in place.
+lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2)))
 for ranks in 1 2 8; do
 	what="cohort bench all -g $ranks"
 	# shellcheck disable=SC2086
 	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
 		--loop --rewrite --queued 3 --enqueue 3 --compute 5 --unbalanced \
-		--raw --api --direct --host --host-timed --limit --no-pin
+		--raw --api --host --host-timed --no-pin
 	quiet "$what"
 	# With host memory there are 8 collectives, which are not queued.
-	lines $((2 * 5 * 3 * 9 + 2 * 3 * 2 * 8))
+	lines $((2 * 5 * 2 * 9 + 2 * 3 * 2 * 8))
 done
 
 # The launch mode is that of the option, or else of the environment.
@@ -370,10 +370,9 @@ unset COHORT_LAUNCH
 
 what='cohort bench --json'
 # shellcheck disable=SC2086
-run 0 bench all_reduce -g 2 -b 1 -e 64k -f 256 -o max -d uint8 $quick --limit --json
+run 0 bench all_reduce -g 2 -b 1 -e 64k -f 256 -o max -d uint8 $quick --json
 quiet "$what"
-has_keys collective dtype op ranks bytes mode time_us p5_us p95_us algbw busbw \
-	of_limit wrong
+has_keys collective dtype op ranks bytes mode time_us p5_us p95_us algbw busbw wrong
 for size in 1 256 65536; do
 	grep -qF '{"collective":"all_reduce","dtype":"uint8","op":"max","ranks":2,"bytes":'$size',"mode":"loop","time_us":' \
 		"$dir/out" || fail "$what: not $size bytes"
@@ -383,8 +382,8 @@ done
 what='cohort bench --json, what there is none of'
 # shellcheck disable=SC2086
 run 0 bench gather -g 3 -b 100 -e 200 -i 100 -c 0 --raw --out-of-place $quick --json
-for member in '"op":null' '"bytes":96' '"bytes":192' '"of_limit":null' \
-	'"wrong":null' '"mode":"loop raw out-of-place"'; do
+for member in '"op":null' '"bytes":96' '"bytes":192' '"wrong":null' \
+	'"mode":"loop raw out-of-place"'; do
 	grep -qF "$member" "$dir/out" || fail "$what: no $member"
 done
 
@@ -426,8 +425,6 @@ if [ -e "$libraries/libnccl.so.2" ]; then
 	quiet "$what"
 	lines $((2 * 3 * 2 * (7 * 2 + 2)))
 	grep -q ', gpu platform, 2 ranks' "$dir/out" || fail "$what: not that platform"
-	refuses '--limit: ' bench all --platform gpu --limit
-	refuses '--direct: ' bench all --platform gpu --direct
 	unset COHORT_GPU_LIBRARIES
 fi
 what='cohort bench, of more memory than there is'
@@ -443,16 +440,16 @@ chmod +x "$dir/tools/gnuplot"
 path=$PATH
 PATH=$dir/tools:$path
 # shellcheck disable=SC2086
-run 0 bench all_reduce -g 2 --sizes 4,4K,64K --loop --rewrite --limit $quick \
+run 0 bench all_reduce -g 2 --sizes 4,4K,64K --loop --rewrite $quick \
 	--plot "$dir/it's.svg"
 quiet "$what"
 lines 6
 for line in 'set terminal svg ' "set output '$dir/it''s.svg'" 'set logscale x'; do
 	grep -qF "$line" "$dir/given" || fail "$what: no $line"
 done
-# Two modes, and the limit of each.
-[ "$(grep -c '^e$' "$dir/given")" -eq 4 ] || fail "$what: not four lines"
-[ "$(grep -c '^65536 [0-9]' "$dir/given")" -eq 4 ] || fail "$what: not four values"
+# A line for each mode.
+[ "$(grep -c '^e$' "$dir/given")" -eq 2 ] || fail "$what: not two lines"
+[ "$(grep -c '^65536 [0-9]' "$dir/given")" -eq 2 ] || fail "$what: not two values"
 printf '#!/bin/sh\ncat >/dev/null\nexit 1\n' >"$dir/tools/gnuplot"
 # shellcheck disable=SC2086
 run 1 bench all_reduce -g 2 --sizes 4 $quick --plot "$dir/none/figure.svg"
@@ -467,7 +464,7 @@ grep -q 'gnuplot is not installed.*gnuplot-nox' "$dir/err" ||
 	fail "$what: it does not say what to install"
 if command -v gnuplot >/dev/null 2>&1; then
 	# shellcheck disable=SC2086
-	run 0 bench all -g 2 --sizes 4,64K $quick --limit --plot "$dir/figure.svg"
+	run 0 bench all -g 2 --sizes 4,64K $quick --plot "$dir/figure.svg"
 	quiet "$what"
 	grep -q '</svg>' "$dir/figure.svg" || fail "$what: no figure"
 else

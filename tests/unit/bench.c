@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What cohort bench compares with: the values that it expects, and the limit;
- * and that it finds wrong results
+ * The values that cohort bench expects, and that it finds wrong results
  */
 
 #include "cli/bench/bench.h"
@@ -15,7 +14,6 @@
 #include <cohort/cohort.h>
 
 #include "cli/bench/data.h"
-#include "cli/bench/limit.h"
 #include "cli/common/cli.h"
 #include "support/reference.h"
 
@@ -101,99 +99,6 @@ Test(bench, computes_quantiles)
 	cr_assert_eq(bench_quantile(values, 5, 0.125), 1.5);
 	cr_assert_eq(bench_quantile(values, 4, 0.5), 2.5);
 	cr_assert_eq(bench_quantile(one, 1, 0.95), 7);
-}
-
-/* ---- the limit -------------------------------------------------------- */
-
-enum { MAX_RANKS = 6, MAX_BLOCK = 40000 };
-
-struct site {
-	struct limit_place places[MAX_RANKS];
-	char *memory[MAX_RANKS];
-};
-
-/* Buffers in place or not, filled with what each rank sends. */
-static void site_init(struct site *site, const struct collective *c, int ranks,
-                      size_t block, bool in_place)
-{
-	size_t bytes = (size_t)ranks * block;
-	struct pattern pattern;
-
-	for (int r = 0; r < ranks; r++) {
-		char *base = malloc(2 * bytes), *send = base + bytes;
-
-		memset(base, 0xa5, 2 * bytes);
-		site->memory[r] = site->places[r].recv = base;
-		if (in_place) {
-			send = base + collective_send_offset(c, r, block);
-			site->places[r].recv +=
-				collective_recv_offset(c, r, block);
-		}
-		site->places[r].send = send;
-		pattern_of_rank(&pattern, COHORT_I32,
-		                c->has_op ? COHORT_SUM : -1, r, ranks);
-		pattern_put(&pattern, send,
-		            collective_send_blocks(c, ranks) * block / 4);
-	}
-}
-
-static void expect_block(const struct collective *c, const struct site *site,
-                         int rank, int ranks, int root, int b, size_t block)
-{
-	size_t first = c->sends_blocks ? (size_t)rank * block / 4 : 0;
-	struct pattern want;
-	int from = c->source == SOURCE_ROOT       ? root
-	           : c->source == SOURCE_PREVIOUS ? (rank + ranks - 1) % ranks
-	                                          : b;
-
-	if (c->source == SOURCE_FOLD)
-		pattern_of_fold(&want, COHORT_I32, COHORT_SUM, ranks);
-	else
-		pattern_of_rank(&want, COHORT_I32, -1, from, ranks);
-	cr_assert_eq(pattern_wrong(&want,
-	                           site->places[rank].recv + (size_t)b * block,
-	                           first, block / 4),
-	             0, "%s of %zu bytes, rank %d of %d, block %d", c->name,
-	             block, rank, ranks, b);
-}
-
-static void expect_limit(const struct collective *c, int ranks, size_t block,
-                         bool in_place)
-{
-	struct site site;
-	int root = ranks - 1;
-
-	site_init(&site, c, ranks, block, in_place);
-	for (int r = 0; r < ranks; r++)
-		limit_run(c, site.places, r, ranks, root, block);
-	for (int r = 0; r < ranks; r++)
-		for (size_t b = 0; b < collective_recv_blocks(c, ranks); b++)
-			if (!c->only_root || r == root)
-				expect_block(c, &site, r, ranks, root, (int)b,
-				             block);
-	for (int r = 0; r < ranks; r++)
-		free(site.memory[r]);
-}
-
-/*
- * The limit is only a limit if it does all of the work.  Its sums are of whole
- * words, so that results can be compared.
- */
-Test(bench, limit_does_what_the_collective_does)
-{
-	static const size_t blocks[] = { 64, 4096, MAX_BLOCK };
-
-	for (size_t i = 0; i < collective_count; i++) {
-		const struct collective *c = &collectives[i];
-
-		for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
-			for (size_t k = 0; k < 3; k++) {
-				expect_limit(c, ranks, blocks[k], false);
-				if (c->has_in_place)
-					expect_limit(c, ranks, blocks[k], true);
-			}
-		}
-	}
 }
 
 /* ---- results that are wrong ------------------------------------------- */

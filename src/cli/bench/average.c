@@ -44,8 +44,6 @@ static void print_help(void)
 	     "  --rounds N      number of rounds; each measures all methods (default 11)\n"
 	     "  --rewrite       each rank rewrites its gradients before each operation,\n"
 	     "                  outside the timed part; otherwise they keep the results\n"
-	     "  --limit         compare with threads that make the same loads and stores\n"
-	     "                  without waiting for each other\n"
 	     "  --platform P    gpu or host (default: see cohort info)\n"
 	     "  --no-pin        do not pin the ranks' threads to cores\n"
 	     "  --json          one JSON array instead of text\n"
@@ -112,7 +110,6 @@ static int parse(int argc, char **argv, struct average_options *o,
 		{ "only", 0, CLI_READ, o, .read = read_methods },
 		{ "max-count", 0, CLI_UINT, &o->max_count, .least = 1,
 		  .most = UINT64_C(1) << 40 },
-		{ "limit", 0, CLI_TRUE, .value = &o->limit },
 		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
 		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
 		{ "json", 0, CLI_TRUE, .value = &o->json },
@@ -135,16 +132,13 @@ static bool make_times(struct average *a)
 		if (!a->times_ns[m])
 			return false;
 	}
-	if (o->limit)
-		a->limits_ns = calloc(o->rounds, sizeof(double));
-	return !o->limit || a->limits_ns;
+	return true;
 }
 
 static void average_fini(struct average *a)
 {
 	for (int m = 0; m < METHODS; m++)
 		free(a->times_ns[m]);
-	free(a->limits_ns);
 	free(a->shapes.all);
 }
 
@@ -205,10 +199,5 @@ int average_main(int argc, char **argv)
 	if (status != CLI_OK || help)
 		return status;
 	status = bench_settle_devices(o.platform, o.ranks, &info);
-	if (status == CLI_OK && o.limit &&
-	    info.platform != COHORT_PLATFORM_HOST) {
-		cli_complain(COMMAND, "--limit: on the host platform only");
-		status = CLI_USAGE;
-	}
 	return status == CLI_OK ? average(&o) : status;
 }

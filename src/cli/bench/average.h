@@ -36,7 +36,6 @@ struct average_options {
 	uint64_t rounds;
 	uint64_t max_count; /* the most elements of a tensor; 0: any number */
 	bool rewrites;      /* rewrite gradients before each operation */
-	bool limit;
 	bool check;
 	bool pin;
 	bool json;
@@ -59,9 +58,8 @@ struct average_figures {
 	double p5_us;
 	double p95_us;
 	double busbw;    /* GB/s */
-	double of_limit; /* NaN here and below if it was not measured */
-	double vs_alone; /* speedup over METHOD_ALONE */
-	double vs_flat;
+	double vs_alone; /* speedup over METHOD_ALONE, or NaN */
+	double vs_flat;  /* speedup over METHOD_FLAT, or NaN */
 };
 
 struct average {
@@ -75,7 +73,6 @@ struct average {
 	/* Written by rank 0's thread, then read by the main thread: for each
 	 * round, or NULL if that is not measured. */
 	double *times_ns[METHODS];
-	double *limits_ns;
 	atomic_ullong wrong[METHODS];
 	struct average_figures figures[METHODS];
 };

@@ -75,29 +75,13 @@ static int submit(struct average_lane *l, int method, uint64_t *ticket)
 	                              ticket);
 }
 
-/* Reduce the rank's part of all bytes, without waiting for the others. */
-static void run_limit(struct average_lane *l)
-{
-	const struct average_runner *r = l->runner;
-	const size_t lines = r->average->room / 64;
-	const size_t n = (size_t)r->average->options->ranks;
-	const size_t from = lines * (size_t)l->rank / n * 64;
-	const size_t end = lines * ((size_t)l->rank + 1) / n * 64;
-
-	limit_reduce(r->places, (int)n, from, end - from);
-}
-
-static bool operate(struct average_lane *l, int what)
+static bool operate(struct average_lane *l, int method)
 {
 	uint64_t ticket;
 
-	if (what == AVERAGE_LIMIT) {
-		run_limit(l);
-		return true;
-	}
-	if (submit(l, what, &ticket) != COHORT_OK ||
-	    cohort_wait(l->comm[what], ticket, COHORT_FOREVER) != COHORT_OK)
-		return fail(l, average_method_name(what));
+	if (submit(l, method, &ticket) != COHORT_OK ||
+	    cohort_wait(l->comm[method], ticket, COHORT_FOREVER) != COHORT_OK)
+		return fail(l, average_method_name(method));
 	return true;
 }
 
@@ -178,9 +162,6 @@ static bool time_rewritten(struct average_lane *l, int what, uint64_t n)
 		if (!operate(l, what))
 			return false;
 		l->ends[i] = clock_now();
-		/* Only a meeting keeps it from what others still work on. */
-		if (what == AVERAGE_LIMIT && !meet(l))
-			return false;
 	}
 	return meet(l);
 }
@@ -252,13 +233,12 @@ static bool run_one(struct average_lane *l, int what, uint64_t round)
 {
 	const struct average *a = l->runner->average;
 	const struct average_options *o = a->options;
-	double *times =
-		what == AVERAGE_LIMIT ? a->limits_ns : a->times_ns[what];
+	double *times = a->times_ns[what];
 
 	if (!times)
 		return true;
-	if (o->check && what != AVERAGE_LIMIT &&
-	    (round == 0 || round + 1 == o->rounds) && !check(l, what))
+	if (o->check && (round == 0 || round + 1 == o->rounds) &&
+	    !check(l, what))
 		return false;
 	return wipe(l) && measure(l, what, &times[round]);
 }
@@ -275,9 +255,9 @@ static void show_progress(struct average_runner *r, uint64_t round, int nth,
 		return;
 	snprintf(text, sizeof(text), "round %llu/%llu  %s",
 	         (unsigned long long)round + 1, (unsigned long long)rounds,
-	         what == AVERAGE_LIMIT ? "limit" : average_method_name(what));
-	progress_draw(&r->progress, round * AVERAGE_TIMED + (uint64_t)nth,
-	              rounds * AVERAGE_TIMED, text);
+	         average_method_name(what));
+	progress_draw(&r->progress, round * METHODS + (uint64_t)nth,
+	              rounds * METHODS, text);
 }
 
 static bool run_rounds(struct average_lane *l)
@@ -285,8 +265,8 @@ static bool run_rounds(struct average_lane *l)
 	uint64_t rounds = l->runner->average->options->rounds;
 
 	for (uint64_t round = 0; round < rounds; round++)
-		for (int i = 0; i < AVERAGE_TIMED; i++) {
-			int what = (int)((round + (uint64_t)i) % AVERAGE_TIMED);
+		for (int i = 0; i < METHODS; i++) {
+			int what = (int)((round + (uint64_t)i) % METHODS);
 
 			if (l->rank == 0)
 				show_progress(l->runner, round, i, what);
@@ -338,7 +318,6 @@ static bool lane_open(struct average_lane *l)
 			return meeting_fail(&r->meeting, "out of memory");
 	}
 	lay(l);
-	r->places[l->rank] = (struct limit_place){ l->memory, l->memory };
 	pattern_of_rank(&l->pattern, o->type, o->op, l->rank, o->ranks);
 	pattern_of_fold(&l->expected, o->type, o->op, o->ranks);
 	return wipe(l);

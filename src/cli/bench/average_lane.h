@@ -9,16 +9,11 @@
 #include "cli/bench/average.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/data.h"
-#include "cli/bench/limit.h"
 #include "cli/bench/meet.h"
 #include "cli/common/progress.h"
 
 /* The most repetitions in a round. */
 #define AVERAGE_MOST_OFTEN 1000
-
-/* The limit is timed beside the methods. */
-#define AVERAGE_LIMIT METHODS
-#define AVERAGE_TIMED (METHODS + 1)
 
 /* What one rank's thread has; others read some of it between two meetings. */
 struct average_lane {
@@ -44,8 +39,7 @@ struct average_runner {
 	struct cohort_group *groups[METHODS]; /* NULL: the first is used */
 	struct cohort_comm *comms[METHODS][COHORT_MAX_RANKS];
 	struct average_lane *lanes[COHORT_MAX_RANKS];
-	struct limit_place places[COHORT_MAX_RANKS];
-	uint64_t often[AVERAGE_TIMED]; /* repetitions; written by rank 0 */
+	uint64_t often[METHODS]; /* repetitions; written by rank 0 */
 	struct progress progress;
 	double spans[AVERAGE_MOST_OFTEN];
 	struct meeting meeting;

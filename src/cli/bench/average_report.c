@@ -38,7 +38,6 @@ static void evaluate(struct average *a, int method, double *scratch)
 	const double *times = a->times_ns[method];
 	size_t rounds = o->rounds;
 
-	f->of_limit = middle_ratio(a->limits_ns, times, scratch, rounds);
 	f->vs_alone =
 		middle_ratio(a->times_ns[METHOD_ALONE], times, scratch, rounds);
 	f->vs_flat =
@@ -83,7 +82,6 @@ static void print_method(const struct average *a, int method)
 
 	printf("%8s %11.1f %11.1f %11.1f %8.3f", average_method_name(method),
 	       f->time_us, f->p5_us, f->p95_us, f->busbw);
-	print_ratio(f->of_limit);
 	print_ratio(f->vs_alone);
 	print_ratio(f->vs_flat);
 	if (a->options->check)
@@ -106,10 +104,9 @@ void average_print(const struct average *a)
 	       bench_op_name(o->op), o->rewrites ? ", rewritten" : "");
 	printf("# times in us: median, 5th and 95th percentile of the rounds; "
 	       "bandwidth in GB/s;\n"
-	       "# limit: its time by the method's; others: how many times as "
-	       "fast\n");
-	printf("#%7s %11s %11s %11s %8s %8s %8s %8s %5s\n", "method", "time",
-	       "p5", "p95", "busbw", "limit", "vs alone", "vs flat", "wrong");
+	       "# vs: how many times as fast\n");
+	printf("#%7s %11s %11s %11s %8s %8s %8s %5s\n", "method", "time", "p5",
+	       "p95", "busbw", "vs alone", "vs flat", "wrong");
 	for (int m = 0; m < METHODS; m++)
 		if (o->methods[m])
 			print_method(a, m);
@@ -133,7 +130,6 @@ void average_json(const struct average *a)
 		json_uint(&json, "bytes", a->bytes);
 		json_double(&json, "time_us", f->time_us);
 		json_double(&json, "busbw", f->busbw);
-		json_double(&json, "of_limit", f->of_limit);
 		json_double(&json, "vs_alone", f->vs_alone);
 		json_double(&json, "vs_flat", f->vs_flat);
 		if (a->options->check)

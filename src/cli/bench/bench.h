@@ -27,17 +27,15 @@ enum bench_pace {
 	PACE_QUEUED,  /* several, then one wait */
 	PACE_ENQUEUE, /* several; the wait is outside the timed part */
 	PACE_COMPUTE, /* some work of the rank's own, one operation, then wait, all
-	                 timed; the limit is the work alone */
+	                 timed */
 	BENCH_PACES,
 };
 
 /* How operations are made. */
 enum bench_path {
-	PATH_API,    /* cohort_*() */
-	PATH_RAW,    /* NCCL's functions in the platform's table */
-	PATH_DIRECT, /* the ranks' own threads, by the host platform's arithmetic,
-	                with a meeting before and after each operation */
-	PATH_HOST,   /* cohort_*_host(), with plain memory */
+	PATH_API,   /* cohort_*() */
+	PATH_RAW,   /* NCCL's functions in the platform's table */
+	PATH_HOST,  /* cohort_*_host(), with plain memory */
 	PATH_TIMED, /* cohort_*_host() with a timeout */
 	BENCH_PATHS,
 };
@@ -76,7 +74,6 @@ struct bench_options {
 	bool paths[BENCH_PATHS];
 	bool in_place;
 	bool out_of_place;
-	bool limit;
 	bool check;
 	bool pin;
 	bool json;
@@ -94,7 +91,6 @@ struct bench_figures {
 	double p95_us;
 	double algbw;
 	double busbw;
-	double of_limit; /* the limit's time divided by this one, or NaN */
 };
 
 /* A case: one line of the table. */
@@ -106,12 +102,9 @@ struct bench_case {
 	size_t count;
 	size_t bytes; /* as nccl-tests counts them */
 
-	/* Written by rank 0's thread, then read by the main thread; for each
-	 * round: */
-	double *times_ns;
-	double *limits_ns; /* the limit's; NULL if it is not measured */
+	/* Written by rank 0's thread, then read by the main thread. */
+	double *times_ns; /* of each round */
 	uint64_t iterations;
-	uint64_t limit_iterations;
 
 	/* Atomic; added to by each rank's thread, read by the main thread. */
 	atomic_ullong wrong;

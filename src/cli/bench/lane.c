@@ -51,8 +51,6 @@ bool lane_explain(struct lane *lane, int submitted, int finished)
 
 	if (!submitted && !finished)
 		return true;
-	if (lane->who == WHO_DIRECT)
-		return false;
 	if (lane->who == WHO_API || lane->who == WHO_HOST ||
 	    lane->who == WHO_TIMED)
 		why = cohort_last_error();
@@ -62,17 +60,6 @@ bool lane_explain(struct lane *lane, int submitted, int finished)
 		why = p->cudaGetErrorString((cudaError_t)finished);
 	return fail(lane, "rank %d, %s: %s", lane->caller.rank,
 	            lane->collective->name, why);
-}
-
-int lane_direct(struct lane *lane)
-{
-	const struct caller *w = &lane->caller;
-
-	if (!lane_meet(lane))
-		return -1;
-	direct_run(lane->collective, lane->bench->places, w->rank, w->ranks,
-	           &lane->call);
-	return lane_meet(lane) ? 0 : -1;
 }
 
 /* ---- buffers ---------------------------------------------------------- */
@@ -161,7 +148,6 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 		.timeout = c->mode.path == PATH_TIMED ? TIMEOUT_NS
 		                                      : COHORT_FOREVER,
 	};
-	lane->bench->places[w->rank] = (struct limit_place){ lane->send, recv };
 	pattern_of_rank(&lane->pattern, c->type, c->op, w->rank, w->ranks);
 }
 

@@ -15,7 +15,6 @@
 
 #include "cli/bench/bench.h"
 #include "cli/bench/data.h"
-#include "cli/bench/limit.h"
 #include "cli/bench/meet.h"
 #include "cli/common/progress.h"
 
@@ -23,11 +22,8 @@
 enum who {
 	WHO_API,
 	WHO_TABLE,
-	WHO_DIRECT,
 	WHO_HOST,
 	WHO_TIMED,
-	WHO_LIMIT,
-	WHO_NOBODY
 };
 
 /* A rank's own work is done on so many values, which stay in its core's first
@@ -66,8 +62,6 @@ struct bench {
 	int ranks;
 	int cores;
 	struct lane **lanes;
-	struct limit_place
-		*places; /* each written by its rank before a meeting */
 	const struct platform *platform;
 	double work_per_us; /* written by rank 0 before a meeting */
 
@@ -118,10 +112,6 @@ bool lane_check(struct lane *lane, struct bench_case *c, enum who who);
 
 /* ---- one operation, in the timed part --------------------------------- */
 
-/* Make one operation by this thread, with a meeting before and after it.  Not 0
- * after a complaint, which lane_explain() does not repeat. */
-int lane_direct(struct lane *lane);
-
 static inline int lane_submit(struct lane *lane)
 {
 	switch (lane->who) {
@@ -130,18 +120,9 @@ static inline int lane_submit(struct lane *lane)
 	case WHO_TABLE:
 		return (int)lane->collective->by_table(&lane->caller,
 		                                       &lane->call);
-	case WHO_DIRECT:
-		return lane_direct(lane);
 	case WHO_HOST:
 	case WHO_TIMED:
 		return lane->collective->by_host(&lane->caller, &lane->call);
-	case WHO_LIMIT:
-		limit_run(lane->collective, lane->bench->places,
-		          lane->caller.rank, lane->caller.ranks,
-		          lane->call.root, lane->block);
-		break;
-	case WHO_NOBODY:
-		break;
 	}
 	return 0;
 }
@@ -155,11 +136,8 @@ static inline int lane_finish(struct lane *lane)
 	case WHO_TABLE:
 		return (int)lane->caller.platform->cudaStreamSynchronize(
 			lane->caller.stream);
-	case WHO_DIRECT:
 	case WHO_HOST:
 	case WHO_TIMED:
-	case WHO_LIMIT:
-	case WHO_NOBODY:
 		break;
 	}
 	return 0;

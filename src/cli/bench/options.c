@@ -26,12 +26,10 @@ enum {
 	OPTION_UNBALANCED,
 	OPTION_RAW,
 	OPTION_API,
-	OPTION_DIRECT,
 	OPTION_HOST,
 	OPTION_HOST_TIMED,
 	OPTION_IN_PLACE,
 	OPTION_OUT_OF_PLACE,
-	OPTION_LIMIT,
 	OPTION_ROUNDS,
 	OPTION_SIZES,
 	OPTION_PLATFORM,
@@ -64,12 +62,10 @@ static const struct option long_options[] = {
 	{ "unbalanced", no_argument, NULL, OPTION_UNBALANCED },
 	{ "raw", no_argument, NULL, OPTION_RAW },
 	{ "api", no_argument, NULL, OPTION_API },
-	{ "direct", no_argument, NULL, OPTION_DIRECT },
 	{ "host", no_argument, NULL, OPTION_HOST },
 	{ "host-timed", no_argument, NULL, OPTION_HOST_TIMED },
 	{ "in-place", no_argument, NULL, OPTION_IN_PLACE },
 	{ "out-of-place", no_argument, NULL, OPTION_OUT_OF_PLACE },
-	{ "limit", no_argument, NULL, OPTION_LIMIT },
 	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
 	{ "sizes", required_argument, NULL, OPTION_SIZES },
 	{ "platform", required_argument, NULL, OPTION_PLATFORM },
@@ -299,8 +295,6 @@ static bool *flag_of(int c, struct bench_options *o)
 		return &o->paths[PATH_RAW];
 	case OPTION_API:
 		return &o->paths[PATH_API];
-	case OPTION_DIRECT:
-		return &o->paths[PATH_DIRECT];
 	case OPTION_HOST:
 		return &o->paths[PATH_HOST];
 	case OPTION_HOST_TIMED:
@@ -311,8 +305,6 @@ static bool *flag_of(int c, struct bench_options *o)
 		return &o->in_place;
 	case OPTION_OUT_OF_PLACE:
 		return &o->out_of_place;
-	case OPTION_LIMIT:
-		return &o->limit;
 	case OPTION_JSON:
 		return &o->json;
 	}

@@ -5,7 +5,6 @@
  * in this order
  */
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,11 +60,7 @@ static void add_case(struct maker *m, const struct bench_case *like,
 	set_size(c, bytes, o->ranks);
 	c->iterations = (o->iterations + o->depth[pace] - 1) / o->depth[pace] *
 	                o->depth[pace];
-	c->limit_iterations = c->iterations;
 	c->times_ns = make_times(m);
-	/* Where the wait is not timed, a limit has no meaning. */
-	if (o->limit && pace != PACE_ENQUEUE)
-		c->limits_ns = make_times(m);
 	if (c->bytes > m->plan->bytes)
 		m->plan->bytes = c->bytes;
 	m->plan->needs_two |= !c->mode.in_place;
@@ -171,10 +166,8 @@ bool bench_plan_init(struct bench_plan *plan,
 
 void bench_plan_fini(struct bench_plan *plan)
 {
-	for (size_t i = 0; plan->cases && i < plan->count; i++) {
+	for (size_t i = 0; plan->cases && i < plan->count; i++)
 		free(plan->cases[i].times_ns);
-		free(plan->cases[i].limits_ns);
-	}
 	free(plan->cases);
 }
 
@@ -205,7 +198,6 @@ const char *bench_mode_text(const struct bench_options *options,
 	static const char *const paths[BENCH_PATHS] = {
 		[PATH_API] = "",
 		[PATH_RAW] = " raw",
-		[PATH_DIRECT] = " direct",
 		[PATH_HOST] = " host",
 		[PATH_TIMED] = " host timed",
 	};

@@ -7,7 +7,6 @@
  */
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,32 +91,29 @@ static void put_head(FILE *out, const struct bench_plan *plan)
 	        o->ranks, cli_platform_name(plan->platform));
 }
 
-/* Write how a line is drawn: those of the limit are dashed. */
+/* Write how a line is drawn. */
 static void put_line(FILE *out, const struct bench_plan *plan,
-                     const struct bench_case *c, int color, bool is_limit)
+                     const struct bench_case *c, int color)
 {
 	char mode[BENCH_MODE_TEXT];
 
-	fprintf(out, "%s'-' using 1:2 with linespoints linecolor %d%s title ",
-	        color == 1 && !is_limit ? "plot " : ", ", color,
-	        is_limit ? " dashtype 2 pointtype 0" : " pointtype 7");
+	fprintf(out,
+	        "%s'-' using 1:2 with linespoints linecolor %d pointtype 7 "
+	        "title ",
+	        color == 1 ? "plot " : ", ", color);
 	fprintf(out, "'%s %s %s%s%s'", c->collective->name,
 	        bench_type_name(c->type),
 	        bench_mode_text(plan->options, &c->mode, mode),
 	        c->op < 0 ? "" : ", ", c->op < 0 ? "" : bench_op_name(c->op));
-	if (is_limit)
-		fputs(". ', limit'", out);
 }
 
 static void put_values(FILE *out, const struct bench_plan *plan, size_t from,
-                       size_t end, bool is_limit)
+                       size_t end)
 {
 	for (size_t i = from; i < end; i++) {
 		const struct bench_case *c = &plan->cases[i];
 
-		fprintf(out, "%zu %g\n", c->bytes,
-		        c->figures.busbw /
-		                (is_limit ? c->figures.of_limit : 1.0));
+		fprintf(out, "%zu %g\n", c->bytes, c->figures.busbw);
 	}
 	fputs("e\n", out);
 }
@@ -126,17 +122,11 @@ static void put_lines(FILE *out, const struct bench_plan *plan)
 {
 	int color = 1;
 
-	for (size_t i = 0; i < plan->count; i = line_end(plan, i), color++) {
-		put_line(out, plan, &plan->cases[i], color, false);
-		if (plan->cases[i].limits_ns)
-			put_line(out, plan, &plan->cases[i], color, true);
-	}
+	for (size_t i = 0; i < plan->count; i = line_end(plan, i))
+		put_line(out, plan, &plan->cases[i], color++);
 	fputc('\n', out);
-	for (size_t i = 0; i < plan->count; i = line_end(plan, i)) {
-		put_values(out, plan, i, line_end(plan, i), false);
-		if (plan->cases[i].limits_ns)
-			put_values(out, plan, i, line_end(plan, i), true);
-	}
+	for (size_t i = 0; i < plan->count; i = line_end(plan, i))
+		put_values(out, plan, i, line_end(plan, i));
 }
 
 int bench_plot(const struct bench_plan *plan)

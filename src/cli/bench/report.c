@@ -2,7 +2,6 @@
 
 /* The results of cohort bench: a table like nccl-tests', or JSON. */
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,22 +30,11 @@ double bench_quantile(double *values, size_t n, double place)
 	       (at - (double)below) * (values[below + 1] - values[below]);
 }
 
-/* The median, over the rounds, of the limit's time divided by the operation's. */
-static double middle_ratio(const struct bench_case *c, size_t rounds)
-{
-	for (size_t i = 0; i < rounds; i++)
-		c->limits_ns[i] /= c->times_ns[i];
-	return bench_quantile(c->limits_ns, rounds, 0.5);
-}
-
 static void evaluate(const struct bench_options *o, struct bench_case *c)
 {
 	struct bench_figures *f = &c->figures;
-	double ns;
+	double ns = bench_quantile(c->times_ns, o->rounds, 0.5);
 
-	/* Before the quantiles, which sort the rounds. */
-	f->of_limit = c->limits_ns ? middle_ratio(c, o->rounds) : NAN;
-	ns = bench_quantile(c->times_ns, o->rounds, 0.5);
 	f->time_us = ns * 1e-3;
 	f->p5_us = bench_quantile(c->times_ns, o->rounds, 0.05) * 1e-3;
 	f->p95_us = bench_quantile(c->times_ns, o->rounds, 0.95) * 1e-3;
@@ -104,9 +92,9 @@ void bench_print_head(const struct bench_plan *plan)
 static void print_title(const struct collective *c)
 {
 	printf("#\n# %s\n#%11s %11s %10s %5s %4s  %-22s %10s %10s %10s %7s %7s "
-	       "%6s %5s\n",
+	       "%5s\n",
 	       c->name, "bytes", "count", "type", "redop", "root", "mode",
-	       "time", "p5", "p95", "algbw", "busbw", "limit", "wrong");
+	       "time", "p5", "p95", "algbw", "busbw", "wrong");
 }
 
 /* Print with four significant digits, and at most seven in all. */
@@ -131,10 +119,6 @@ static void print_case(const struct bench_plan *plan,
 	print_time(f->p5_us);
 	print_time(f->p95_us);
 	printf(" %7.3f %7.3f", f->algbw, f->busbw);
-	if (isnan(f->of_limit))
-		printf(" %6s", "-");
-	else
-		printf(" %6.3f", f->of_limit);
 	if (o->check)
 		printf(" %5llu\n", bench_wrong(c));
 	else
@@ -195,7 +179,6 @@ static void json_case(struct json *json, const struct bench_options *o,
 	json_double(json, "p95_us", f->p95_us);
 	json_double(json, "algbw", f->algbw);
 	json_double(json, "busbw", f->busbw);
-	json_double(json, "of_limit", f->of_limit);
 	if (o->check)
 		json_uint(json, "wrong", bench_wrong(c));
 	else

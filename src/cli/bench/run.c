@@ -7,8 +7,6 @@
  * after them, and the ranks meet outside.  The time of a case in a round is that of the
  * slowest rank; where buffers are rewritten, it is the median over the operations of the
  * time from the last rank's begin to the last rank's end.
- *
- * The limit is measured by the same loop, in place of the operation.
  */
 
 #include "cli/bench/bench.h"
@@ -100,9 +98,6 @@ static bool time_rewritten(struct lane *lane, uint64_t n)
 		finished = submitted ? 0 : lane_finish(lane);
 		lane->ends[i] = clock_now();
 		if (!lane_explain(lane, submitted, finished))
-			return false;
-		/* Only a meeting keeps it from what others still work on. */
-		if (lane->who == WHO_LIMIT && !lane_meet(lane))
 			return false;
 	}
 	return true;
@@ -214,8 +209,8 @@ static bool run_timed(struct lane *lane, enum bench_pace pace, uint64_t *often,
 	return true;
 }
 
-static bool measure(struct lane *lane, const struct bench_case *c, enum who who,
-                    uint64_t *often, double *ns_out)
+static bool measure(struct lane *lane, struct bench_case *c, enum who who,
+                    double *ns_out)
 {
 	bool ok;
 
@@ -224,7 +219,7 @@ static bool measure(struct lane *lane, const struct bench_case *c, enum who who,
 		return false;
 	if (!lane_enter(lane, who))
 		return false;
-	ok = run_timed(lane, c->mode.pace, often, ns_out);
+	ok = run_timed(lane, c->mode.pace, &c->iterations, ns_out);
 	lane_leave(lane);
 	return ok;
 }
@@ -233,16 +228,12 @@ static bool run_case(struct lane *lane, struct bench_case *c, uint64_t round)
 {
 	const struct bench_options *o = lane->bench->plan->options;
 	enum who who = (enum who)c->mode.path;
-	enum who least = c->mode.pace == PACE_COMPUTE ? WHO_NOBODY : WHO_LIMIT;
 
 	lane_aim(lane, c);
 	if (o->check && (round == 0 || round + 1 == o->rounds) &&
 	    !lane_check(lane, c, who))
 		return false;
-	if (c->limits_ns && !measure(lane, c, least, &c->limit_iterations,
-	                             &c->limits_ns[round]))
-		return false;
-	return measure(lane, c, who, &c->iterations, &c->times_ns[round]);
+	return measure(lane, c, who, &c->times_ns[round]);
 }
 
 /* ---- a rank's thread -------------------------------------------------- */
@@ -301,7 +292,6 @@ static void bench_fini(struct bench *b)
 	for (int r = 0; b->lanes && r < b->ranks; r++)
 		lane_destroy(b->lanes[r]);
 	free(b->lanes);
-	free(b->places);
 	free(b->scratch);
 }
 
@@ -324,9 +314,8 @@ static bool bench_init(struct bench *b, struct bench_plan *plan)
 	b->cores = plan->cores;
 	meeting_init(&b->meeting, b->ranks, b->cores);
 	b->lanes = calloc(ranks, sizeof(struct lane *));
-	b->places = calloc(ranks, sizeof(struct limit_place));
 	b->scratch = calloc(samples, sizeof(double));
-	if (!b->lanes || !b->places || !b->scratch)
+	if (!b->lanes || !b->scratch)
 		return false;
 	for (int r = 0; r < b->ranks; r++)
 		if (!(b->lanes[r] = lane_create(b, samples)))
