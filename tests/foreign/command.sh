@@ -200,12 +200,8 @@ done
 for value in 0 -1 1000001 1K ''; do
 	refuses "-n: '$value'" bench all -n "$value"
 	refuses "--rounds: '$value'" bench all --rounds "$value"
-	refuses "--queued: '$value'" bench all --queued "$value"
-	refuses "--enqueue: '$value'" bench all --enqueue "$value"
 done
 refuses "-w: '-1'" bench all -w -1
-refuses "--compute: '0'" bench all --compute 0
-refuses '--unbalanced: only with --compute' bench all --unbalanced
 refuses "-d: 'float33' is not all or one of int8 to float8e5m2" \
 	bench all -d float33
 refuses "-o: 'mean' is not all or one of sum to avg" bench all -o mean
@@ -334,11 +330,10 @@ for ranks in 1 2 8; do
 	what="cohort bench all -g $ranks"
 	# shellcheck disable=SC2086
 	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
-		--loop --rewrite --queued 3 --enqueue 3 --compute 5 --unbalanced \
-		--raw --api --host --host-timed --no-pin
+		--loop --rewrite --raw --api --host --no-pin
 	quiet "$what"
-	# With host memory there are 8 collectives, which are not queued.
-	lines $((2 * 5 * 2 * 9 + 2 * 3 * 2 * 8))
+	# With host memory there are 8 collectives.
+	lines $((2 * 2 * (2 * 9 + 8)))
 done
 
 # The launch mode is that of the option, or else of the environment.
@@ -421,9 +416,9 @@ if [ -e "$libraries/libnccl.so.2" ]; then
 	export COHORT_GPU_LIBRARIES
 	# shellcheck disable=SC2086
 	run 0 bench all -g 2 --sizes 4,100001 --platform gpu $quick --loop --rewrite \
-		--queued 2 --raw --api --in-place --out-of-place
+		--raw --api --in-place --out-of-place
 	quiet "$what"
-	lines $((2 * 3 * 2 * (7 * 2 + 2)))
+	lines $((2 * 2 * 2 * (7 * 2 + 2)))
 	grep -q ', gpu platform, 2 ranks' "$dir/out" || fail "$what: not that platform"
 	unset COHORT_GPU_LIBRARIES
 fi

@@ -24,27 +24,16 @@ enum bench_pace {
 	PACE_LOOP,    /* one, then wait, again and again */
 	PACE_REWRITE, /* one, then wait; before each the ranks rewrite their
 	                 buffers and meet, outside the timed part */
-	PACE_QUEUED,  /* several, then one wait */
-	PACE_ENQUEUE, /* several; the wait is outside the timed part */
-	PACE_COMPUTE, /* some work of the rank's own, one operation, then wait, all
-	                 timed */
 	BENCH_PACES,
 };
 
 /* How operations are made. */
 enum bench_path {
-	PATH_API,   /* cohort_*() */
-	PATH_RAW,   /* NCCL's functions in the platform's table */
-	PATH_HOST,  /* cohort_*_host(), with plain memory */
-	PATH_TIMED, /* cohort_*_host() with a timeout */
+	PATH_API,  /* cohort_*() */
+	PATH_RAW,  /* NCCL's functions in the platform's table */
+	PATH_HOST, /* cohort_*_host(), with plain memory */
 	BENCH_PATHS,
 };
-
-/* True if the calls wait by themselves. */
-static inline bool bench_path_waits(enum bench_path path)
-{
-	return path == PATH_HOST || path == PATH_TIMED;
-}
 
 struct bench_mode {
 	enum bench_pace pace;
@@ -68,9 +57,6 @@ struct bench_options {
 	uint64_t iterations; /* per round; 0: as many as take AUTO_NS */
 	uint64_t warm_up;    /* before the timed ones */
 	bool paces[BENCH_PACES];
-	uint64_t depth[BENCH_PACES]; /* operations per wait */
-	uint64_t compute_us;         /* of work per operation, on average */
-	bool unbalanced;             /* rank r has r + 1 shares of the work */
 	bool paths[BENCH_PATHS];
 	bool in_place;
 	bool out_of_place;
@@ -163,10 +149,9 @@ int overlap_main(int argc, char **argv);
 /* Measure all cases.  An enum cli_exit, after a complaint. */
 int bench_measure(struct bench_plan *plan);
 
-/* A mode's name: "loop", "queued 16 raw", "rewrite out-of-place"; returns @text. */
+/* A mode's name: "loop", "loop raw", "rewrite out-of-place"; returns @text. */
 #define BENCH_MODE_TEXT 64
-const char *bench_mode_text(const struct bench_options *options,
-                            const struct bench_mode *mode,
+const char *bench_mode_text(const struct bench_mode *mode,
                             char text[BENCH_MODE_TEXT]);
 
 /* The quantile @place, from 0 to 1, of @n values, n > 0, which are sorted here.

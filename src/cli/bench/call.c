@@ -84,49 +84,49 @@ static int send_recv(struct caller *w, struct call *c)
 static int host_all_reduce(struct caller *w, struct call *c)
 {
 	return cohort_all_reduce_host(w->comm, c->recv, c->count, c->type,
-	                              c->op, c->timeout);
+	                              c->op, COHORT_FOREVER);
 }
 
 static int host_broadcast(struct caller *w, struct call *c)
 {
 	return cohort_broadcast_host(w->comm, c->recv, c->count, c->type,
-	                             c->root, c->timeout);
+	                             c->root, COHORT_FOREVER);
 }
 
 static int host_reduce(struct caller *w, struct call *c)
 {
 	return cohort_reduce_host(w->comm, c->recv, c->count, c->type, c->op,
-	                          c->root, c->timeout);
+	                          c->root, COHORT_FOREVER);
 }
 
 static int host_all_gather(struct caller *w, struct call *c)
 {
 	return cohort_all_gather_host(w->comm, c->send, c->recv, c->count,
-	                              c->type, c->timeout);
+	                              c->type, COHORT_FOREVER);
 }
 
 static int host_reduce_scatter(struct caller *w, struct call *c)
 {
 	return cohort_reduce_scatter_host(w->comm, c->send, c->recv, c->count,
-	                                  c->type, c->op, c->timeout);
+	                                  c->type, c->op, COHORT_FOREVER);
 }
 
 static int host_all_to_all(struct caller *w, struct call *c)
 {
 	return cohort_all_to_all_host(w->comm, c->send, c->recv, c->count,
-	                              c->type, c->timeout);
+	                              c->type, COHORT_FOREVER);
 }
 
 static int host_gather(struct caller *w, struct call *c)
 {
 	return cohort_gather_host(w->comm, c->send, c->recv, c->count, c->type,
-	                          c->root, c->timeout);
+	                          c->root, COHORT_FOREVER);
 }
 
 static int host_scatter(struct caller *w, struct call *c)
 {
 	return cohort_scatter_host(w->comm, c->send, c->recv, c->count, c->type,
-	                           c->root, c->timeout);
+	                           c->root, COHORT_FOREVER);
 }
 
 /* ---- through the platform's table ------------------------------------- */

@@ -34,8 +34,7 @@ struct call {
 	int type;
 	int op;
 	int root;
-	uint64_t ticket;  /* of the newest operation */
-	uint64_t timeout; /* of a call with host memory */
+	uint64_t ticket; /* of the newest operation */
 };
 
 /* Where a block of the result comes from. */

@@ -5,13 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
 /* Fills the room for results before these are checked. */
 #define POISON 0xa5
-
-/* For calls with a timeout; none takes that long. */
-#define TIMEOUT_NS (UINT64_C(600) * 1000000000)
 
 #define fail(lane, ...) meeting_fail(&(lane)->bench->meeting, __VA_ARGS__)
 
@@ -23,12 +18,12 @@ bool lane_meet(struct lane *lane)
 
 /* ---- operations -------------------------------------------------------- */
 
-bool lane_enter(struct lane *lane, enum who who)
+bool lane_enter(struct lane *lane, enum bench_path path)
 {
 	void *native;
 
-	lane->who = who;
-	if (who != WHO_TABLE)
+	lane->path = path;
+	if (path != PATH_RAW)
 		return true;
 	if (cohort_comm_native_enter(lane->caller.comm, &native) != COHORT_OK)
 		return fail(lane, "rank %d: %s", lane->caller.rank,
@@ -39,7 +34,7 @@ bool lane_enter(struct lane *lane, enum who who)
 
 void lane_leave(struct lane *lane)
 {
-	if (lane->who == WHO_TABLE)
+	if (lane->path == PATH_RAW)
 		cohort_comm_native_leave(lane->caller.comm);
 }
 
@@ -51,8 +46,7 @@ bool lane_explain(struct lane *lane, int submitted, int finished)
 
 	if (!submitted && !finished)
 		return true;
-	if (lane->who == WHO_API || lane->who == WHO_HOST ||
-	    lane->who == WHO_TIMED)
+	if (lane->path != PATH_RAW)
 		why = cohort_last_error();
 	else if (submitted)
 		why = p->ncclGetErrorString((ncclResult_t)submitted);
@@ -128,7 +122,7 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 	size_t block = c->count * cohort_type_size(c->type);
 	char *base, *recv;
 
-	lane->is_plain = bench_path_waits(c->mode.path);
+	lane->is_plain = c->mode.path == PATH_HOST;
 	base = recv = memory(lane, 0);
 	lane->send = memory(lane, 1);
 	if (c->mode.in_place) {
@@ -145,67 +139,8 @@ void lane_aim(struct lane *lane, const struct bench_case *c)
 		.type = c->type,
 		.op = c->op < 0 ? COHORT_SUM : c->op,
 		.root = lane->bench->plan->options->root,
-		.timeout = c->mode.path == PATH_TIMED ? TIMEOUT_NS
-		                                      : COHORT_FOREVER,
 	};
 	pattern_of_rank(&lane->pattern, c->type, c->op, w->rank, w->ranks);
-}
-
-/* ---- work ------------------------------------------------------------- */
-
-/* Work: one pass over the values. */
-static void pass(float *values)
-{
-	for (int i = 0; i < WORK_VALUES; i++)
-		values[i] = values[i] * 0.999f + 1.0f;
-}
-
-static void work(struct lane *lane, uint64_t passes)
-{
-	while (passes--) {
-		pass(lane->values);
-		/* Keeps the compiler from leaving out a pass. */
-		__asm__ volatile("" : : "r"(lane->values) : "memory");
-	}
-}
-
-void lane_work(struct lane *lane)
-{
-	work(lane, lane->work);
-}
-
-/* Passes per microsecond, in the least disturbed of several attempts. */
-static double measure_work(struct lane *lane)
-{
-	double most = 0.0;
-
-	for (int i = 0; i < 20; i++) {
-		uint64_t from = clock_now(), ns;
-
-		work(lane, 2000);
-		ns = clock_now() - from;
-		if (2000e3 / (double)(ns + 1) > most)
-			most = 2000e3 / (double)(ns + 1);
-	}
-	return most;
-}
-
-bool lane_learn(struct lane *lane)
-{
-	struct bench *b = lane->bench;
-	const struct bench_options *o = b->plan->options;
-	double us = (double)o->compute_us;
-
-	if (!o->paces[PACE_COMPUTE])
-		return true;
-	if (lane->caller.rank == 0)
-		b->work_per_us = measure_work(lane);
-	if (!lane_meet(lane))
-		return false;
-	if (o->unbalanced)
-		us *= 2.0 * (lane->caller.rank + 1) / (b->ranks + 1);
-	lane->work = (uint64_t)(us * b->work_per_us) + 1;
-	return true;
 }
 
 /* ---- checking --------------------------------------------------------- */
@@ -257,11 +192,11 @@ static bool count_wrong(struct lane *lane, struct bench_case *c)
 
 /* Fill the results' room with other values first, because old results could be
  * right. */
-bool lane_check(struct lane *lane, struct bench_case *c, enum who who)
+bool lane_check(struct lane *lane, struct bench_case *c)
 {
 	int submitted, finished;
 	bool ok = lane_wipe(lane, POISON) && lane_rewrite(lane) &&
-	          lane_meet(lane) && lane_enter(lane, who);
+	          lane_meet(lane) && lane_enter(lane, c->mode.path);
 
 	if (!ok)
 		return false;

@@ -18,24 +18,12 @@
 #include "cli/bench/meet.h"
 #include "cli/common/progress.h"
 
-/* How an operation is made; the first values are those of enum bench_path. */
-enum who {
-	WHO_API,
-	WHO_TABLE,
-	WHO_HOST,
-	WHO_TIMED,
-};
-
-/* A rank's own work is done on so many values, which stay in its core's first
- * cache. */
-#define WORK_VALUES 1024
-
 /* Belongs to the rank's thread; others read some of it between two meetings. */
 struct lane {
 	struct bench *bench;
 	struct caller caller;
 	struct call call;
-	enum who who;
+	enum bench_path path; /* since lane_enter() */
 	const struct collective *collective;
 	size_t block; /* bytes of one block */
 	uint64_t met; /* how many arrivals complete this rank's next meeting */
@@ -46,9 +34,6 @@ struct lane {
 	char *send;     /* what the call sends; writable */
 	struct pattern pattern;  /* of what the rank sends */
 	struct pattern expected; /* of one block of the result */
-
-	uint64_t work; /* passes per operation */
-	float values[WORK_VALUES];
 
 	/* Read by rank 0's thread between two meetings. */
 	double ns;        /* per operation, back to back */
@@ -63,7 +48,6 @@ struct bench {
 	int cores;
 	struct lane **lanes;
 	const struct platform *platform;
-	double work_per_us; /* written by rank 0 before a meeting */
 
 	/* Owned by rank 0's thread. */
 	struct progress progress;
@@ -94,53 +78,44 @@ bool lane_rewrite(struct lane *lane);
 bool lane_wipe(struct lane *lane, int byte);
 
 /* Choose how operations are made from now on; and end that. */
-bool lane_enter(struct lane *lane, enum who who);
+bool lane_enter(struct lane *lane, enum bench_path path);
 void lane_leave(struct lane *lane);
-
-/* Measure how many passes make the work of an operation; all ranks do so at the
- * same time. */
-bool lane_learn(struct lane *lane);
-
-/* Do the work of one operation. */
-void lane_work(struct lane *lane);
 
 /* Complain if an operation or its wait returned an error. */
 bool lane_explain(struct lane *lane, int submitted, int finished);
 
 /* Make one operation whose result is known, and count wrong elements. */
-bool lane_check(struct lane *lane, struct bench_case *c, enum who who);
+bool lane_check(struct lane *lane, struct bench_case *c);
 
 /* ---- one operation, in the timed part --------------------------------- */
 
 static inline int lane_submit(struct lane *lane)
 {
-	switch (lane->who) {
-	case WHO_API:
-		return lane->collective->by_api(&lane->caller, &lane->call);
-	case WHO_TABLE:
-		return (int)lane->collective->by_table(&lane->caller,
-		                                       &lane->call);
-	case WHO_HOST:
-	case WHO_TIMED:
-		return lane->collective->by_host(&lane->caller, &lane->call);
+	const struct collective *c = lane->collective;
+
+	switch (lane->path) {
+	case PATH_RAW:
+		return (int)c->by_table(&lane->caller, &lane->call);
+	case PATH_HOST:
+		return c->by_host(&lane->caller, &lane->call);
+	default:
+		return c->by_api(&lane->caller, &lane->call);
 	}
-	return 0;
 }
 
+/* Wait for it; calls with host memory have waited. */
 static inline int lane_finish(struct lane *lane)
 {
-	switch (lane->who) {
-	case WHO_API:
-		return cohort_wait(lane->caller.comm, lane->call.ticket,
-		                   COHORT_FOREVER);
-	case WHO_TABLE:
+	switch (lane->path) {
+	case PATH_RAW:
 		return (int)lane->caller.platform->cudaStreamSynchronize(
 			lane->caller.stream);
-	case WHO_HOST:
-	case WHO_TIMED:
-		break;
+	case PATH_HOST:
+		return 0;
+	default:
+		return cohort_wait(lane->caller.comm, lane->call.ticket,
+		                   COHORT_FOREVER);
 	}
-	return 0;
 }
 
 #endif

@@ -20,14 +20,9 @@
 enum {
 	OPTION_REWRITE = CLI_LONG_OPTION,
 	OPTION_LOOP,
-	OPTION_QUEUED,
-	OPTION_ENQUEUE,
-	OPTION_COMPUTE,
-	OPTION_UNBALANCED,
 	OPTION_RAW,
 	OPTION_API,
 	OPTION_HOST,
-	OPTION_HOST_TIMED,
 	OPTION_IN_PLACE,
 	OPTION_OUT_OF_PLACE,
 	OPTION_ROUNDS,
@@ -56,14 +51,9 @@ static const struct option long_options[] = {
 	{ "check", required_argument, NULL, 'c' },
 	{ "rewrite", no_argument, NULL, OPTION_REWRITE },
 	{ "loop", no_argument, NULL, OPTION_LOOP },
-	{ "queued", required_argument, NULL, OPTION_QUEUED },
-	{ "enqueue", required_argument, NULL, OPTION_ENQUEUE },
-	{ "compute", required_argument, NULL, OPTION_COMPUTE },
-	{ "unbalanced", no_argument, NULL, OPTION_UNBALANCED },
 	{ "raw", no_argument, NULL, OPTION_RAW },
 	{ "api", no_argument, NULL, OPTION_API },
 	{ "host", no_argument, NULL, OPTION_HOST },
-	{ "host-timed", no_argument, NULL, OPTION_HOST_TIMED },
 	{ "in-place", no_argument, NULL, OPTION_IN_PLACE },
 	{ "out-of-place", no_argument, NULL, OPTION_OUT_OF_PLACE },
 	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
@@ -275,14 +265,6 @@ static int parse_short(int c, struct reader *reader)
 	return status;
 }
 
-static int parse_deep(enum bench_pace pace, const char *option,
-                      struct bench_options *options)
-{
-	options->paces[pace] = true;
-	return parse_value(option, optarg, 1, 10000, false,
-	                   &options->depth[pace]);
-}
-
 /* The options that set a flag, by what they set. */
 static bool *flag_of(int c, struct bench_options *o)
 {
@@ -297,10 +279,6 @@ static bool *flag_of(int c, struct bench_options *o)
 		return &o->paths[PATH_API];
 	case OPTION_HOST:
 		return &o->paths[PATH_HOST];
-	case OPTION_HOST_TIMED:
-		return &o->paths[PATH_TIMED];
-	case OPTION_UNBALANCED:
-		return &o->unbalanced;
 	case OPTION_IN_PLACE:
 		return &o->in_place;
 	case OPTION_OUT_OF_PLACE:
@@ -322,15 +300,6 @@ static int parse_long(int c, char **argv, struct reader *reader)
 		return CLI_OK;
 	}
 	switch (c) {
-	case OPTION_QUEUED:
-		return parse_deep(PACE_QUEUED, "--queued", o);
-	case OPTION_ENQUEUE:
-		return parse_deep(PACE_ENQUEUE, "--enqueue", o);
-	case OPTION_COMPUTE:
-		o->paces[PACE_COMPUTE] = true;
-		o->compute_us =
-			parse_number("--compute", 1, MAX_COUNT, &status);
-		break;
 	case OPTION_ROUNDS:
 		o->rounds = parse_number("--rounds", 1, 100000, &status);
 		break;
@@ -389,23 +358,11 @@ static int settle_sizes(struct reader *reader)
 	return status;
 }
 
-static int settle_modes(struct bench_options *o)
+static void settle_modes(struct bench_options *o)
 {
-	bool any = false, any_path = false;
-
-	if (o->unbalanced && !o->paces[PACE_COMPUTE]) {
-		cli_complain("bench", "--unbalanced: only with --compute");
-		return CLI_USAGE;
-	}
-
-	for (int pace = 0; pace < BENCH_PACES; pace++)
-		any |= o->paces[pace];
-	o->paces[PACE_LOOP] |= !any;
-	for (int path = 0; path < BENCH_PATHS; path++)
-		any_path |= o->paths[path];
-	o->paths[PATH_API] |= !any_path;
+	o->paces[PACE_LOOP] |= !o->paces[PACE_REWRITE];
+	o->paths[PATH_API] |= !o->paths[PATH_RAW] && !o->paths[PATH_HOST];
 	o->in_place |= !o->out_of_place;
-	return CLI_OK;
 }
 
 static int parse_all(int argc, char **argv, struct reader *reader,
@@ -466,7 +423,6 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 		.op = COHORT_SUM,
 		.rounds = 21,
 		.warm_up = 2,
-		.depth = { 1, 1, 1, 1, 1 },
 		.check = true,
 		.pin = true,
 	};
@@ -476,5 +432,6 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 	status = parse_collective(argc, argv, &options->collective);
 	if (status == CLI_OK)
 		status = settle_sizes(&reader);
-	return status == CLI_OK ? settle_modes(options) : status;
+	settle_modes(options);
+	return status;
 }

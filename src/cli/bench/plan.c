@@ -49,7 +49,6 @@ static void add_case(struct maker *m, const struct bench_case *like,
                      size_t bytes)
 {
 	const struct bench_options *o = m->plan->options;
-	enum bench_pace pace = like->mode.pace;
 	struct bench_case *c;
 
 	m->plan->count++;
@@ -58,13 +57,12 @@ static void add_case(struct maker *m, const struct bench_case *like,
 	c = &m->plan->cases[m->plan->count - 1];
 	*c = *like;
 	set_size(c, bytes, o->ranks);
-	c->iterations = (o->iterations + o->depth[pace] - 1) / o->depth[pace] *
-	                o->depth[pace];
+	c->iterations = o->iterations;
 	c->times_ns = make_times(m);
 	if (c->bytes > m->plan->bytes)
 		m->plan->bytes = c->bytes;
 	m->plan->needs_two |= !c->mode.in_place;
-	m->plan->needs_plain |= bench_path_waits(c->mode.path);
+	m->plan->needs_plain |= c->mode.path == PATH_HOST;
 }
 
 static void add_sizes(struct maker *m, const struct bench_case *like)
@@ -80,8 +78,8 @@ static void add_places(struct maker *m, struct bench_case like)
 {
 	const struct bench_options *o = m->plan->options;
 	bool can = like.collective->has_in_place;
-	bool must = bench_path_waits(like.mode.path) &&
-	            like.collective->host_in_place;
+	bool must =
+		like.mode.path == PATH_HOST && like.collective->host_in_place;
 
 	like.mode.in_place = true;
 	if ((o->in_place && can) || must)
@@ -89,17 +87,6 @@ static void add_places(struct maker *m, struct bench_case like)
 	like.mode.in_place = false;
 	if ((o->out_of_place || !can) && !must)
 		add_sizes(m, &like);
-}
-
-/* Calls that wait by themselves cannot be queued, and not every collective has a
- * form with host memory. */
-static bool can_take(const struct bench_case *like, enum bench_path path)
-{
-	const enum bench_pace pace = like->mode.pace;
-
-	return !bench_path_waits(path) ||
-	       (like->collective->by_host && pace != PACE_QUEUED &&
-	        pace != PACE_ENQUEUE);
 }
 
 static void add_modes(struct maker *m, struct bench_case like)
@@ -113,7 +100,7 @@ static void add_modes(struct maker *m, struct bench_case like)
 		for (int path = 0; path < BENCH_PATHS; path++) {
 			like.mode.path = (enum bench_path)path;
 			if (o->paths[path] &&
-			    can_take(&like, (enum bench_path)path))
+			    (path != PATH_HOST || like.collective->by_host))
 				add_places(m, like);
 		}
 	}
@@ -171,40 +158,13 @@ void bench_plan_fini(struct bench_plan *plan)
 	free(plan->cases);
 }
 
-/* Add the parameters of a pace to its name. */
-static void describe(const struct bench_options *options, enum bench_pace pace,
-                     char text[BENCH_MODE_TEXT])
-{
-	unsigned long long depth = options->depth[pace];
-
-	*text = '\0';
-	if (pace == PACE_QUEUED || pace == PACE_ENQUEUE)
-		snprintf(text, BENCH_MODE_TEXT, " %llu", depth);
-	if (pace == PACE_COMPUTE)
-		snprintf(text, BENCH_MODE_TEXT, " %llu%s",
-		         (unsigned long long)options->compute_us,
-		         options->unbalanced ? " unbalanced" : "");
-}
-
-const char *bench_mode_text(const struct bench_options *options,
-                            const struct bench_mode *mode,
+const char *bench_mode_text(const struct bench_mode *mode,
                             char text[BENCH_MODE_TEXT])
 {
-	static const char *const names[BENCH_PACES] = {
-		[PACE_LOOP] = "loop",       [PACE_REWRITE] = "rewrite",
-		[PACE_QUEUED] = "queued",   [PACE_ENQUEUE] = "enqueue",
-		[PACE_COMPUTE] = "compute",
-	};
-	static const char *const paths[BENCH_PATHS] = {
-		[PATH_API] = "",
-		[PATH_RAW] = " raw",
-		[PATH_HOST] = " host",
-		[PATH_TIMED] = " host timed",
-	};
-	char more[BENCH_MODE_TEXT];
+	static const char *const paths[BENCH_PATHS] = { "", " raw", " host" };
 
-	describe(options, mode->pace, more);
-	snprintf(text, BENCH_MODE_TEXT, "%s%s%s%s", names[mode->pace], more,
+	snprintf(text, BENCH_MODE_TEXT, "%s%s%s",
+	         mode->pace == PACE_LOOP ? "loop" : "rewrite",
 	         paths[mode->path], mode->in_place ? "" : " out-of-place");
 	return text;
 }

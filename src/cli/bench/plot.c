@@ -92,8 +92,7 @@ static void put_head(FILE *out, const struct bench_plan *plan)
 }
 
 /* Write how a line is drawn. */
-static void put_line(FILE *out, const struct bench_plan *plan,
-                     const struct bench_case *c, int color)
+static void put_line(FILE *out, const struct bench_case *c, int color)
 {
 	char mode[BENCH_MODE_TEXT];
 
@@ -102,8 +101,7 @@ static void put_line(FILE *out, const struct bench_plan *plan,
 	        "title ",
 	        color == 1 ? "plot " : ", ", color);
 	fprintf(out, "'%s %s %s%s%s'", c->collective->name,
-	        bench_type_name(c->type),
-	        bench_mode_text(plan->options, &c->mode, mode),
+	        bench_type_name(c->type), bench_mode_text(&c->mode, mode),
 	        c->op < 0 ? "" : ", ", c->op < 0 ? "" : bench_op_name(c->op));
 }
 
@@ -123,7 +121,7 @@ static void put_lines(FILE *out, const struct bench_plan *plan)
 	int color = 1;
 
 	for (size_t i = 0; i < plan->count; i = line_end(plan, i))
-		put_line(out, plan, &plan->cases[i], color++);
+		put_line(out, &plan->cases[i], color++);
 	fputc('\n', out);
 	for (size_t i = 0; i < plan->count; i = line_end(plan, i))
 		put_values(out, plan, i, line_end(plan, i));

@@ -114,7 +114,7 @@ static void print_case(const struct bench_plan *plan,
 	printf("%12zu %11zu %10s %5s %4d  %-22s", c->bytes, c->count,
 	       bench_type_name(c->type), op ? op : "none",
 	       c->collective->has_root ? o->root : -1,
-	       bench_mode_text(o, &c->mode, mode));
+	       bench_mode_text(&c->mode, mode));
 	print_time(f->time_us);
 	print_time(f->p5_us);
 	print_time(f->p95_us);
@@ -173,7 +173,7 @@ static void json_case(struct json *json, const struct bench_options *o,
 	json_string(json, "op", bench_op_name(c->op));
 	json_int(json, "ranks", o->ranks);
 	json_uint(json, "bytes", c->bytes);
-	json_string(json, "mode", bench_mode_text(o, &c->mode, mode));
+	json_string(json, "mode", bench_mode_text(&c->mode, mode));
 	json_double(json, "time_us", f->time_us);
 	json_double(json, "p5_us", f->p5_us);
 	json_double(json, "p95_us", f->p95_us);

@@ -21,8 +21,6 @@
 
 /* How long a round of a case takes, within limits, if -n is not given. */
 #define AUTO_NS UINT64_C(5000000)
-/* With work in between, it takes many of the system's time slices. */
-#define AUTO_COMPUTE_NS UINT64_C(100000000)
 #define AUTO_LEAST 2
 #define AUTO_MOST 10000
 
@@ -31,25 +29,7 @@
 
 /* ---- the timed part --------------------------------------------------- */
 
-static bool time_row(struct lane *lane, uint64_t n, uint64_t depth)
-{
-	int submitted = 0, finished = 0;
-	uint64_t from;
-
-	if (!lane_meet(lane))
-		return false;
-	from = clock_now();
-	for (uint64_t i = 0; i < n; i += depth) {
-		for (uint64_t k = 0; k < depth && !submitted; k++)
-			submitted = lane_submit(lane);
-		if (submitted || (finished = lane_finish(lane)))
-			break;
-	}
-	lane->ns = (double)(clock_now() - from) / (double)n;
-	return lane_explain(lane, submitted, finished);
-}
-
-static bool time_computed(struct lane *lane, uint64_t n)
+static bool time_row(struct lane *lane, uint64_t n)
 {
 	int submitted = 0, finished = 0;
 	uint64_t from;
@@ -58,31 +38,11 @@ static bool time_computed(struct lane *lane, uint64_t n)
 		return false;
 	from = clock_now();
 	for (uint64_t i = 0; i < n; i++) {
-		lane_work(lane);
 		submitted = lane_submit(lane);
 		if (submitted || (finished = lane_finish(lane)))
 			break;
 	}
 	lane->ns = (double)(clock_now() - from) / (double)n;
-	return lane_explain(lane, submitted, finished);
-}
-
-static bool time_enqueue(struct lane *lane, uint64_t n, uint64_t depth)
-{
-	int submitted = 0, finished = 0;
-	uint64_t from, sum = 0;
-
-	if (!lane_meet(lane))
-		return false;
-	for (uint64_t i = 0; i < n; i += depth) {
-		from = clock_now();
-		for (uint64_t k = 0; k < depth && !submitted; k++)
-			submitted = lane_submit(lane);
-		sum += clock_now() - from;
-		if (submitted || (finished = lane_finish(lane)))
-			break;
-	}
-	lane->ns = (double)sum / (double)n;
 	return lane_explain(lane, submitted, finished);
 }
 
@@ -103,26 +63,11 @@ static bool time_rewritten(struct lane *lane, uint64_t n)
 	return true;
 }
 
-static bool time_some(struct lane *lane, enum bench_pace pace, uint64_t n)
-{
-	uint64_t depth = lane->bench->plan->options->depth[pace];
-
-	switch (pace) {
-	case PACE_REWRITE:
-		return time_rewritten(lane, n);
-	case PACE_ENQUEUE:
-		return time_enqueue(lane, n, depth);
-	case PACE_COMPUTE:
-		return time_computed(lane, n);
-	default:
-		return time_row(lane, n, depth);
-	}
-}
-
 /* Make @n operations on all ranks, which meet at the end. */
 static bool run_row(struct lane *lane, enum bench_pace pace, uint64_t n)
 {
-	return time_some(lane, pace, n) && lane_meet(lane);
+	return (pace == PACE_REWRITE ? time_rewritten : time_row)(lane, n) &&
+	       lane_meet(lane);
 }
 
 /* ---- a round's time, by rank 0 ---------------------------------------- */
@@ -162,31 +107,21 @@ static double evaluate(const struct bench *b, enum bench_pace pace, uint64_t n)
 
 /* ---- a case ----------------------------------------------------------- */
 
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Find how many operations make a round long enough, by making more and more.
  * Rank 0 writes the number between meetings. */
 static bool calibrate(struct lane *lane, enum bench_pace pace, uint64_t *often)
 {
-	uint64_t depth = lane->bench->plan->options->depth[pace];
-	uint64_t whole = pace == PACE_COMPUTE ? AUTO_COMPUTE_NS : AUTO_NS;
-
-	for (uint64_t n = depth; !*often; n *= 8) {
+	for (uint64_t n = 1; !*often; n *= 8) {
 		if (!run_row(lane, pace, n))
 			return false;
 		if (lane->caller.rank == 0) {
 			double ns = evaluate(lane->bench, pace, n) + 1.0;
-			uint64_t most = (uint64_t)((double)whole / ns);
+			uint64_t most = (uint64_t)((double)AUTO_NS / ns);
 
 			if (most < AUTO_LEAST)
 				most = AUTO_LEAST;
 			if (most <= 8 * n || 8 * n > AUTO_MOST)
-				*often = round_up(most < AUTO_MOST ? most
-				                                   : AUTO_MOST,
-				                  depth);
+				*often = most < AUTO_MOST ? most : AUTO_MOST;
 		}
 		if (!lane_meet(lane))
 			return false;
@@ -198,10 +133,9 @@ static bool run_timed(struct lane *lane, enum bench_pace pace, uint64_t *often,
                       double *ns_out)
 {
 	const struct bench_options *o = lane->bench->plan->options;
-	uint64_t warm_up = round_up(o->warm_up, o->depth[pace]);
 
 	if (!calibrate(lane, pace, often) ||
-	    (warm_up && !run_row(lane, pace, warm_up)) ||
+	    (o->warm_up && !run_row(lane, pace, o->warm_up)) ||
 	    !run_row(lane, pace, *often))
 		return false;
 	if (lane->caller.rank == 0)
@@ -209,15 +143,14 @@ static bool run_timed(struct lane *lane, enum bench_pace pace, uint64_t *often,
 	return true;
 }
 
-static bool measure(struct lane *lane, struct bench_case *c, enum who who,
-                    double *ns_out)
+static bool measure(struct lane *lane, struct bench_case *c, double *ns_out)
 {
 	bool ok;
 
 	/* Zeros stay zeros, however often they are reduced. */
 	if (c->mode.pace != PACE_REWRITE && !lane_wipe(lane, 0))
 		return false;
-	if (!lane_enter(lane, who))
+	if (!lane_enter(lane, c->mode.path))
 		return false;
 	ok = run_timed(lane, c->mode.pace, &c->iterations, ns_out);
 	lane_leave(lane);
@@ -227,13 +160,12 @@ static bool measure(struct lane *lane, struct bench_case *c, enum who who,
 static bool run_case(struct lane *lane, struct bench_case *c, uint64_t round)
 {
 	const struct bench_options *o = lane->bench->plan->options;
-	enum who who = (enum who)c->mode.path;
 
 	lane_aim(lane, c);
 	if (o->check && (round == 0 || round + 1 == o->rounds) &&
-	    !lane_check(lane, c, who))
+	    !lane_check(lane, c))
 		return false;
-	return measure(lane, c, who, &c->times_ns[round]);
+	return measure(lane, c, &c->times_ns[round]);
 }
 
 /* ---- a rank's thread -------------------------------------------------- */
@@ -251,7 +183,7 @@ static void show_progress(struct bench *b, const struct bench_case *c,
 	snprintf(text, sizeof(text), "round %llu/%llu  %s, %zu bytes, %s",
 	         (unsigned long long)round + 1, (unsigned long long)rounds,
 	         c->collective->name, c->bytes,
-	         bench_mode_text(plan->options, &c->mode, mode));
+	         bench_mode_text(&c->mode, mode));
 	progress_draw(&b->progress, round * plan->count + at,
 	              rounds * plan->count, text);
 }
@@ -279,7 +211,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	struct lane *lane = b->lanes[cohort_comm_rank(comm)];
 
 	/* The others may wait for this rank: return without freeing anything. */
-	if (!lane_open(lane, comm) || !lane_learn(lane) || !run_rounds(lane))
+	if (!lane_open(lane, comm) || !run_rounds(lane))
 		return -1;
 	lane_close(lane);
 	return 0;
