@@ -184,9 +184,9 @@ refuses "'all_sum'" bench all_sum
 refuses "'more'" bench all more
 refuses -b bench all -b
 for value in 0 -1 4x 4KK K '' 2048G 99999999999999999999999; do
-	refuses "-b: '$value'" bench all -b "$value"
-	refuses "-e: '$value'" bench all -e "$value"
-	refuses "-i: '$value'" bench all -i "$value"
+	refuses "--minbytes: '$value'" bench all -b "$value"
+	refuses "--maxbytes: '$value'" bench all -e "$value"
+	refuses "--stepbytes: '$value'" bench all -i "$value"
 	refuses "--sizes: '$value'" bench all --sizes "4,$value"
 done
 refuses '-e: 1024 bytes are less than the 2048' bench all -b 2K -e 1k
@@ -194,19 +194,19 @@ refuses '-f and -i' bench all -f 2 -i 4
 refuses '--sizes: not together' bench all --sizes 4 -b 4
 refuses 'more than 256 sizes' bench all -b 1 -e 1M -i 1
 for value in 0 -1 1025 four 4x 4K '' 99999999999999999999999; do
-	refuses "-f: '$value'" bench all -f "$value"
-	refuses "-g: '$value'" bench all -g "$value"
+	refuses "--stepfactor: '$value'" bench all -f "$value"
+	refuses "--ngpus: '$value'" bench all -g "$value"
 done
 for value in 0 -1 1000001 1K ''; do
-	refuses "-n: '$value'" bench all -n "$value"
+	refuses "--iters: '$value'" bench all -n "$value"
 	refuses "--rounds: '$value'" bench all --rounds "$value"
 done
-refuses "-w: '-1'" bench all -w -1
+refuses "--warmup_iters: '-1'" bench all -w -1
 refuses "-d: 'float33' is not all or one of int8 to float8e5m2" \
 	bench all -d float33
 refuses "-o: 'mean' is not all or one of sum to avg" bench all -o mean
-refuses "-c: '2'" bench all -c 2
-refuses "-r: '-1'" bench all -r -1
+refuses "--check: '2'" bench all -c 2
+refuses "--root: '-1'" bench all -r -1
 refuses '-r: 2: there are ranks 0 to 1' bench all -g 2 -r 2
 refuses "--platform: 'cpu'" bench all --platform cpu
 refuses "--launch: 'late' is neither together nor ahead" bench all --launch late

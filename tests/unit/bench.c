@@ -7,7 +7,6 @@
 #include "cli/bench/bench.h"
 
 #include <criterion/criterion.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +124,6 @@ static unsigned long long measure(const char *mode)
 	unsigned long long wrong;
 	bool help;
 
-	optind = 0; /* getopt starts anew */
 	cr_assert_eq(bench_parse(13, (char **)(uintptr_t)argv, &options, &help),
 	             CLI_OK);
 	cr_assert(bench_plan_init(&plan, &options));

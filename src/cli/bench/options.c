@@ -2,6 +2,8 @@
 
 /* The options of cohort bench: those of nccl-tests, and a few more. */
 
+#include "cli/bench/bench.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,60 +13,10 @@
 
 #include <cohort/sim.h>
 
-#include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
 #define MAX_BYTES (UINT64_C(1) << 40)
 #define MAX_COUNT UINT64_C(1000000)
-
-enum {
-	OPTION_REWRITE = CLI_LONG_OPTION,
-	OPTION_LOOP,
-	OPTION_RAW,
-	OPTION_API,
-	OPTION_HOST,
-	OPTION_IN_PLACE,
-	OPTION_OUT_OF_PLACE,
-	OPTION_ROUNDS,
-	OPTION_SIZES,
-	OPTION_PLATFORM,
-	OPTION_LAUNCH,
-	OPTION_NO_PIN,
-	OPTION_JSON,
-	OPTION_PLOT,
-};
-
-static const char short_options[] = ":hb:e:f:i:g:n:w:d:o:r:c:";
-
-static const struct option long_options[] = {
-	{ "help", no_argument, NULL, 'h' },
-	{ "minbytes", required_argument, NULL, 'b' },
-	{ "maxbytes", required_argument, NULL, 'e' },
-	{ "stepfactor", required_argument, NULL, 'f' },
-	{ "stepbytes", required_argument, NULL, 'i' },
-	{ "ngpus", required_argument, NULL, 'g' },
-	{ "iters", required_argument, NULL, 'n' },
-	{ "warmup_iters", required_argument, NULL, 'w' },
-	{ "datatype", required_argument, NULL, 'd' },
-	{ "op", required_argument, NULL, 'o' },
-	{ "root", required_argument, NULL, 'r' },
-	{ "check", required_argument, NULL, 'c' },
-	{ "rewrite", no_argument, NULL, OPTION_REWRITE },
-	{ "loop", no_argument, NULL, OPTION_LOOP },
-	{ "raw", no_argument, NULL, OPTION_RAW },
-	{ "api", no_argument, NULL, OPTION_API },
-	{ "host", no_argument, NULL, OPTION_HOST },
-	{ "in-place", no_argument, NULL, OPTION_IN_PLACE },
-	{ "out-of-place", no_argument, NULL, OPTION_OUT_OF_PLACE },
-	{ "rounds", required_argument, NULL, OPTION_ROUNDS },
-	{ "sizes", required_argument, NULL, OPTION_SIZES },
-	{ "platform", required_argument, NULL, OPTION_PLATFORM },
-	{ "launch", required_argument, NULL, OPTION_LAUNCH },
-	{ "no-pin", no_argument, NULL, OPTION_NO_PIN },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "plot", required_argument, NULL, OPTION_PLOT },
-	{ 0 },
-};
 
 /* The state of reading a command line. */
 struct reader {
@@ -75,9 +27,9 @@ struct reader {
 
 /* ---- values ----------------------------------------------------------- */
 
-/* Parse a number, with @suffixes also a size such as 4K. */
-static int parse_value(const char *option, const char *text, uint64_t min,
-                       uint64_t max, bool suffixes, uint64_t *value_out)
+/* Parse a size of @length characters, such as 4096 or 4K. */
+static int parse_size(const char *option, const char *text, size_t length,
+                      uint64_t *bytes_out)
 {
 	static const char letters[] = "KMG";
 	unsigned long long value;
@@ -87,34 +39,30 @@ static int parse_value(const char *option, const char *text, uint64_t min,
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	letter = *end ? strchr(letters, *end & ~0x20) : NULL;
-	if (suffixes && letter) {
+	letter = end < text + length ? strchr(letters, *end & ~0x20) : NULL;
+	if (letter) {
 		shift = 10 * (int)(letter - letters + 1);
 		end++;
 	}
 	/* strtoull() would take a sign and leading blanks. */
-	if (*text < '0' || *text > '9' || *end || errno ||
-	    value > max >> shift || value << shift < min) {
+	if (*text < '0' || *text > '9' || end != text + length || errno ||
+	    !value || value > MAX_BYTES >> shift) {
 		cli_complain("bench",
-		             "%s: '%s' is not a %s from %" PRIu64
-		             " to %" PRIu64,
-		             option, text, suffixes ? "size" : "number", min,
-		             max);
+		             "--%s: '%.*s' is not a size from 1 to %" PRIu64,
+		             option, (int)length, text, MAX_BYTES);
 		return CLI_USAGE;
 	}
-	*value_out = value << shift;
+	*bytes_out = value << shift;
 	return CLI_OK;
 }
 
-static int parse_size(const char *option, uint64_t *bytes_out)
+static int read_size(const struct cli_option *option, const char *text)
 {
-	return parse_value(option, optarg, 1, MAX_BYTES, true, bytes_out);
+	return parse_size(option->name, text, strlen(text), option->value);
 }
 
-static int add_size(struct reader *reader, uint64_t bytes)
+static int add_size(struct bench_options *options, uint64_t bytes)
 {
-	struct bench_options *options = reader->options;
-
 	if (options->size_count == BENCH_MAX_SIZES) {
 		cli_complain("bench", "more than %d sizes", BENCH_MAX_SIZES);
 		return CLI_USAGE;
@@ -123,26 +71,23 @@ static int add_size(struct reader *reader, uint64_t bytes)
 	return CLI_OK;
 }
 
-static int parse_sizes(struct reader *reader)
+static int read_sizes(const struct cli_option *option, const char *text)
 {
-	const char *at = optarg;
+	struct reader *reader = option->value;
 	int status = CLI_OK;
 
 	reader->has_sizes = true;
 	reader->options->size_count = 0;
 	while (status == CLI_OK) {
-		int length = (int)strcspn(at, ",");
-		char text[32];
+		size_t length = strcspn(text, ",");
 		uint64_t bytes;
 
-		snprintf(text, sizeof(text), "%.*s", length, at);
-		status = parse_value("--sizes", text, 1, MAX_BYTES, true,
-		                     &bytes);
+		status = parse_size(option->name, text, length, &bytes);
 		if (status == CLI_OK)
-			status = add_size(reader, bytes);
-		if (!at[length])
+			status = add_size(reader->options, bytes);
+		if (!text[length])
 			break;
-		at += length + 1;
+		text += length + 1;
 	}
 	return status;
 }
@@ -213,113 +158,19 @@ int bench_read_one(const char *command, const struct cli_option *option,
 	return CLI_USAGE;
 }
 
-/* Returns a number from @min to @max, which the caller may convert to its type. */
-static uint64_t parse_number(const char *option, uint64_t min, uint64_t max,
-                             int *status)
+static int read_type(const struct cli_option *option, const char *text)
 {
-	uint64_t value = min;
-
-	*status = parse_value(option, optarg, min, max, false, &value);
-	return value;
+	return bench_parse_type(text, option->value);
 }
 
-/* ---- options ---------------------------------------------------------- */
-
-static int parse_short(int c, struct reader *reader)
+static int read_op(const struct cli_option *option, const char *text)
 {
-	struct bench_options *o = reader->options;
-	int status = CLI_OK;
-
-	switch (c) {
-	case 'b':
-		return parse_size("-b", &reader->first);
-	case 'e':
-		return parse_size("-e", &reader->last);
-	case 'i':
-		return parse_size("-i", &reader->step);
-	case 'f':
-		reader->factor = parse_number("-f", 2, 1024, &status);
-		break;
-	case 'g':
-		o->ranks = (int)parse_number("-g", 1, COHORT_SIM_MAX_DEVICES,
-		                             &status);
-		break;
-	case 'n':
-		o->iterations = parse_number("-n", 1, MAX_COUNT, &status);
-		break;
-	case 'w':
-		o->warm_up = parse_number("-w", 0, MAX_COUNT, &status);
-		break;
-	case 'd':
-		return bench_parse_type(optarg, &o->type);
-	case 'o':
-		return bench_parse_op(optarg, &o->op);
-	case 'r':
-		o->root = (int)parse_number("-r", 0, COHORT_SIM_MAX_DEVICES - 1,
-		                            &status);
-		break;
-	case 'c':
-		o->check = parse_number("-c", 0, 1, &status);
-		break;
-	}
-	return status;
+	return bench_parse_op(text, option->value);
 }
 
-/* The options that set a flag, by what they set. */
-static bool *flag_of(int c, struct bench_options *o)
+static int read_launch(const struct cli_option *option, const char *text)
 {
-	switch (c) {
-	case OPTION_LOOP:
-		return &o->paces[PACE_LOOP];
-	case OPTION_REWRITE:
-		return &o->paces[PACE_REWRITE];
-	case OPTION_RAW:
-		return &o->paths[PATH_RAW];
-	case OPTION_API:
-		return &o->paths[PATH_API];
-	case OPTION_HOST:
-		return &o->paths[PATH_HOST];
-	case OPTION_IN_PLACE:
-		return &o->in_place;
-	case OPTION_OUT_OF_PLACE:
-		return &o->out_of_place;
-	case OPTION_JSON:
-		return &o->json;
-	}
-	return NULL;
-}
-
-static int parse_long(int c, char **argv, struct reader *reader)
-{
-	struct bench_options *o = reader->options;
-	bool *flag = flag_of(c, o);
-	int status = CLI_OK;
-
-	if (flag) {
-		*flag = true;
-		return CLI_OK;
-	}
-	switch (c) {
-	case OPTION_ROUNDS:
-		o->rounds = parse_number("--rounds", 1, 100000, &status);
-		break;
-	case OPTION_SIZES:
-		return parse_sizes(reader);
-	case OPTION_PLATFORM:
-		return cli_platform("bench", optarg, &o->platform);
-	case OPTION_LAUNCH:
-		return cli_launch("bench", optarg, &o->launch);
-	case OPTION_NO_PIN:
-		o->pin = false;
-		break;
-	case OPTION_PLOT:
-		o->plot = optarg;
-		break;
-	default:
-		cli_bad_option("bench", argv, c);
-		status = CLI_USAGE;
-	}
-	return status;
+	return cli_launch("bench", text, option->value);
 }
 
 /* ---- defaults --------------------------------------------------------- */
@@ -354,7 +205,7 @@ static int settle_sizes(struct reader *reader)
 	for (uint64_t size = first;
 	     !reader->has_sizes && size <= last && status == CLI_OK;
 	     size = reader->step ? size + reader->step : size * reader->factor)
-		status = add_size(reader, size);
+		status = add_size(reader->options, size);
 	return status;
 }
 
@@ -365,27 +216,7 @@ static void settle_modes(struct bench_options *o)
 	o->in_place |= !o->out_of_place;
 }
 
-static int parse_all(int argc, char **argv, struct reader *reader,
-                     bool *help_out)
-{
-	int c, status;
-
-	while ((c = getopt_long(argc, argv, short_options, long_options,
-	                        NULL)) != -1) {
-		if (c == 'h') {
-			bench_help();
-			*help_out = true;
-			return CLI_OK;
-		}
-		status = c < CLI_LONG_OPTION && strchr(short_options + 2, c) &&
-		                         c != ':'
-		                 ? parse_short(c, reader)
-		                 : parse_long(c, argv, reader);
-		if (status != CLI_OK)
-			return status;
-	}
-	return CLI_OK;
-}
+/* ---- the command line ------------------------------------------------- */
 
 static int parse_collective(int argc, char **argv,
                             const struct collective **out)
@@ -410,14 +241,46 @@ static int parse_collective(int argc, char **argv,
 	return CLI_USAGE;
 }
 
-int bench_parse(int argc, char **argv, struct bench_options *options,
-                bool *help_out)
+int bench_parse(int argc, char **argv, struct bench_options *o, bool *help_out)
 {
-	struct reader reader = { .options = options };
+	struct reader reader = { .options = o };
+	const struct cli_option options[] = {
+		{ "minbytes", 'b', CLI_READ, &reader.first, .read = read_size },
+		{ "maxbytes", 'e', CLI_READ, &reader.last, .read = read_size },
+		{ "stepfactor", 'f', CLI_UINT, &reader.factor, .least = 2,
+		  .most = 1024 },
+		{ "stepbytes", 'i', CLI_READ, &reader.step, .read = read_size },
+		{ "sizes", 0, CLI_READ, &reader, .read = read_sizes },
+		{ "ngpus", 'g', CLI_INT, &o->ranks, .least = 1,
+		  .most = COHORT_SIM_MAX_DEVICES },
+		{ "iters", 'n', CLI_UINT, &o->iterations, .least = 1,
+		  .most = MAX_COUNT },
+		{ "warmup_iters", 'w', CLI_UINT, &o->warm_up, .least = 0,
+		  .most = MAX_COUNT },
+		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
+		{ "op", 'o', CLI_READ, &o->op, .read = read_op },
+		{ "root", 'r', CLI_INT, &o->root, .least = 0,
+		  .most = COHORT_SIM_MAX_DEVICES - 1 },
+		{ "check", 'c', CLI_BIT, .value = &o->check },
+		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
+		  .most = 100000 },
+		{ "loop", 0, CLI_TRUE, .value = &o->paces[PACE_LOOP] },
+		{ "rewrite", 0, CLI_TRUE, .value = &o->paces[PACE_REWRITE] },
+		{ "api", 0, CLI_TRUE, .value = &o->paths[PATH_API] },
+		{ "raw", 0, CLI_TRUE, .value = &o->paths[PATH_RAW] },
+		{ "host", 0, CLI_TRUE, .value = &o->paths[PATH_HOST] },
+		{ "in-place", 0, CLI_TRUE, .value = &o->in_place },
+		{ "out-of-place", 0, CLI_TRUE, .value = &o->out_of_place },
+		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "launch", 0, CLI_READ, &o->launch, .read = read_launch },
+		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
+		{ "json", 0, CLI_TRUE, .value = &o->json },
+		{ "plot", 0, CLI_TEXT, .value = &o->plot },
+		{ .kind = CLI_REST },
+	};
 	int status;
 
-	*help_out = false;
-	*options = (struct bench_options){
+	*o = (struct bench_options){
 		.platform = COHORT_PLATFORM_AUTO,
 		.type = COHORT_F32,
 		.op = COHORT_SUM,
@@ -426,12 +289,13 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 		.check = true,
 		.pin = true,
 	};
-	status = parse_all(argc, argv, &reader, help_out);
+	status =
+		cli_options("bench", argc, argv, options, bench_help, help_out);
 	if (status != CLI_OK || *help_out)
 		return status;
-	status = parse_collective(argc, argv, &options->collective);
+	status = parse_collective(argc, argv, &o->collective);
 	if (status == CLI_OK)
 		status = settle_sizes(&reader);
-	settle_modes(options);
+	settle_modes(o);
 	return status;
 }
