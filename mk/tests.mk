@@ -249,7 +249,7 @@ $(suite_objects): | criterion
 # The unit suite also tests the sources of the benchmark, of cohort check and of cohort
 # top, and NCCL's kernels on CPUs.
 $(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
-         $(filter-out $(patsubst %,$(dir)/src/cli/bench/%,bench.o average% overlap%),\
+         $(filter-out %/bench/bench.o,\
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
          $(filter-out %/check.o,\
            $(filter $(dir)/src/cli/check/%,$(command_objects))) \

@@ -195,7 +195,7 @@ refuses '--sizes: not together' bench all --sizes 4 -b 4
 refuses 'more than 256 sizes' bench all -b 1 -e 1M -i 1
 for value in 0 -1 1025 four 4x 4K '' 99999999999999999999999; do
 	refuses "--stepfactor: '$value'" bench all -f "$value"
-	refuses "--ngpus: '$value'" bench all -g "$value"
+	refuses "--ranks: '$value'" bench all -g "$value"
 done
 for value in 0 -1 1000001 1K ''; do
 	refuses "--iters: '$value'" bench all -n "$value"

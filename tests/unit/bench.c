@@ -120,17 +120,18 @@ static unsigned long long measure(const char *mode)
 		               "2",     "--sizes",    "400",  "-n", "2",
 		               mode,    "--platform", "host", NULL };
 	struct bench_options options;
-	struct bench_plan plan;
+	struct bench *bench;
 	unsigned long long wrong;
+	int status;
 	bool help;
 
 	cr_assert_eq(bench_parse(13, (char **)(uintptr_t)argv, &options, &help),
 	             CLI_OK);
-	cr_assert(bench_plan_init(&plan, &options));
-	plan.cores = 1;
-	cr_assert_eq(bench_measure(&plan), CLI_OK);
-	wrong = bench_wrong(&plan.cases[0]);
-	bench_plan_fini(&plan);
+	bench = bench_create(&options, 1, &status);
+	cr_assert(bench);
+	cr_assert_eq(bench_measure(bench), CLI_OK);
+	wrong = bench_wrong(bench->cases, 1);
+	bench_destroy(bench);
 	return wrong;
 }
 

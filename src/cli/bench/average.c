@@ -1,203 +1,255 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort bench average: its options, and what it does in which order; see average.h
+ * The operation of cohort bench average: how long a model's gradients take to
+ * all-reduce, by each method
+ *
+ * Each rank's tensors are contiguous in one memory, which all methods use.  Methods take
+ * turns, and each round begins with another one.  Each way of lists has a group of its
+ * own.
  */
 
-#include "cli/bench/average.h"
-
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cohort/cohort.h>
-#include <cohort/sim.h>
-
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
 
-#define COMMAND "bench average"
+/* The size of the buffers that gradients live in. */
+#define BUCKET_BYTES ((size_t)25 << 20)
 
-static void print_help(void)
+const char *const bench_method_names[LIST_METHODS] = {
+	[METHOD_ALONE] = "alone", [METHOD_GROUP] = "group",
+	[METHOD_FLAT] = "flat",   [METHOD_VIEWS] = "views",
+	[METHOD_AUTO] = "auto",
+};
+
+/* ---- cases ------------------------------------------------------------ */
+
+static int plan(struct bench *b)
 {
-	/* clang-format off */
-	puts("usage: cohort bench average --shapes FILE [OPTION]...\n"
-	     "\n"
-	     "Measures how long it takes to all-reduce the gradients of a model with one\n"
-	     "thread per rank.  The methods take turns:\n"
-	     "  alone           one call for each tensor, then one wait\n"
-	     "  group           cohort_all_reduce_many() as one native group\n"
-	     "  flat            cohort_all_reduce_many() that packs the tensors into buffers\n"
-	     "                  of 25 MiB; includes the copies\n"
-	     "  views           one call for each such buffer, in which the gradients live\n"
-	     "  auto            cohort_all_reduce_many() with its defaults\n"
-	     "\n"
-	     "  --shapes FILE   the tensors: on each line name, shape and count, separated\n"
-	     "                  by tabs, such as 'fc.weight  1000x2048  2048000'\n"
-	     "  --max-count N   use only tensors of at most N elements\n"
-	     "  -g, --ranks N   number of ranks (default 2)\n"
-	     "  -d TYPE         type of all tensors (default float32)\n"
-	     "  -o OPERATION    avg (default), sum, prod, max or min\n"
-	     "  -c 0|1          check the results of the first and last round (default 1)\n"
-	     "  --only METHODS  measure only these methods, separated by commas\n"
-	     "  --rounds N      number of rounds; each measures all methods (default 11)\n"
-	     "  --rewrite       each rank rewrites its gradients before each operation,\n"
-	     "                  outside the timed part; otherwise they keep the results\n"
-	     "  --platform P    gpu or host (default: see cohort info)\n"
-	     "  --no-pin        do not pin the ranks' threads to cores\n"
-	     "  --json          one JSON array instead of text\n"
-	     "  -h, --help      this text\n"
-	     "\n"
-	     "Exit status: 1 also if a result was wrong.");
-	/* clang-format on */
-}
+	const struct bench_options *o = b->options;
+	const size_t size = cohort_type_size(o->type);
+	int status = bench_read_shapes(b, size);
+	struct bench_case *c;
+	size_t count = 0;
 
-/* ---- options ---------------------------------------------------------- */
-
-static int read_methods(const struct cli_option *option, const char *text)
-{
-	struct average_options *o = option->value;
-
-	memset(o->methods, 0, sizeof(o->methods));
-	for (;;) {
-		size_t length = strcspn(text, ",");
-		int m = 0;
-
-		while (m < METHODS &&
-		       (strlen(average_method_name(m)) != length ||
-		        strncmp(text, average_method_name(m), length) != 0))
-			m++;
-		if (m == METHODS) {
-			cli_complain(
-				COMMAND,
-				"--only: '%.*s' is not alone, group, flat, "
-				"views or auto",
-				(int)length, text);
-			return CLI_USAGE;
-		}
-		o->methods[m] = true;
-		if (!text[length])
-			return CLI_OK;
-		text += length + 1;
+	for (int m = 0; m < LIST_METHODS; m++)
+		count += o->methods[m];
+	if (status != CLI_OK)
+		return status;
+	if (!bench_make_cases(b, count)) {
+		cli_complain("bench average", "out of memory");
+		return CLI_FAILED;
 	}
-}
-
-static int read_op(const struct cli_option *option, const char *text)
-{
-	return bench_read_one(COMMAND, option, text, bench_parse_op);
-}
-
-static int read_type(const struct cli_option *option, const char *text)
-{
-	return bench_read_one(COMMAND, option, text, bench_parse_type);
-}
-
-static int parse(int argc, char **argv, struct average_options *o,
-                 bool *help_out)
-{
-	const struct cli_option options[] = {
-		{ "ranks", 'g', CLI_INT, &o->ranks, .least = 1,
-		  .most = COHORT_SIM_MAX_DEVICES },
-		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
-		{ "op", 'o', CLI_READ, &o->op, .read = read_op },
-		{ "check", 'c', CLI_BIT, .value = &o->check },
-		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
-		  .is_needed = true },
-		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
-		  .most = AVERAGE_MAX_ROUNDS },
-		{ "rewrite", 0, CLI_TRUE, .value = &o->rewrites },
-		{ "only", 0, CLI_READ, o, .read = read_methods },
-		{ "max-count", 0, CLI_UINT, &o->max_count, .least = 1,
-		  .most = UINT64_C(1) << 40 },
-		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
-		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
-		{ "json", 0, CLI_TRUE, .value = &o->json },
-		{ .kind = CLI_END },
-	};
-
-	return cli_options(COMMAND, argc, argv, options, print_help, help_out);
-}
-
-/* ---- the whole -------------------------------------------------------- */
-
-static bool make_times(struct average *a)
-{
-	const struct average_options *o = a->options;
-
-	for (int m = 0; m < METHODS; m++) {
+	b->bytes = b->shapes.room;
+	b->buffers = 1;
+	c = b->cases;
+	for (int m = 0; m < LIST_METHODS; m++) {
 		if (!o->methods[m])
 			continue;
-		a->times_ns[m] = calloc(o->rounds, sizeof(double));
-		if (!a->times_ns[m])
-			return false;
+		c->title = "average";
+		snprintf(c->mode, sizeof(c->mode), "%s", bench_method_names[m]);
+		c->rewrites = o->rewrites;
+		c->is_checked = true;
+		c->bytes = b->shapes.values * size;
+		c->variant = m;
+		c++;
 	}
+	return CLI_OK;
+}
+
+/* The group of each method; the first serves all that need no group of their own. */
+static const int groups[LIST_METHODS] = {
+	[METHOD_GROUP] = 1, [METHOD_FLAT] = 2
+};
+
+static int open_groups(struct bench *b)
+{
+	static const int ways[BENCH_GROUPS] = { COHORT_MANY_AUTO,
+		                                COHORT_MANY_GROUP,
+		                                COHORT_MANY_FLAT };
+	int rc = COHORT_OK;
+
+	for (int m = 0; m < LIST_METHODS && rc == COHORT_OK; m++) {
+		int i = groups[m];
+
+		if (!i || !b->options->methods[m])
+			continue;
+		rc = bench_open_group(b, i, ways[i]);
+		if (rc == COHORT_OK)
+			rc = cohort_group_split(b->groups[i], b->comms[i]);
+	}
+	return rc;
+}
+
+/* ---- operations ------------------------------------------------------- */
+
+static int reduce_each(struct lane *l, const struct cohort_tensor *t, size_t n,
+                       uint64_t *ticket)
+{
+	int op = l->bench->options->op, rc = COHORT_OK;
+
+	for (size_t i = 0; i < n && rc == COHORT_OK; i++)
+		rc = cohort_all_reduce(l->comm, t[i].send, t[i].recv,
+		                       t[i].count, t[i].type, op,
+		                       cohort_comm_stream(l->comm), ticket);
+	return rc;
+}
+
+static bool operate(struct lane *l)
+{
+	const struct bench *b = l->bench;
+	int i = groups[l->c->variant], rc;
+	struct cohort_comm *comm = i ? b->comms[i][l->rank] : l->comm;
+	uint64_t ticket;
+
+	switch (l->c->variant) {
+	case METHOD_ALONE:
+		rc = reduce_each(l, l->tensors, b->shapes.n, &ticket);
+		break;
+	case METHOD_VIEWS:
+		rc = reduce_each(l, l->buckets, l->bucket_count, &ticket);
+		break;
+	default:
+		rc = cohort_all_reduce_many(comm, l->tensors, b->shapes.n,
+		                            b->options->op,
+		                            cohort_comm_stream(comm), &ticket);
+	}
+	if (rc == COHORT_OK)
+		rc = cohort_wait(comm, ticket, COHORT_FOREVER);
+	return rc == COHORT_OK || lane_fail(l, l->c->mode, cohort_last_error());
+}
+
+/* ---- gradients -------------------------------------------------------- */
+
+static bool rewrite(struct lane *l)
+{
+	const struct bench_shapes *s = &l->bench->shapes;
+	char *at = lane_host(l, l->buffer[0]);
+
+	for (size_t i = 0; i < s->n; i++)
+		pattern_put(&l->pattern, at + s->all[i].at, s->all[i].count);
+	return lane_copy(l, l->buffer[0], at, s->room);
+}
+
+static bool fill(struct lane *l, int byte)
+{
+	size_t room = l->bench->shapes.room;
+	char *at = lane_host(l, l->buffer[0]);
+
+	memset(at, byte, room);
+	return lane_copy(l, l->buffer[0], at, room);
+}
+
+static bool compare(struct lane *l)
+{
+	const struct bench_shapes *s = &l->bench->shapes;
+	char *at = lane_host(l, l->buffer[0]);
+
+	if (!lane_copy(l, at, l->buffer[0], s->room))
+		return false;
+	for (size_t i = 0; i < s->n; i++)
+		lane_add_wrong(l, pattern_wrong(&l->expected, at + s->all[i].at,
+		                                0, s->all[i].count));
 	return true;
 }
 
-static void average_fini(struct average *a)
+/* Lay the tensors out in the rank's memory, and make buckets of neighbours. */
+static bool open_lane(struct lane *l)
 {
-	for (int m = 0; m < METHODS; m++)
-		free(a->times_ns[m]);
-	free(a->shapes.all);
-}
+	const struct bench_options *o = l->bench->options;
+	const struct bench_shapes *s = &l->bench->shapes;
+	size_t size = cohort_type_size(o->type), from = 0;
 
-static int report(struct average *a)
-{
-	unsigned long long wrong = 0;
+	l->tensors = calloc(s->n, sizeof(*l->tensors));
+	l->buckets = calloc(s->n, sizeof(*l->buckets));
+	if (!l->tensors || !l->buckets)
+		return lane_fail(l, "open", "out of memory");
+	for (size_t i = 0; i < s->n; i++) {
+		char *at = l->buffer[0] + s->all[i].at;
+		size_t end = i + 1 < s->n ? s->all[i + 1].at : s->room;
 
-	average_evaluate(a);
-	if (a->options->json)
-		average_json(a);
-	else
-		average_print(a);
-	for (int m = 0; m < METHODS; m++)
-		wrong += atomic_load(&a->wrong[m]);
-	if (!wrong)
-		return CLI_OK;
-	cli_complain(COMMAND, "%llu elements of results were wrong", wrong);
-	return CLI_FAILED;
-}
-
-static int average(const struct average_options *o)
-{
-	struct average a = { .options = o, .cores = bench_count_cores() };
-	const size_t size = cohort_type_size(o->type);
-	int status;
-
-	status = average_read(COMMAND, o->shapes, size, o->max_count, &a.shapes,
-	                      &a.room);
-	a.bytes = a.shapes.values * size;
-	if (status == CLI_OK && !make_times(&a)) {
-		cli_complain(COMMAND, "out of memory");
-		status = CLI_FAILED;
+		l->tensors[i] = (struct cohort_tensor){ at, at, s->all[i].count,
+			                                o->type };
+		if (i + 1 < s->n && end - from < BUCKET_BYTES)
+			continue;
+		at = l->buffer[0] + from;
+		l->buckets[l->bucket_count++] =
+			(struct cohort_tensor){ at, at, (end - from) / size,
+			                        o->type };
+		from = end;
 	}
-	if (status == CLI_OK)
-		status = average_measure(&a);
-	if (status == CLI_OK)
-		status = report(&a);
-	average_fini(&a);
-	return status;
+	pattern_of_rank(&l->pattern, o->type, o->op, l->rank, o->ranks);
+	pattern_of_fold(&l->expected, o->type, o->op, o->ranks);
+	/* Buckets include what is between the tensors. */
+	return fill(l, 0);
 }
 
-int average_main(int argc, char **argv)
+/* ---- the report ------------------------------------------------------- */
+
+static void describe(const struct bench *b)
 {
-	struct average_options o = {
-		.ranks = 2,
-		.platform = COHORT_PLATFORM_AUTO,
-		.type = COHORT_F32,
-		.op = COHORT_AVG,
-		.rounds = 11,
-		.check = true,
-		.pin = true,
-		.methods = { true, true, true, true, true },
-	};
-	struct cohort_platform_info info;
-	bool help = false;
-	int status = parse(argc, argv, &o, &help);
+	const struct bench_options *o = b->options;
 
-	if (status != CLI_OK || help)
-		return status;
-	status = bench_settle_devices(o.platform, o.ranks, &info);
-	return status == CLI_OK ? average(&o) : status;
+	printf("# %s: %zu tensors of %s, %zu bytes, %s%s\n", o->shapes,
+	       b->shapes.n, cohort_type_name(o->type), b->cases->bytes,
+	       bench_op_name(o->op), o->rewrites ? ", rewritten" : "");
 }
+
+/* The median, over the rounds, of the speedup of @c over @method; NaN if that was not
+ * measured. */
+static double speedup(const struct bench *b, const struct bench_case *c,
+                      int method)
+{
+	size_t rounds = b->options->rounds;
+
+	for (size_t i = 0; i < b->count; i++) {
+		const double *other = b->cases[i].times_ns;
+
+		if (b->cases[i].variant != method)
+			continue;
+		for (size_t k = 0; k < rounds; k++)
+			b->scratch[k] = other[k] / c->times_ns[k];
+		return bench_quantile(b->scratch, rounds, 0.5);
+	}
+	return NAN;
+}
+
+static void report(struct row *row, const struct bench *b,
+                   const struct bench_case *c)
+{
+	double ranks = b->options->ranks, time_us = bench_time(b, c, 0.5);
+
+	row_text(row, 8, "method", "method", c->mode);
+	row_number(row, 0, NULL, "tensors", (long long)b->shapes.n);
+	row_number(row, 0, NULL, "bytes", (long long)c->bytes);
+	row_times(row, b, c);
+	row_figure(row, 8, 3, "busbw", "busbw",
+	           (double)c->bytes / time_us * 1e-3 * 2.0 * (ranks - 1.0) /
+	                   ranks);
+	row_figure(row, 8, 3, "vs alone", "vs_alone",
+	           speedup(b, c, METHOD_ALONE));
+	row_figure(row, 8, 3, "vs flat", "vs_flat", speedup(b, c, METHOD_FLAT));
+	row_wrong(row, b, c, 1, true);
+}
+
+const struct bench_operation bench_average = {
+	.command = "bench average",
+	.round_ns = 20e6,
+	.least = 1,
+	.most = 1000,
+	.row = 1,
+	.plan = plan,
+	.open_groups = open_groups,
+	.open = open_lane,
+	.fill = fill,
+	.rewrite = rewrite,
+	.operate = operate,
+	.compare = compare,
+	.describe = describe,
+	.report = report,
+	.legend = "vs: how many times as fast",
+};

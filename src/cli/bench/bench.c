@@ -1,18 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * cohort bench: how long collectives take
- *
- * This file runs the parts that bench.h lists.
- */
+/* cohort bench: how long collectives take; this file runs the parts that bench.h lists. */
 
-#include "cli/bench/bench.h"
-
-#include <string.h>
+#include <sched.h>
+#include <stdlib.h>
 
 #include <cohort/cohort.h>
+#include <cohort/sim.h>
 
+#include "cli/bench/bench.h"
 #include "cli/common/cli.h"
+
+enum { DEFAULT_HOST_DEVICES = 8 };
+
+static int count_cores(void)
+{
+	cpu_set_t allowed;
+
+	return sched_getaffinity(0, sizeof(allowed), &allowed)
+	               ? 1
+	               : CPU_COUNT(&allowed);
+}
+
+/* Give the host platform at least as many devices as @ranks needs, which must happen
+ * before it is used; then probe the platform. */
+static int probe_devices(int platform, int ranks,
+                         struct cohort_platform_info *info)
+{
+	int devices =
+		ranks > DEFAULT_HOST_DEVICES ? ranks : DEFAULT_HOST_DEVICES;
+
+	info->size = sizeof(*info);
+	if ((getenv("COHORT_HOST_DEVICES") ||
+	     cohort_sim_set_devices(devices) == COHORT_OK) &&
+	    cohort_platform_probe(platform, info) == COHORT_OK)
+		return CLI_OK;
+	cli_complain("bench", "%s", cohort_last_error());
+	return CLI_FAILED;
+}
 
 static int default_ranks(const struct cohort_platform_info *info, int cores)
 {
@@ -30,8 +55,7 @@ static int default_ranks(const struct cohort_platform_info *info, int cores)
 static int settle_ranks(struct bench_options *options, int cores)
 {
 	struct cohort_platform_info info;
-	int status =
-		bench_settle_devices(options->platform, options->ranks, &info);
+	int status = probe_devices(options->platform, options->ranks, &info);
 
 	if (status != CLI_OK)
 		return status;
@@ -46,65 +70,45 @@ static int settle_ranks(struct bench_options *options, int cores)
 }
 
 /* CLI_FAILED, after a complaint, if any result was wrong. */
-static int judge(const struct bench_plan *plan)
+static int report(const struct bench *b)
 {
-	unsigned long long wrong = 0;
+	unsigned long long wrong = bench_wrong(b->cases, b->count);
+	int status = CLI_OK;
 
-	for (size_t i = 0; i < plan->count; i++)
-		wrong += bench_wrong(&plan->cases[i]);
-	if (!wrong)
-		return CLI_OK;
-	cli_complain("bench", "%llu elements of results were wrong", wrong);
-	return CLI_FAILED;
-}
-
-static int report(struct bench_plan *plan)
-{
-	int status = judge(plan), drawn = CLI_OK;
-
-	bench_evaluate(plan);
-	if (plan->options->json)
-		bench_json(plan);
+	if (b->options->json)
+		bench_json(b);
 	else
-		bench_print(plan);
-	if (plan->options->plot)
-		drawn = bench_plot(plan);
-	return status == CLI_OK ? drawn : status;
-}
-
-static int bench(const struct bench_options *options, int cores)
-{
-	struct bench_plan plan;
-	int status = CLI_FAILED;
-
-	if (!bench_plan_init(&plan, options)) {
-		cli_complain("bench", "out of memory");
-		goto out;
-	}
-	plan.cores = cores;
-	status = bench_measure(&plan);
-	if (status == CLI_OK)
-		status = report(&plan);
-out:
-	bench_plan_fini(&plan);
-	return status;
+		bench_print(b);
+	if (b->options->plot)
+		status = bench_plot(b);
+	if (!wrong)
+		return status;
+	cli_complain(b->operation->command,
+	             "%llu elements of results were wrong", wrong);
+	return CLI_FAILED;
 }
 
 int bench_main(int argc, char **argv)
 {
 	struct bench_options options;
-	int cores = bench_count_cores(), status;
+	int cores = count_cores(), status;
+	struct bench *b;
 	bool help;
 
-	if (argc > 1 && !strcmp(argv[1], "average"))
-		return average_main(argc - 1, argv + 1);
-	if (argc > 1 && !strcmp(argv[1], "overlap"))
-		return overlap_main(argc - 1, argv + 1);
 	status = bench_parse(argc, argv, &options, &help);
 	if (status != CLI_OK || help)
 		return status;
 	status = settle_ranks(&options, cores);
 	if (status == CLI_OK && options.plot)
 		status = bench_plot_check();
-	return status == CLI_OK ? bench(&options, cores) : status;
+	if (status != CLI_OK)
+		return status;
+	b = bench_create(&options, cores, &status);
+	if (!b)
+		return status;
+	status = bench_measure(b);
+	if (status == CLI_OK)
+		status = report(b);
+	bench_destroy(b);
+	return status;
 }

@@ -4,210 +4,184 @@
 
 #include <string.h>
 
-/* ---- by cohort_*() ---------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------ */
 
-static int all_reduce(struct caller *w, struct call *c)
+static int next_of(const struct call *c)
 {
-	return cohort_all_reduce(w->comm, c->send, c->recv, c->count, c->type,
-	                         c->op, w->stream, &c->ticket);
+	return (c->rank + 1) % c->ranks;
 }
 
-static int broadcast(struct caller *w, struct call *c)
+static int previous_of(const struct call *c)
 {
-	return cohort_broadcast(w->comm, c->send, c->recv, c->count, c->type,
-	                        c->root, w->stream, &c->ticket);
+	return (c->rank + c->ranks - 1) % c->ranks;
 }
 
-static int reduce(struct caller *w, struct call *c)
+static int exchange_by_api(struct call *c)
 {
-	return cohort_reduce(w->comm, c->send, c->recv, c->count, c->type,
-	                     c->op, c->root, w->stream, &c->ticket);
-}
-
-static int all_gather(struct caller *w, struct call *c)
-{
-	return cohort_all_gather(w->comm, c->send, c->recv, c->count, c->type,
-	                         w->stream, &c->ticket);
-}
-
-static int reduce_scatter(struct caller *w, struct call *c)
-{
-	return cohort_reduce_scatter(w->comm, c->send, c->recv, c->count,
-	                             c->type, c->op, w->stream, &c->ticket);
-}
-
-static int all_to_all(struct caller *w, struct call *c)
-{
-	return cohort_all_to_all(w->comm, c->send, c->recv, c->count, c->type,
-	                         w->stream, &c->ticket);
-}
-
-static int gather(struct caller *w, struct call *c)
-{
-	return cohort_gather(w->comm, c->send, c->recv, c->count, c->type,
-	                     c->root, w->stream, &c->ticket);
-}
-
-static int scatter(struct caller *w, struct call *c)
-{
-	return cohort_scatter(w->comm, c->send, c->recv, c->count, c->type,
-	                      c->root, w->stream, &c->ticket);
-}
-
-static int next_of(const struct caller *w)
-{
-	return (w->rank + 1) % w->ranks;
-}
-
-static int previous_of(const struct caller *w)
-{
-	return (w->rank + w->ranks - 1) % w->ranks;
-}
-
-static int send_recv(struct caller *w, struct call *c)
-{
-	int rc = cohort_batch_begin(w->comm);
+	int rc = cohort_batch_begin(c->comm);
 
 	if (rc == COHORT_OK)
-		rc = cohort_send(w->comm, c->send, c->count, c->type,
-		                 next_of(w), NULL, NULL);
+		rc = cohort_send(c->comm, c->send, c->count, c->type,
+		                 next_of(c), NULL, NULL);
 	if (rc == COHORT_OK)
-		rc = cohort_recv(w->comm, c->recv, c->count, c->type,
-		                 previous_of(w), NULL, NULL);
+		rc = cohort_recv(c->comm, c->recv, c->count, c->type,
+		                 previous_of(c), NULL, NULL);
 	if (rc == COHORT_OK)
-		rc = cohort_batch_end(w->comm, w->stream, &c->ticket);
+		rc = cohort_batch_end(c->comm, c->stream, &c->ticket);
 	return rc;
 }
 
-/* ---- with host memory -------------------------------------------------- */
-
-static int host_all_reduce(struct caller *w, struct call *c)
+static int submit_by_api(struct call *c)
 {
-	return cohort_all_reduce_host(w->comm, c->recv, c->count, c->type,
-	                              c->op, COHORT_FOREVER);
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		return cohort_all_reduce(c->comm, c->send, c->recv, c->count,
+		                         c->type, c->op, c->stream, &c->ticket);
+	case CALL_BROADCAST:
+		return cohort_broadcast(c->comm, c->send, c->recv, c->count,
+		                        c->type, c->root, c->stream,
+		                        &c->ticket);
+	case CALL_REDUCE:
+		return cohort_reduce(c->comm, c->send, c->recv, c->count,
+		                     c->type, c->op, c->root, c->stream,
+		                     &c->ticket);
+	case CALL_ALL_GATHER:
+		return cohort_all_gather(c->comm, c->send, c->recv, c->count,
+		                         c->type, c->stream, &c->ticket);
+	case CALL_REDUCE_SCATTER:
+		return cohort_reduce_scatter(c->comm, c->send, c->recv,
+		                             c->count, c->type, c->op,
+		                             c->stream, &c->ticket);
+	case CALL_ALL_TO_ALL:
+		return cohort_all_to_all(c->comm, c->send, c->recv, c->count,
+		                         c->type, c->stream, &c->ticket);
+	case CALL_GATHER:
+		return cohort_gather(c->comm, c->send, c->recv, c->count,
+		                     c->type, c->root, c->stream, &c->ticket);
+	case CALL_SCATTER:
+		return cohort_scatter(c->comm, c->send, c->recv, c->count,
+		                      c->type, c->root, c->stream, &c->ticket);
+	case CALL_SEND_RECV:
+		break;
+	}
+	return exchange_by_api(c);
 }
 
-static int host_broadcast(struct caller *w, struct call *c)
+static int submit_with_host_memory(struct call *c)
 {
-	return cohort_broadcast_host(w->comm, c->recv, c->count, c->type,
-	                             c->root, COHORT_FOREVER);
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		return cohort_all_reduce_host(c->comm, c->recv, c->count,
+		                              c->type, c->op, COHORT_FOREVER);
+	case CALL_BROADCAST:
+		return cohort_broadcast_host(c->comm, c->recv, c->count,
+		                             c->type, c->root, COHORT_FOREVER);
+	case CALL_REDUCE:
+		return cohort_reduce_host(c->comm, c->recv, c->count, c->type,
+		                          c->op, c->root, COHORT_FOREVER);
+	case CALL_ALL_GATHER:
+		return cohort_all_gather_host(c->comm, c->send, c->recv,
+		                              c->count, c->type,
+		                              COHORT_FOREVER);
+	case CALL_REDUCE_SCATTER:
+		return cohort_reduce_scatter_host(c->comm, c->send, c->recv,
+		                                  c->count, c->type, c->op,
+		                                  COHORT_FOREVER);
+	case CALL_ALL_TO_ALL:
+		return cohort_all_to_all_host(c->comm, c->send, c->recv,
+		                              c->count, c->type,
+		                              COHORT_FOREVER);
+	case CALL_GATHER:
+		return cohort_gather_host(c->comm, c->send, c->recv, c->count,
+		                          c->type, c->root, COHORT_FOREVER);
+	case CALL_SCATTER:
+		return cohort_scatter_host(c->comm, c->send, c->recv, c->count,
+		                           c->type, c->root, COHORT_FOREVER);
+	case CALL_SEND_RECV:
+		break;
+	}
+	return COHORT_INVALID;
 }
 
-static int host_reduce(struct caller *w, struct call *c)
+static ncclResult_t exchange_by_table(const struct call *c)
 {
-	return cohort_reduce_host(w->comm, c->recv, c->count, c->type, c->op,
-	                          c->root, COHORT_FOREVER);
-}
-
-static int host_all_gather(struct caller *w, struct call *c)
-{
-	return cohort_all_gather_host(w->comm, c->send, c->recv, c->count,
-	                              c->type, COHORT_FOREVER);
-}
-
-static int host_reduce_scatter(struct caller *w, struct call *c)
-{
-	return cohort_reduce_scatter_host(w->comm, c->send, c->recv, c->count,
-	                                  c->type, c->op, COHORT_FOREVER);
-}
-
-static int host_all_to_all(struct caller *w, struct call *c)
-{
-	return cohort_all_to_all_host(w->comm, c->send, c->recv, c->count,
-	                              c->type, COHORT_FOREVER);
-}
-
-static int host_gather(struct caller *w, struct call *c)
-{
-	return cohort_gather_host(w->comm, c->send, c->recv, c->count, c->type,
-	                          c->root, COHORT_FOREVER);
-}
-
-static int host_scatter(struct caller *w, struct call *c)
-{
-	return cohort_scatter_host(w->comm, c->send, c->recv, c->count, c->type,
-	                           c->root, COHORT_FOREVER);
-}
-
-/* ---- through the platform's table ------------------------------------- */
-
-static ncclResult_t table_all_reduce(struct caller *w, struct call *c)
-{
-	return w->platform->ncclAllReduce(c->send, c->recv, c->count,
-	                                  (ncclDataType_t)c->type,
-	                                  (ncclRedOp_t)c->op, w->native,
-	                                  w->stream);
-}
-
-static ncclResult_t table_broadcast(struct caller *w, struct call *c)
-{
-	return w->platform->ncclBroadcast(c->send, c->recv, c->count,
-	                                  (ncclDataType_t)c->type, c->root,
-	                                  w->native, w->stream);
-}
-
-static ncclResult_t table_reduce(struct caller *w, struct call *c)
-{
-	return w->platform->ncclReduce(c->send, c->recv, c->count,
-	                               (ncclDataType_t)c->type,
-	                               (ncclRedOp_t)c->op, c->root, w->native,
-	                               w->stream);
-}
-
-static ncclResult_t table_all_gather(struct caller *w, struct call *c)
-{
-	return w->platform->ncclAllGather(c->send, c->recv, c->count,
-	                                  (ncclDataType_t)c->type, w->native,
-	                                  w->stream);
-}
-
-static ncclResult_t table_reduce_scatter(struct caller *w, struct call *c)
-{
-	return w->platform->ncclReduceScatter(c->send, c->recv, c->count,
-	                                      (ncclDataType_t)c->type,
-	                                      (ncclRedOp_t)c->op, w->native,
-	                                      w->stream);
-}
-
-static ncclResult_t table_all_to_all(struct caller *w, struct call *c)
-{
-	return w->platform->ncclAlltoAll(c->send, c->recv, c->count,
-	                                 (ncclDataType_t)c->type, w->native,
-	                                 w->stream);
-}
-
-static ncclResult_t table_gather(struct caller *w, struct call *c)
-{
-	return w->platform->ncclGather(c->send, c->recv, c->count,
-	                               (ncclDataType_t)c->type, c->root,
-	                               w->native, w->stream);
-}
-
-static ncclResult_t table_scatter(struct caller *w, struct call *c)
-{
-	return w->platform->ncclScatter(c->send, c->recv, c->count,
-	                                (ncclDataType_t)c->type, c->root,
-	                                w->native, w->stream);
-}
-
-static ncclResult_t table_send_recv(struct caller *w, struct call *c)
-{
-	const struct platform *p = w->platform;
+	const struct platform *p = c->platform;
 	ncclDataType_t type = (ncclDataType_t)c->type;
 	ncclResult_t res = p->ncclGroupStart(), end;
 
 	if (res != ncclSuccess)
 		return res;
-	res = p->ncclSend(c->send, c->count, type, next_of(w), w->native,
-	                  w->stream);
+	res = p->ncclSend(c->send, c->count, type, next_of(c), c->native,
+	                  c->stream);
 	if (res == ncclSuccess)
-		res = p->ncclRecv(c->recv, c->count, type, previous_of(w),
-		                  w->native, w->stream);
+		res = p->ncclRecv(c->recv, c->count, type, previous_of(c),
+		                  c->native, c->stream);
 	end = p->ncclGroupEnd();
 	return res == ncclSuccess ? end : res;
 }
 
-/* ---- all of them ------------------------------------------------------ */
+static ncclResult_t submit_by_table(const struct call *c)
+{
+	const struct platform *p = c->platform;
+	ncclDataType_t type = (ncclDataType_t)c->type;
+	ncclRedOp_t op = (ncclRedOp_t)c->op;
+
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		return p->ncclAllReduce(c->send, c->recv, c->count, type, op,
+		                        c->native, c->stream);
+	case CALL_BROADCAST:
+		return p->ncclBroadcast(c->send, c->recv, c->count, type,
+		                        c->root, c->native, c->stream);
+	case CALL_REDUCE:
+		return p->ncclReduce(c->send, c->recv, c->count, type, op,
+		                     c->root, c->native, c->stream);
+	case CALL_ALL_GATHER:
+		return p->ncclAllGather(c->send, c->recv, c->count, type,
+		                        c->native, c->stream);
+	case CALL_REDUCE_SCATTER:
+		return p->ncclReduceScatter(c->send, c->recv, c->count, type,
+		                            op, c->native, c->stream);
+	case CALL_ALL_TO_ALL:
+		return p->ncclAlltoAll(c->send, c->recv, c->count, type,
+		                       c->native, c->stream);
+	case CALL_GATHER:
+		return p->ncclGather(c->send, c->recv, c->count, type, c->root,
+		                     c->native, c->stream);
+	case CALL_SCATTER:
+		return p->ncclScatter(c->send, c->recv, c->count, type, c->root,
+		                      c->native, c->stream);
+	case CALL_SEND_RECV:
+		break;
+	}
+	return exchange_by_table(c);
+}
+
+int call_submit(struct call *c)
+{
+	switch (c->path) {
+	case PATH_RAW:
+		return (int)submit_by_table(c);
+	case PATH_HOST:
+		return submit_with_host_memory(c);
+	default:
+		return submit_by_api(c);
+	}
+}
+
+int call_finish(struct call *c)
+{
+	switch (c->path) {
+	case PATH_RAW:
+		return (int)c->platform->cudaStreamSynchronize(c->stream);
+	case PATH_HOST:
+		return COHORT_OK;
+	default:
+		return cohort_wait(c->comm, c->ticket, COHORT_FOREVER);
+	}
+}
+
+/* ---- the table -------------------------------------------------------- */
 
 static double factor_one(int n)
 {
@@ -227,27 +201,21 @@ static double factor_twice(int n)
 
 const struct collective collectives[] = {
 	{ .name = "all_reduce",
-	  .by_api = all_reduce,
-	  .by_table = table_all_reduce,
-	  .by_host = host_all_reduce,
+	  .kind = CALL_ALL_REDUCE,
 	  .host_in_place = true,
 	  .source = SOURCE_FOLD,
 	  .has_op = true,
 	  .has_in_place = true,
 	  .factor = factor_twice },
 	{ .name = "broadcast",
-	  .by_api = broadcast,
-	  .by_table = table_broadcast,
-	  .by_host = host_broadcast,
+	  .kind = CALL_BROADCAST,
 	  .host_in_place = true,
 	  .source = SOURCE_ROOT,
 	  .has_root = true,
 	  .has_in_place = true,
 	  .factor = factor_one },
 	{ .name = "reduce",
-	  .by_api = reduce,
-	  .by_table = table_reduce,
-	  .by_host = host_reduce,
+	  .kind = CALL_REDUCE,
 	  .host_in_place = true,
 	  .source = SOURCE_FOLD,
 	  .has_op = true,
@@ -256,34 +224,26 @@ const struct collective collectives[] = {
 	  .only_root = true,
 	  .factor = factor_one },
 	{ .name = "all_gather",
-	  .by_api = all_gather,
-	  .by_table = table_all_gather,
-	  .by_host = host_all_gather,
+	  .kind = CALL_ALL_GATHER,
 	  .source = SOURCE_EACH,
 	  .has_in_place = true,
 	  .receives_blocks = true,
 	  .factor = factor_others },
 	{ .name = "reduce_scatter",
-	  .by_api = reduce_scatter,
-	  .by_table = table_reduce_scatter,
-	  .by_host = host_reduce_scatter,
+	  .kind = CALL_REDUCE_SCATTER,
 	  .source = SOURCE_FOLD,
 	  .has_op = true,
 	  .has_in_place = true,
 	  .sends_blocks = true,
 	  .factor = factor_others },
 	{ .name = "all_to_all",
-	  .by_api = all_to_all,
-	  .by_table = table_all_to_all,
-	  .by_host = host_all_to_all,
+	  .kind = CALL_ALL_TO_ALL,
 	  .source = SOURCE_EACH,
 	  .sends_blocks = true,
 	  .receives_blocks = true,
 	  .factor = factor_others },
 	{ .name = "gather",
-	  .by_api = gather,
-	  .by_table = table_gather,
-	  .by_host = host_gather,
+	  .kind = CALL_GATHER,
 	  .source = SOURCE_EACH,
 	  .has_root = true,
 	  .has_in_place = true,
@@ -291,17 +251,14 @@ const struct collective collectives[] = {
 	  .only_root = true,
 	  .factor = factor_others },
 	{ .name = "scatter",
-	  .by_api = scatter,
-	  .by_table = table_scatter,
-	  .by_host = host_scatter,
+	  .kind = CALL_SCATTER,
 	  .source = SOURCE_ROOT,
 	  .has_root = true,
 	  .has_in_place = true,
 	  .sends_blocks = true,
 	  .factor = factor_others },
 	{ .name = "send_recv",
-	  .by_api = send_recv,
-	  .by_table = table_send_recv,
+	  .kind = CALL_SEND_RECV,
 	  .source = SOURCE_PREVIOUS,
 	  .factor = factor_one },
 };
@@ -314,28 +271,4 @@ const struct collective *collective_find(const char *name)
 		if (!strcmp(name, collectives[i].name))
 			return &collectives[i];
 	return NULL;
-}
-
-size_t collective_send_offset(const struct collective *c, int rank,
-                              size_t block)
-{
-	return c->receives_blocks && !c->sends_blocks ? (size_t)rank * block
-	                                              : 0;
-}
-
-size_t collective_recv_offset(const struct collective *c, int rank,
-                              size_t block)
-{
-	return c->sends_blocks && !c->receives_blocks ? (size_t)rank * block
-	                                              : 0;
-}
-
-size_t collective_send_blocks(const struct collective *c, int ranks)
-{
-	return c->sends_blocks ? (size_t)ranks : 1;
-}
-
-size_t collective_recv_blocks(const struct collective *c, int ranks)
-{
-	return c->receives_blocks ? (size_t)ranks : 1;
 }

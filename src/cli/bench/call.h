@@ -17,17 +17,36 @@
 
 #include "platform/platform.h"
 
-/* What a rank's calls need.  Only its own thread uses it. */
-struct caller {
+/* How operations are made. */
+enum bench_path {
+	PATH_API,  /* cohort_*() */
+	PATH_RAW,  /* NCCL's functions in the platform's table */
+	PATH_HOST, /* cohort_*_host(), with plain memory */
+	BENCH_PATHS,
+};
+
+enum call_kind {
+	CALL_ALL_REDUCE,
+	CALL_BROADCAST,
+	CALL_REDUCE,
+	CALL_ALL_GATHER,
+	CALL_REDUCE_SCATTER,
+	CALL_ALL_TO_ALL,
+	CALL_GATHER,
+	CALL_SCATTER,
+	CALL_SEND_RECV, /* to the next rank, from the previous one */
+};
+
+/* A rank's call.  Only its own thread uses it. */
+struct call {
+	enum call_kind kind;
+	enum bench_path path;
 	struct cohort_comm *comm;
 	const struct platform *platform;
-	ncclComm_t native; /* between native_enter() and native_leave() */
+	ncclComm_t native; /* inside cohort_comm_native_enter(), for PATH_RAW */
 	cudaStream_t stream;
 	int rank;
 	int ranks;
-};
-
-struct call {
 	const void *send;
 	void *recv;
 	size_t count;
@@ -36,6 +55,13 @@ struct call {
 	int root;
 	uint64_t ticket; /* of the newest operation */
 };
+
+/* Make the call.  An enum cohort_status; by PATH_RAW an ncclResult_t. */
+int call_submit(struct call *c);
+
+/* Wait for the call; with host memory it has waited.  An enum cohort_status; by
+ * PATH_RAW a cudaError_t. */
+int call_finish(struct call *c);
 
 /* Where a block of the result comes from. */
 enum bench_source {
@@ -47,9 +73,7 @@ enum bench_source {
 
 struct collective {
 	const char *name;
-	int (*by_api)(struct caller *caller, struct call *call);
-	ncclResult_t (*by_table)(struct caller *caller, struct call *call);
-	int (*by_host)(struct caller *caller, struct call *call); /* or NULL */
+	enum call_kind kind;
 	enum bench_source source;
 	bool has_op;
 	bool has_root;
@@ -58,8 +82,9 @@ struct collective {
 	bool sends_blocks;    /* one block for each rank; else one block */
 	bool receives_blocks; /* one block for each rank; else one block */
 	bool only_root;       /* only the root receives */
-	double (*factor)(
-		int ranks); /* bus bandwidth divided by algorithm bandwidth */
+
+	/* Bus bandwidth divided by algorithm bandwidth. */
+	double (*factor)(int ranks);
 };
 
 extern const struct collective collectives[];
@@ -67,16 +92,5 @@ extern const size_t collective_count;
 
 /* Find a collective by its name, or NULL. */
 const struct collective *collective_find(const char *name);
-
-/* In place: where a rank sends from and receives to, as offsets in bytes in its
- * buffer of blocks of @block bytes. */
-size_t collective_send_offset(const struct collective *c, int rank,
-                              size_t block);
-size_t collective_recv_offset(const struct collective *c, int rank,
-                              size_t block);
-
-/* How many blocks a rank sends and receives. */
-size_t collective_send_blocks(const struct collective *c, int ranks);
-size_t collective_recv_blocks(const struct collective *c, int ranks);
 
 #endif

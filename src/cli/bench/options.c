@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of cohort bench: those of nccl-tests, and a few more. */
+/* The options of cohort bench: those of nccl-tests, and a few more; and of its other
+ * operations. */
 
 #include "cli/bench/bench.h"
 
@@ -14,9 +15,146 @@
 #include <cohort/sim.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 
 #define MAX_BYTES (UINT64_C(1) << 40)
 #define MAX_COUNT UINT64_C(1000000)
+
+/* ---- help ------------------------------------------------------------- */
+
+/* clang-format off */
+static const char usage[] =
+	"usage: cohort bench COLLECTIVE [OPTION]...\n"
+	"       cohort bench average --shapes FILE [OPTION]..., see its --help\n"
+	"       cohort bench overlap --shapes FILE [OPTION]..., see its --help\n"
+	"\n"
+	"Measures a collective with one thread per rank, as nccl-tests does.\n"
+	"COLLECTIVE is all, or one of these:";
+
+static const char usage_options[] =
+	"  -b SIZE         first size in bytes, also with K, M or G (default 4)\n"
+	"  -e SIZE         last size (default 64M, or -b if that is more)\n"
+	"  -f N            each size is N times the one before (default 4)\n"
+	"  -i SIZE         each size is larger by SIZE than the one before\n"
+	"  --sizes LIST    these sizes instead, separated by commas\n"
+	"  -g, --ranks N   number of ranks (default: all GPUs; on the host platform one\n"
+	"                  for each core, 2 to 8)\n"
+	"  -d TYPE         float32 (default), another type, or all\n"
+	"  -o OPERATION    sum (default), prod, max, min, avg, or all\n"
+	"  -r RANK         root (default 0)\n"
+	"  -n N            operations per round (default: as many as take 5 ms)\n"
+	"  -w N            operations before those, not timed (default 2)\n"
+	"  -c 0|1          check the results of the first and last round (default 1)\n"
+	"  --rounds N      number of rounds; each measures everything (default 21)\n"
+	"\n"
+	"How operations are made; if several are given, each is measured:\n"
+	"  --loop          one operation, then wait, again and again (default)\n"
+	"  --rewrite       each rank rewrites what it sends before each operation,\n"
+	"                  outside the timed part\n"
+	"  --api           by cohort_*() (default)\n"
+	"  --raw           by the platform's NCCL functions\n"
+	"  --host          by cohort_*_host(), with plain memory; in place where there\n"
+	"                  is one buffer; not for send_recv\n"
+	"  --in-place      the result replaces what is sent (default)\n"
+	"  --out-of-place  the result has a buffer of its own\n"
+	"\n"
+	"  --platform P    gpu or host (default: see cohort info)\n"
+	"  --launch L      together or ahead: whether a rank's part is launched once all\n"
+	"                  ranks have called, or at once (default: COHORT_LAUNCH,\n"
+	"                  or else the platform's)\n"
+	"  --no-pin        do not pin the ranks' threads to cores\n"
+	"  --json          one JSON array instead of text\n"
+	"  --plot FILE     also write a figure of the bandwidths: SVG, by gnuplot\n"
+	"  -h, --help      this text\n"
+	"\n"
+	"Exit status: 1 also if a result was wrong.";
+/* clang-format on */
+
+static void help_collectives(void)
+{
+	puts(usage);
+	for (size_t i = 0; i < collective_count; i++)
+		printf("%s%s",
+		       i == 0   ? "  "
+		       : i == 6 ? ",\n  "
+		                : ", ",
+		       collectives[i].name);
+	printf("\n\n%s\n", usage_options);
+}
+
+static void help_average(void)
+{
+	/* clang-format off */
+	puts("usage: cohort bench average --shapes FILE [OPTION]...\n"
+	     "\n"
+	     "Measures how long it takes to all-reduce the gradients of a model with one\n"
+	     "thread per rank.  The methods take turns:\n"
+	     "  alone           one call for each tensor, then one wait\n"
+	     "  group           cohort_all_reduce_many() as one native group\n"
+	     "  flat            cohort_all_reduce_many() that packs the tensors into buffers\n"
+	     "                  of 25 MiB; includes the copies\n"
+	     "  views           one call for each such buffer, in which the gradients live\n"
+	     "  auto            cohort_all_reduce_many() with its defaults\n"
+	     "\n"
+	     "  --shapes FILE   the tensors: on each line name, shape and count, separated\n"
+	     "                  by tabs, such as 'fc.weight  1000x2048  2048000'\n"
+	     "  --max-count N   use only tensors of at most N elements\n"
+	     "  -g, --ranks N   number of ranks (default 2)\n"
+	     "  -d TYPE         type of all tensors (default float32)\n"
+	     "  -o OPERATION    avg (default), sum, prod, max or min\n"
+	     "  -c 0|1          check the results of the first and last round (default 1)\n"
+	     "  --only METHODS  measure only these methods, separated by commas\n"
+	     "  --rounds N      number of rounds; each measures all methods (default 11)\n"
+	     "  --rewrite       each rank rewrites its gradients before each operation,\n"
+	     "                  outside the timed part; otherwise they keep the results\n"
+	     "  --platform P    gpu or host (default: see cohort info)\n"
+	     "  --no-pin        do not pin the ranks' threads to cores\n"
+	     "  --json          one JSON array instead of text\n"
+	     "  -h, --help      this text\n"
+	     "\n"
+	     "Exit status: 1 also if a result was wrong.");
+	/* clang-format on */
+}
+
+static void help_overlap(void)
+{
+	/* clang-format off */
+	puts("usage: cohort bench overlap --shapes FILE [OPTION]...\n"
+	     "\n"
+	     "Measures how much of the averaging of a model's gradients a backward pass\n"
+	     "hides, by a reducer (cohort/reducer.h), with one thread per rank.  The pass is\n"
+	     "simulated: a gradient is ready after a time in proportion to its elements, the\n"
+	     "last of the list first, and until then the thread has nothing to do.  These\n"
+	     "take turns:\n"
+	     "  backward        the pass alone\n"
+	     "  comm            the averaging alone, with all gradients ready at once\n"
+	     "  step            the averaging during the pass\n"
+	     "The step is then compared with the longer of the two, and with their sum.\n"
+	     "\n"
+	     "  --shapes FILE   the tensors, as for cohort bench average\n"
+	     "  --backward B,.. lengths of the pass: milliseconds, as 12.5, or multiples of\n"
+	     "                  the averaging, as x1.5 (default x0.5,x1,x2)\n"
+	     "  --sleep         sleep while a gradient is computed, so that launched\n"
+	     "                  operations have to progress by themselves; otherwise call\n"
+	     "                  cohort_reducer_progress(), which on the host platform\n"
+	     "                  carries them out\n"
+	     "  -g, --ranks N   number of ranks (default 2)\n"
+	     "  -d TYPE         type of all tensors (default float32)\n"
+	     "  -c 0|1          check the results of the first and last round (default 1)\n"
+	     "  --first-bytes N, --bucket-bytes N\n"
+	     "                  limits of a bucket's size (default: the reducer's)\n"
+	     "  --full-buckets  fill each bucket up to its limit, even if more is then\n"
+	     "                  left to wait for\n"
+	     "  --rounds N      number of rounds (default 11)\n"
+	     "  --platform P    gpu or host (default: see cohort info)\n"
+	     "  --no-pin        do not pin the ranks' threads to cores\n"
+	     "  --json          one JSON array instead of text\n"
+	     "  --plot FILE     also write a figure as SVG, by gnuplot\n"
+	     "  -h, --help      this text\n"
+	     "\n"
+	     "Exit status: 1 also if a result was wrong.");
+	/* clang-format on */
+}
 
 /* The state of reading a command line. */
 struct reader {
@@ -92,14 +230,19 @@ static int read_sizes(const struct cli_option *option, const char *text)
 	return status;
 }
 
-/* Find the value of a name in a list; -1 for "all". */
-static int parse_name(const char *option, const char *text,
-                      const char *const names[], const int values[], size_t n,
-                      int *value_out)
+/* Find the value of a name in a list; -1 for "all", which only collectives take. */
+static int parse_name(const struct bench_options *o, char letter,
+                      const char *text, const char *const names[],
+                      const int values[], size_t n, int *value_out)
 {
+	const char *command = o->operation->command;
+
 	if (!strcmp(text, "all")) {
 		*value_out = -1;
-		return CLI_OK;
+		if (o->operation == &bench_collectives)
+			return CLI_OK;
+		cli_complain(command, "-%c: takes one value, not all", letter);
+		return CLI_USAGE;
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(text, names[i]))
@@ -107,13 +250,13 @@ static int parse_name(const char *option, const char *text,
 		*value_out = values[i];
 		return CLI_OK;
 	}
-	cli_complain("bench", "%s: '%s' is not all or one of %s to %s", option,
+	cli_complain(command, "-%c: '%s' is not all or one of %s to %s", letter,
 	             text, names[0], names[n - 1]);
 	return CLI_USAGE;
 }
 
 /* Also takes nccl-tests' names of types. */
-int bench_parse_type(const char *text, int *type_out)
+static int read_type(const struct cli_option *option, const char *text)
 {
 	static const char *const others[][2] = {
 		{ "half", "float16" },      { "float", "float32" },
@@ -126,15 +269,16 @@ int bench_parse_type(const char *text, int *type_out)
 #define TYPE_VALUE(name, value, bytes, text) value,
 	static const int values[] = { COHORT_TYPE_LIST(TYPE_VALUE) };
 #undef TYPE_VALUE
+	struct bench_options *o = option->value;
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (!strcmp(text, others[i][0]))
 			text = others[i][1];
-	return parse_name("-d", text, names, values,
-	                  sizeof(values) / sizeof(values[0]), type_out);
+	return parse_name(o, 'd', text, names, values,
+	                  sizeof(values) / sizeof(values[0]), &o->type);
 }
 
-int bench_parse_op(const char *text, int *op_out)
+static int read_op(const struct cli_option *option, const char *text)
 {
 #define OP_NAME(name, value, text) text,
 	static const char *const names[] = { COHORT_OP_LIST(OP_NAME) };
@@ -142,35 +286,86 @@ int bench_parse_op(const char *text, int *op_out)
 #define OP_VALUE(name, value, text) value,
 	static const int values[] = { COHORT_OP_LIST(OP_VALUE) };
 #undef OP_VALUE
+	struct bench_options *o = option->value;
 
-	return parse_name("-o", text, names, values,
-	                  sizeof(values) / sizeof(values[0]), op_out);
-}
-
-int bench_read_one(const char *command, const struct cli_option *option,
-                   const char *text, int (*parse)(const char *text, int *out))
-{
-	int *value = option->value, status = parse(text, value);
-
-	if (status != CLI_OK || *value >= 0)
-		return status;
-	cli_complain(command, "-%c: takes one value, not all", option->letter);
-	return CLI_USAGE;
-}
-
-static int read_type(const struct cli_option *option, const char *text)
-{
-	return bench_parse_type(text, option->value);
-}
-
-static int read_op(const struct cli_option *option, const char *text)
-{
-	return bench_parse_op(text, option->value);
+	return parse_name(o, 'o', text, names, values,
+	                  sizeof(values) / sizeof(values[0]), &o->op);
 }
 
 static int read_launch(const struct cli_option *option, const char *text)
 {
 	return cli_launch("bench", text, option->value);
+}
+
+static int read_methods(const struct cli_option *option, const char *text)
+{
+	struct bench_options *o = option->value;
+
+	memset(o->methods, 0, sizeof(o->methods));
+	for (;;) {
+		size_t length = strcspn(text, ",");
+		int m = 0;
+
+		while (m < LIST_METHODS &&
+		       (strlen(bench_method_names[m]) != length ||
+		        strncmp(text, bench_method_names[m], length) != 0))
+			m++;
+		if (m == LIST_METHODS) {
+			cli_complain(
+				"bench average",
+				"--only: '%.*s' is not alone, group, flat, "
+				"views or auto",
+				(int)length, text);
+			return CLI_USAGE;
+		}
+		o->methods[m] = true;
+		if (!text[length])
+			return CLI_OK;
+		text += length + 1;
+	}
+}
+
+#define MOST_MS 60000.0
+#define MOST_TIMES 1000.0
+
+/* Parse one length, which must end at @end. */
+static bool parse_length(const char *text, const char *end,
+                         struct overlap_length *length)
+{
+	char *stop;
+
+	length->is_factor = *text == 'x';
+	text += length->is_factor;
+	if (*text < '0' || *text > '9')
+		return false;
+	length->value = strtod(text, &stop);
+	return stop == end && length->value > 0.0 &&
+	       length->value <= (length->is_factor ? MOST_TIMES : MOST_MS);
+}
+
+static int read_lengths(const struct cli_option *option, const char *text)
+{
+	struct bench_options *o = option->value;
+	const char *at = text, *end;
+
+	for (o->length_count = 0; o->length_count < BENCH_MAX_LENGTHS;
+	     at = end + 1) {
+		end = at + strcspn(at, ",");
+		if (!parse_length(at, end, &o->lengths[o->length_count])) {
+			cli_complain("bench overlap",
+			             "--backward: '%.*s' is neither "
+			             "milliseconds up to %g, as 12.5, nor "
+			             "times the averaging up to %g, as x1.5",
+			             (int)(end - at), at, MOST_MS, MOST_TIMES);
+			return CLI_USAGE;
+		}
+		o->length_count++;
+		if (!*end)
+			return CLI_OK;
+	}
+	cli_complain("bench overlap", "--backward: more than %d",
+	             BENCH_MAX_LENGTHS);
+	return CLI_USAGE;
 }
 
 /* ---- defaults --------------------------------------------------------- */
@@ -211,7 +406,7 @@ static int settle_sizes(struct reader *reader)
 
 static void settle_modes(struct bench_options *o)
 {
-	o->paces[PACE_LOOP] |= !o->paces[PACE_REWRITE];
+	o->loops |= !o->rewrites;
 	o->paths[PATH_API] |= !o->paths[PATH_RAW] && !o->paths[PATH_HOST];
 	o->in_place |= !o->out_of_place;
 }
@@ -241,56 +436,55 @@ static int parse_collective(int argc, char **argv,
 	return CLI_USAGE;
 }
 
-int bench_parse(int argc, char **argv, struct bench_options *o, bool *help_out)
+/* The options of all operations. */
+#define COMMON_OPTIONS(o)                                                      \
+	{ "ranks",     'g',        CLI_INT,                                    \
+	  &(o)->ranks, .least = 1, .most = COHORT_SIM_MAX_DEVICES },           \
+		{ "datatype", 'd', CLI_READ, (o), .read = read_type },         \
+		{ "check", 'c', CLI_BIT, .value = &(o)->check },               \
+		{ "rounds",     0,          CLI_UINT,                          \
+		  &(o)->rounds, .least = 1, .most = 100000 },                  \
+		{ "platform", 0, CLI_PLATFORM, .value = &(o)->platform },      \
+		{ "no-pin", 0, CLI_FALSE, .value = &(o)->pin },                \
+	{                                                                      \
+		"json", 0, CLI_TRUE, .value = &(o)->json                       \
+	}
+
+static int parse_collectives(int argc, char **argv, struct bench_options *o,
+                             bool *help_out)
 {
 	struct reader reader = { .options = o };
 	const struct cli_option options[] = {
+		COMMON_OPTIONS(o),
+		{ "ngpus", 0, CLI_INT, &o->ranks, .least = 1,
+		  .most = COHORT_SIM_MAX_DEVICES },
 		{ "minbytes", 'b', CLI_READ, &reader.first, .read = read_size },
 		{ "maxbytes", 'e', CLI_READ, &reader.last, .read = read_size },
 		{ "stepfactor", 'f', CLI_UINT, &reader.factor, .least = 2,
 		  .most = 1024 },
 		{ "stepbytes", 'i', CLI_READ, &reader.step, .read = read_size },
 		{ "sizes", 0, CLI_READ, &reader, .read = read_sizes },
-		{ "ngpus", 'g', CLI_INT, &o->ranks, .least = 1,
-		  .most = COHORT_SIM_MAX_DEVICES },
 		{ "iters", 'n', CLI_UINT, &o->iterations, .least = 1,
 		  .most = MAX_COUNT },
 		{ "warmup_iters", 'w', CLI_UINT, &o->warm_up, .least = 0,
 		  .most = MAX_COUNT },
-		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
-		{ "op", 'o', CLI_READ, &o->op, .read = read_op },
+		{ "op", 'o', CLI_READ, o, .read = read_op },
 		{ "root", 'r', CLI_INT, &o->root, .least = 0,
 		  .most = COHORT_SIM_MAX_DEVICES - 1 },
-		{ "check", 'c', CLI_BIT, .value = &o->check },
-		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
-		  .most = 100000 },
-		{ "loop", 0, CLI_TRUE, .value = &o->paces[PACE_LOOP] },
-		{ "rewrite", 0, CLI_TRUE, .value = &o->paces[PACE_REWRITE] },
+		{ "loop", 0, CLI_TRUE, .value = &o->loops },
+		{ "rewrite", 0, CLI_TRUE, .value = &o->rewrites },
 		{ "api", 0, CLI_TRUE, .value = &o->paths[PATH_API] },
 		{ "raw", 0, CLI_TRUE, .value = &o->paths[PATH_RAW] },
 		{ "host", 0, CLI_TRUE, .value = &o->paths[PATH_HOST] },
 		{ "in-place", 0, CLI_TRUE, .value = &o->in_place },
 		{ "out-of-place", 0, CLI_TRUE, .value = &o->out_of_place },
-		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
 		{ "launch", 0, CLI_READ, &o->launch, .read = read_launch },
-		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
-		{ "json", 0, CLI_TRUE, .value = &o->json },
 		{ "plot", 0, CLI_TEXT, .value = &o->plot },
 		{ .kind = CLI_REST },
 	};
-	int status;
+	int status = cli_options("bench", argc, argv, options, help_collectives,
+	                         help_out);
 
-	*o = (struct bench_options){
-		.platform = COHORT_PLATFORM_AUTO,
-		.type = COHORT_F32,
-		.op = COHORT_SUM,
-		.rounds = 21,
-		.warm_up = 2,
-		.check = true,
-		.pin = true,
-	};
-	status =
-		cli_options("bench", argc, argv, options, bench_help, help_out);
 	if (status != CLI_OK || *help_out)
 		return status;
 	status = parse_collective(argc, argv, &o->collective);
@@ -298,4 +492,77 @@ int bench_parse(int argc, char **argv, struct bench_options *o, bool *help_out)
 		status = settle_sizes(&reader);
 	settle_modes(o);
 	return status;
+}
+
+static int parse_average(int argc, char **argv, struct bench_options *o,
+                         bool *help_out)
+{
+	const struct cli_option options[] = {
+		COMMON_OPTIONS(o),
+		{ "op", 'o', CLI_READ, o, .read = read_op },
+		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
+		  .is_needed = true },
+		{ "rewrite", 0, CLI_TRUE, .value = &o->rewrites },
+		{ "only", 0, CLI_READ, o, .read = read_methods },
+		{ "max-count", 0, CLI_UINT, &o->max_count, .least = 1,
+		  .most = UINT64_C(1) << 40 },
+		{ .kind = CLI_END },
+	};
+
+	return cli_options("bench average", argc, argv, options, help_average,
+	                   help_out);
+}
+
+static int parse_overlap(int argc, char **argv, struct bench_options *o,
+                         bool *help_out)
+{
+	const struct cli_option options[] = {
+		COMMON_OPTIONS(o),
+		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
+		  .is_needed = true },
+		{ "backward", 0, CLI_READ, o, .read = read_lengths },
+		{ "sleep", 0, CLI_TRUE, .value = &o->sleeps },
+		{ "first-bytes", 0, CLI_UINT, &o->first_bytes, .least = 1,
+		  .most = MAX_BYTES },
+		{ "bucket-bytes", 0, CLI_UINT, &o->bucket_bytes, .least = 1,
+		  .most = MAX_BYTES },
+		{ "full-buckets", 0, CLI_TRUE, .value = &o->full_buckets },
+		{ "plot", 0, CLI_TEXT, .value = &o->plot },
+		{ .kind = CLI_END },
+	};
+
+	return cli_options("bench overlap", argc, argv, options, help_overlap,
+	                   help_out);
+}
+
+int bench_parse(int argc, char **argv, struct bench_options *o, bool *help_out)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+
+	*o = (struct bench_options){
+		.operation = &bench_collectives,
+		.platform = COHORT_PLATFORM_AUTO,
+		.type = COHORT_F32,
+		.op = COHORT_SUM,
+		.rounds = 21,
+		.warm_up = 2,
+		.check = true,
+		.pin = true,
+		.methods = { true, true, true, true, true },
+		.lengths = { { 0.5, true }, { 1.0, true }, { 2.0, true } },
+		.length_count = 3,
+	};
+	if (strcmp(word, "average") && strcmp(word, "overlap"))
+		return parse_collectives(argc, argv, o, help_out);
+	o->ranks = 2;
+	o->op = COHORT_AVG;
+	o->rounds = 11;
+	if (!strcmp(word, "average")) {
+		o->operation = &bench_average;
+		o->warm_up = 1;
+		return parse_average(argc - 1, argv + 1, o, help_out);
+	}
+	o->operation = &bench_overlap;
+	o->warm_up = 0;
+	return parse_overlap(argc - 1, argv + 1, o, help_out);
 }

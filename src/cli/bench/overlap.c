@@ -1,223 +1,340 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort bench overlap: its options, and what it does in which order; see overlap.h
+ * The operation of cohort bench overlap: how much of the averaging of gradients a
+ * backward pass hides
+ *
+ * The backward pass is simulated: each gradient is ready after a time in proportion to
+ * its elements, and until then the rank's thread waits without work of its own.  In
+ * every round the ranks measure in turn, for each length of the pass: the pass alone,
+ * the averaging alone with all gradients ready at once, and a step in which gradients
+ * become ready one after the other.
+ *
+ * The gradients live in the reducer.  The times at which they become ready count from
+ * the begin of the pass, so that a thread that looks late does not prolong the pass,
+ * which on a GPU would have gone on.
  */
 
-#include "cli/bench/overlap.h"
-
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include <cohort/cohort.h>
-#include <cohort/sim.h>
+#include <cohort/reducer.h>
 
+#include "base/clock.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
 
-#define COMMAND "bench overlap"
+/* How long each part takes in a round. */
+#define ROUND_NS 30e6
+#define MOST_OFTEN 200
 
-static void print_help(void)
+/* How often the averaging is measured first, for lengths that are multiples of it. */
+#define FIRST_LOOKS 5
+
+enum overlap_part {
+	PART_BACKWARD, /* the backward pass alone */
+	PART_COMM,     /* the averaging alone */
+	PART_STEP,     /* the averaging during the pass */
+	PARTS,
+};
+
+/* ---- cases ------------------------------------------------------------ */
+
+static int plan(struct bench *b)
 {
-	/* clang-format off */
-	puts("usage: cohort bench overlap --shapes FILE [OPTION]...\n"
-	     "\n"
-	     "Measures how much of the averaging of a model's gradients a backward pass\n"
-	     "hides, by a reducer (cohort/reducer.h), with one thread per rank.  The pass is\n"
-	     "simulated: a gradient is ready after a time in proportion to its elements, the\n"
-	     "last of the list first, and until then the thread has nothing to do.  These\n"
-	     "take turns:\n"
-	     "  backward        the pass alone\n"
-	     "  comm            the averaging alone, with all gradients ready at once\n"
-	     "  step            the averaging during the pass\n"
-	     "The step is then compared with the longer of the two, and with their sum.\n"
-	     "\n"
-	     "  --shapes FILE   the tensors, as for cohort bench average\n"
-	     "  --backward B,.. lengths of the pass: milliseconds, as 12.5, or multiples of\n"
-	     "                  the averaging, as x1.5 (default x0.5,x1,x2)\n"
-	     "  --sleep         sleep while a gradient is computed, so that launched\n"
-	     "                  operations have to progress by themselves; otherwise call\n"
-	     "                  cohort_reducer_progress(), which on the host platform\n"
-	     "                  carries them out\n"
-	     "  -g, --ranks N   number of ranks (default 2)\n"
-	     "  -d TYPE         type of all tensors (default float32)\n"
-	     "  -c 0|1          check the results of the first and last round (default 1)\n"
-	     "  --first-bytes N, --bucket-bytes N\n"
-	     "                  limits of a bucket's size (default: the reducer's)\n"
-	     "  --full-buckets  fill each bucket up to its limit, even if more is then\n"
-	     "                  left to wait for\n"
-	     "  --rounds N      number of rounds (default 11)\n"
-	     "  --platform P    gpu or host (default: see cohort info)\n"
-	     "  --no-pin        do not pin the ranks' threads to cores\n"
-	     "  --json          one JSON array instead of text\n"
-	     "  --plot FILE     also write a figure as SVG, by gnuplot\n"
-	     "  -h, --help      this text\n"
-	     "\n"
-	     "Exit status: 1 also if a result was wrong.");
-	/* clang-format on */
-}
+	static const char *const names[PARTS] = { "backward", "comm", "step" };
+	const struct bench_options *o = b->options;
+	const size_t size = cohort_type_size(o->type);
+	int status = bench_read_shapes(b, size);
 
-/* ---- options ---------------------------------------------------------- */
-
-#define MOST_MS 60000.0
-#define MOST_TIMES 1000.0
-
-/* Parse one length, which must end at @end. */
-static bool parse_length(const char *text, const char *end,
-                         struct overlap_length *length)
-{
-	char *stop;
-
-	length->is_factor = *text == 'x';
-	text += length->is_factor;
-	if (*text < '0' || *text > '9')
-		return false;
-	length->value = strtod(text, &stop);
-	return stop == end && length->value > 0.0 &&
-	       length->value <= (length->is_factor ? MOST_TIMES : MOST_MS);
-}
-
-static int read_lengths(const struct cli_option *option, const char *text)
-{
-	struct overlap_options *o = option->value;
-	const char *at = text, *end;
-
-	for (o->n = 0; o->n < OVERLAP_MOST_CASES; at = end + 1) {
-		end = at + strcspn(at, ",");
-		if (!parse_length(at, end, &o->lengths[o->n])) {
-			cli_complain(COMMAND,
-			             "--backward: '%.*s' is neither "
-			             "milliseconds up to %g, as 12.5, nor "
-			             "times the averaging up to %g, as x1.5",
-			             (int)(end - at), at, MOST_MS, MOST_TIMES);
-			return CLI_USAGE;
-		}
-		o->n++;
-		if (!*end)
-			return CLI_OK;
+	if (status != CLI_OK)
+		return status;
+	if (!bench_make_cases(b, o->length_count * PARTS)) {
+		cli_complain("bench overlap", "out of memory");
+		return CLI_FAILED;
 	}
-	cli_complain(COMMAND, "--backward: more than %d", OVERLAP_MOST_CASES);
-	return CLI_USAGE;
+	b->bytes = b->shapes.most * size;
+	for (size_t i = 0; i < b->count; i++) {
+		struct bench_case *c = &b->cases[i];
+
+		c->title = "overlap";
+		c->variant = (int)(i % PARTS);
+		strcpy(c->mode, names[c->variant]);
+		c->bytes = b->shapes.values * size;
+		c->is_checked = c->variant == PART_STEP;
+	}
+	return CLI_OK;
 }
 
-static int read_type(const struct cli_option *option, const char *text)
+/* ---- a pass ----------------------------------------------------------- */
+
+static void sleep_until(uint64_t when)
 {
-	return bench_read_one(COMMAND, option, text, bench_parse_type);
+	const struct timespec t = { .tv_sec = (time_t)(when / NS_PER_S),
+		                    .tv_nsec = (long)(when % NS_PER_S) };
+
+	while (clock_now() < when &&
+	       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
+		;
 }
 
-static int parse(int argc, char **argv, struct overlap_options *o,
-                 bool *help_out)
+static bool succeeded(struct lane *l, const char *what, int rc)
 {
-	const uint64_t most = UINT64_C(1) << 40;
-	const struct cli_option options[] = {
-		{ "ranks", 'g', CLI_INT, &o->ranks, .least = 1,
-		  .most = COHORT_SIM_MAX_DEVICES },
-		{ "datatype", 'd', CLI_READ, &o->type, .read = read_type },
-		{ "check", 'c', CLI_BIT, .value = &o->check },
-		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
-		  .is_needed = true },
-		{ "backward", 0, CLI_READ, o, .read = read_lengths },
-		{ "sleep", 0, CLI_TRUE, .value = &o->sleeps },
-		{ "first-bytes", 0, CLI_UINT, &o->first_bytes, .least = 1,
-		  .most = most },
-		{ "bucket-bytes", 0, CLI_UINT, &o->bucket_bytes, .least = 1,
-		  .most = most },
-		{ "full-buckets", 0, CLI_TRUE, .value = &o->full_buckets },
-		{ "rounds", 0, CLI_UINT, &o->rounds, .least = 1,
-		  .most = OVERLAP_MOST_ROUNDS },
-		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
-		{ "no-pin", 0, CLI_FALSE, .value = &o->pin },
-		{ "json", 0, CLI_TRUE, .value = &o->json },
-		{ "plot", 0, CLI_TEXT, .value = &o->plot },
-		{ .kind = CLI_END },
-	};
-
-	return cli_options(COMMAND, argc, argv, options, print_help, help_out);
+	return rc == COHORT_OK || lane_fail(l, what, cohort_last_error());
 }
 
-/* ---- the whole -------------------------------------------------------- */
-
-static bool make_rounds(struct overlap *o)
+/* Wait until a gradient is computed. */
+static bool await(struct lane *l, bool sleeps, uint64_t when)
 {
-	for (size_t i = 0; i < o->options->n; i++)
-		for (int part = 0; part < PARTS; part++) {
-			o->cases[i].ns[part] =
-				calloc(o->options->rounds, sizeof(double));
-			if (!o->cases[i].ns[part])
-				return false;
-		}
+	uint64_t now = clock_now();
+	int rc;
+
+	if (now >= when)
+		return true;
+	if (sleeps) {
+		sleep_until(when);
+		return true;
+	}
+	rc = cohort_reducer_progress(l->reducer, when - now);
+	return rc == COHORT_TIMED_OUT || succeeded(l, "progress", rc);
+}
+
+/* Run a part of a step.  Without a pass all gradients are ready at once. */
+static bool operate(struct lane *l)
+{
+	const struct bench_shapes *s = &l->bench->shapes;
+	bool has_pass = l->c->variant != PART_COMM;
+	bool averages = l->c->variant != PART_BACKWARD;
+	bool sleeps = !averages || l->bench->options->sleeps;
+	double each = l->c->length_ns / (double)s->values;
+	uint64_t from = clock_now(), values = 0;
+
+	if (averages &&
+	    !succeeded(l, "begin",
+	               cohort_reducer_begin(l->reducer,
+	                                    cohort_comm_stream(l->comm))))
+		return false;
+	for (size_t i = s->n; i-- > 0;) {
+		values += s->all[i].count;
+		if (has_pass &&
+		    !await(l, sleeps, from + (uint64_t)(each * (double)values)))
+			return false;
+		if (averages &&
+		    !succeeded(l, "ready", cohort_reducer_ready(l->reducer, i)))
+			return false;
+	}
+	return !averages ||
+	       succeeded(l, "finish",
+	                 cohort_reducer_finish(l->reducer, COHORT_FOREVER));
+}
+
+/* ---- gradients -------------------------------------------------------- */
+
+static bool rewrite(struct lane *l)
+{
+	const struct bench *b = l->bench;
+	size_t size = cohort_type_size(b->options->type);
+
+	for (size_t i = 0; i < b->shapes.n; i++) {
+		size_t count = b->shapes.all[i].count;
+		void *view = cohort_reducer_view(l->reducer, i);
+		char *at = lane_host(l, view);
+
+		pattern_put(&l->pattern, at, count);
+		if (!lane_copy(l, view, at, count * size))
+			return false;
+	}
 	return true;
 }
 
-static void overlap_fini(struct overlap *o)
+/* The mean is a whole number, so the following steps may continue with it. */
+static bool compare(struct lane *l)
 {
-	for (size_t i = 0; i < o->options->n; i++)
-		for (int part = 0; part < PARTS; part++)
-			free(o->cases[i].ns[part]);
-	free(o->shapes.all);
-}
+	const struct bench *b = l->bench;
+	size_t size = cohort_type_size(b->options->type);
 
-static int report(struct overlap *o)
-{
-	unsigned long long wrong = atomic_load(&o->wrong);
+	for (size_t i = 0; i < b->shapes.n; i++) {
+		size_t count = b->shapes.all[i].count;
+		void *view = cohort_reducer_view(l->reducer, i);
+		char *at = lane_host(l, view);
 
-	overlap_evaluate(o);
-	if (o->options->json)
-		overlap_json(o);
-	else
-		overlap_print(o);
-	if (wrong) {
-		cli_complain(COMMAND, "%llu elements of results were wrong",
-		             wrong);
-		return CLI_FAILED;
+		if (!lane_copy(l, at, view, count * size))
+			return false;
+		lane_add_wrong(l, pattern_wrong(&l->expected, at, 0, count));
 	}
-	return o->options->plot ? overlap_plot(o) : CLI_OK;
+	return true;
 }
 
-static int overlap(const struct overlap_options *options)
-{
-	struct overlap o = { .options = options, .cores = bench_count_cores() };
-	const size_t size = cohort_type_size(options->type);
-	size_t room;
-	int status;
+/* ---- begin and end ---------------------------------------------------- */
 
-	status = average_read(COMMAND, options->shapes, size, 0, &o.shapes,
-	                      &room);
-	o.bytes = o.shapes.values * size;
-	if (status == CLI_OK && !make_rounds(&o)) {
-		cli_complain(COMMAND, "out of memory");
-		status = CLI_FAILED;
+static void set_lengths(struct bench *b, double comm_ns)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		const struct overlap_length *length =
+			&b->options->lengths[i / PARTS];
+		double ns = length->value * (length->is_factor ? comm_ns : 1e6);
+		double often = ROUND_NS / fmax(ns, comm_ns);
+
+		b->cases[i].length_ns = ns;
+		b->cases[i].iterations = often < 1.0          ? 1
+		                         : often > MOST_OFTEN ? MOST_OFTEN
+		                                              : (uint64_t)often;
 	}
-	if (status == CLI_OK)
-		status = overlap_measure(&o);
-	if (status == CLI_OK)
-		status = report(&o);
-	overlap_fini(&o);
-	return status;
 }
 
-int overlap_main(int argc, char **argv)
+/* Time the averaging, on which the lengths of passes depend. */
+static bool time_averaging(struct lane *l)
 {
-	struct overlap_options o = {
-		.ranks = 2,
-		.platform = COHORT_PLATFORM_AUTO,
-		.type = COHORT_F32,
-		.rounds = 11,
-		.lengths = { { 0.5, true }, { 1.0, true }, { 2.0, true } },
-		.n = 3,
-		.check = true,
-		.pin = true,
-	};
-	struct cohort_platform_info info;
-	bool help = false;
-	int status = parse(argc, argv, &o, &help);
+	double ns[FIRST_LOOKS];
 
-	if (status != CLI_OK || help)
-		return status;
-	status = bench_settle_devices(o.platform, o.ranks, &info);
-	if (status == CLI_OK && o.plot)
-		status = bench_plot_check();
-	return status == CLI_OK ? overlap(&o) : status;
+	l->c = &l->bench->cases[PART_COMM];
+	for (int i = 0; i < FIRST_LOOKS; i++)
+		if (!lane_time(l, 2, &ns[i]))
+			return false;
+	if (l->rank == 0) {
+		l->bench->buckets = cohort_reducer_buckets(l->reducer);
+		set_lengths(l->bench, bench_quantile(ns, FIRST_LOOKS, 0.5));
+	}
+	return lane_meet(l);
 }
+
+static bool create_reducer(struct lane *l)
+{
+	const struct bench *b = l->bench;
+	const struct bench_options *o = b->options;
+	size_t n = b->shapes.n;
+	struct cohort_parameter *parameters = calloc(n, sizeof(*parameters));
+	struct cohort_reducer_options options;
+	int rc;
+
+	if (!parameters)
+		return lane_fail(l, "reducer", "out of memory");
+	for (size_t i = 0; i < n; i++)
+		parameters[i] = (struct cohort_parameter){
+			.count = b->shapes.all[i].count,
+			.type = o->type,
+		};
+	cohort_reducer_options_init(&options);
+	options.op = o->op;
+	options.first_bytes = o->first_bytes;
+	options.bucket_bytes = o->bucket_bytes;
+	options.full_buckets = o->full_buckets;
+	rc = cohort_reducer_create(l->comm, parameters, n, &options,
+	                           &l->reducer);
+	free(parameters);
+	return succeeded(l, "reducer", rc);
+}
+
+static bool open_lane(struct lane *l)
+{
+	const struct bench_options *o = l->bench->options;
+
+	pattern_of_rank(&l->pattern, o->type, o->op, l->rank, o->ranks);
+	pattern_of_fold(&l->expected, o->type, o->op, o->ranks);
+	return create_reducer(l) && time_averaging(l);
+}
+
+static void close_lane(struct lane *l)
+{
+	cohort_reducer_free(l->reducer);
+}
+
+/* ---- the report ------------------------------------------------------- */
+
+static void describe(const struct bench *b)
+{
+	const struct bench_options *o = b->options;
+
+	printf("# %s: %zu tensors of %s, %zu bytes, in %d bucket%s, %s\n",
+	       o->shapes, b->shapes.n, cohort_type_name(o->type),
+	       b->cases->bytes, b->buckets, b->buckets == 1 ? "" : "s",
+	       o->sleeps ? "sleeping" : "making progress");
+}
+
+/* A quantile, over the rounds, of the step's time divided by that of the longer of the
+ * others, or by their sum. */
+static double ratio(const struct bench *b, const struct bench_case *c,
+                    bool by_sum, double place)
+{
+	size_t rounds = b->options->rounds;
+
+	for (size_t i = 0; i < rounds; i++) {
+		double backward = c[PART_BACKWARD].times_ns[i];
+		double comm = c[PART_COMM].times_ns[i];
+
+		b->scratch[i] =
+			c[PART_STEP].times_ns[i] /
+			(by_sum ? backward + comm : fmax(backward, comm));
+	}
+	return bench_quantile(b->scratch, rounds, place);
+}
+
+static void report(struct row *row, const struct bench *b,
+                   const struct bench_case *c)
+{
+	row_number(row, 0, NULL, "tensors", (long long)b->shapes.n);
+	row_number(row, 0, NULL, "bytes", (long long)c->bytes);
+	row_number(row, 0, NULL, "buckets", b->buckets);
+	row_figure(row, 12, 1, "backward", "backward_us",
+	           bench_time(b, &c[PART_BACKWARD], 0.5));
+	row_figure(row, 12, 1, "comm", "comm_us",
+	           bench_time(b, &c[PART_COMM], 0.5));
+	row_figure(row, 12, 1, "step", "step_us",
+	           bench_time(b, &c[PART_STEP], 0.5));
+	row_figure(row, 8, 3, "by max", "by_max", ratio(b, c, false, 0.5));
+	row_figure(row, 8, 3, "p95", "by_max_p95", ratio(b, c, false, 0.95));
+	row_figure(row, 8, 3, "by sum", "by_sum", ratio(b, c, true, 0.5));
+	row_wrong(row, b, c, PARTS, false);
+}
+
+static void plot(struct plot *figure, const struct bench *b)
+{
+	static const char *const titles[] = { "backward + averaging",
+		                              "the longer of both", "step" };
+	const char *file = strrchr(b->options->shapes, '/');
+	char settings[256];
+
+	snprintf(settings, sizeof(settings),
+	         "set label 1 '%d ranks, %s platform' at graph 0.02,0.95\n"
+	         "set xlabel 'backward pass, ms'\nset ylabel 'ms'\n"
+	         "set xrange [0:*]\n",
+	         b->options->ranks, cli_platform_name(b->kind));
+	plot_begin(figure, file ? file + 1 : b->options->shapes, settings);
+	for (int line = 0; line < 3; line++) {
+		plot_line(figure,
+		          line < 2 ? "dashtype 2 pointtype 0" : "pointtype 7",
+		          titles[line]);
+		for (size_t i = 0; i < b->count; i += PARTS) {
+			const struct bench_case *c = &b->cases[i];
+			double backward = bench_time(b, c, 0.5) * 1e-3;
+			double comm = bench_time(b, &c[PART_COMM], 0.5) * 1e-3;
+			double step = bench_time(b, &c[PART_STEP], 0.5) * 1e-3;
+
+			plot_point(figure, backward,
+			           line == 0   ? backward + comm
+			           : line == 1 ? fmax(backward, comm)
+			                       : step);
+		}
+	}
+}
+
+const struct bench_operation bench_overlap = {
+	.command = "bench overlap",
+	.turn = PARTS,
+	.row = PARTS,
+	.most = MOST_OFTEN,
+	.plan = plan,
+	.open = open_lane,
+	.close = close_lane,
+	.rewrite = rewrite,
+	.operate = operate,
+	.compare = compare,
+	.describe = describe,
+	.report = report,
+	.plot = plot,
+	.legend = "by max: the step by the longer of the others, and its 95th "
+		  "percentile; by sum: by both",
+};

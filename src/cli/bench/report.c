@@ -2,10 +2,11 @@
 
 /* The results of cohort bench: a table like nccl-tests', or JSON. */
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/json.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
@@ -30,29 +31,24 @@ double bench_quantile(double *values, size_t n, double place)
 	       (at - (double)below) * (values[below + 1] - values[below]);
 }
 
-static void evaluate(const struct bench_options *o, struct bench_case *c)
+double bench_time(const struct bench *b, const struct bench_case *c,
+                  double place)
 {
-	struct bench_figures *f = &c->figures;
-	double ns = bench_quantile(c->times_ns, o->rounds, 0.5);
+	size_t rounds = b->options->rounds;
 
-	f->time_us = ns * 1e-3;
-	f->p5_us = bench_quantile(c->times_ns, o->rounds, 0.05) * 1e-3;
-	f->p95_us = bench_quantile(c->times_ns, o->rounds, 0.95) * 1e-3;
-	f->algbw = (double)c->bytes / ns;
-	f->busbw = f->algbw * c->collective->factor(o->ranks);
+	memcpy(b->scratch, c->times_ns, rounds * sizeof(double));
+	return bench_quantile(b->scratch, rounds, place) * 1e-3;
 }
 
-void bench_evaluate(struct bench_plan *plan)
+unsigned long long bench_wrong(const struct bench_case *c, size_t n)
 {
-	for (size_t i = 0; i < plan->count; i++)
-		evaluate(plan->options, &plan->cases[i]);
-}
+	unsigned long long wrong = 0;
 
-/* ---- names ------------------------------------------------------------ */
-
-const char *bench_type_name(int type)
-{
-	return cohort_type_name(type);
+	/* Relaxed: the threads have ended. */
+	for (size_t i = 0; i < n; i++)
+		wrong +=
+			atomic_load_explicit(&c[i].wrong, memory_order_relaxed);
+	return wrong;
 }
 
 const char *bench_op_name(int op)
@@ -66,133 +62,145 @@ const char *bench_op_name(int op)
 	return op < 0 ? NULL : names[op];
 }
 
-unsigned long long bench_wrong(const struct bench_case *c)
+/* ---- rows ------------------------------------------------------------- */
+
+struct row {
+	struct json *json; /* NULL in a table */
+	bool is_heading;
+	bool has_columns;
+};
+
+/* Begin a column of a table. */
+static void separate(struct row *row)
 {
-	/* Relaxed: the threads have ended. */
-	return atomic_load_explicit(&c->wrong, memory_order_relaxed);
+	putchar(row->is_heading && !row->has_columns ? '#' : ' ');
+	row->has_columns = true;
 }
 
-/* ---- table ------------------------------------------------------------ */
-
-void bench_print_head(const struct bench_plan *plan)
+void row_text(struct row *row, int width, const char *title, const char *key,
+              const char *text)
 {
-	const struct bench_options *o = plan->options;
+	if (row->json && key)
+		json_string(row->json, key, text);
+	if (row->json || !title)
+		return;
+	separate(row);
+	printf("%*s", width, row->is_heading ? title : text);
+}
+
+void row_number(struct row *row, int width, const char *title, const char *key,
+                long long value)
+{
+	char text[32];
+
+	if (row->json && key)
+		json_int(row->json, key, value);
+	snprintf(text, sizeof(text), "%lld", value);
+	row_text(row, width, title, NULL, text);
+}
+
+void row_figure(struct row *row, int width, int digits, const char *title,
+                const char *key, double value)
+{
+	char text[64];
+
+	if (row->json && key)
+		json_double(row->json, key, value);
+	snprintf(text, sizeof(text), "%.*f", digits, value);
+	row_text(row, width, title, NULL, isnan(value) ? "-" : text);
+}
+
+/* With four significant digits, and at most seven in all. */
+static void put_time(struct row *row, const char *title, const char *key,
+                     double us)
+{
+	int digits = us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0;
+
+	row_figure(row, 10, digits, title, key, us);
+}
+
+void row_times(struct row *row, const struct bench *b,
+               const struct bench_case *c)
+{
+	put_time(row, "time", "time_us", bench_time(b, c, 0.5));
+	put_time(row, "p5", "p5_us", bench_time(b, c, 0.05));
+	put_time(row, "p95", "p95_us", bench_time(b, c, 0.95));
+}
+
+void row_wrong(struct row *row, const struct bench *b,
+               const struct bench_case *c, size_t n, bool is_column)
+{
+	const char *title = is_column ? "wrong" : NULL;
+
+	if (b->options->check) {
+		row_number(row, 5, title, "wrong",
+		           (long long)bench_wrong(c, n));
+		return;
+	}
+	if (row->json)
+		json_null(row->json, "wrong");
+	row_text(row, 5, title, NULL, "-");
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+void bench_print_head(const struct bench *b)
+{
+	const struct bench_options *o = b->options;
 
 	printf("# cohort %s, %s platform, %d rank%s on %d core%s%s, ranks "
 	       "launch %s, %llu rounds\n",
-	       cohort_version(), cli_platform_name(plan->platform), o->ranks,
-	       o->ranks == 1 ? "" : "s", plan->cores,
-	       plan->cores == 1 ? "" : "s", o->pin ? " (pinned)" : "",
-	       cli_launch_name(plan->launch), (unsigned long long)o->rounds);
+	       cohort_version(), cli_platform_name(b->kind), o->ranks,
+	       o->ranks == 1 ? "" : "s", b->cores, b->cores == 1 ? "" : "s",
+	       o->pin ? " (pinned)" : "", cli_launch_name(b->launch),
+	       (unsigned long long)o->rounds);
 	printf("# times in us: median, 5th and 95th percentile of the rounds; "
 	       "bandwidths in GB/s\n");
+	if (b->operation->legend)
+		printf("# %s\n", b->operation->legend);
 	fflush(stdout); /* the rest takes a while */
 }
 
-static void print_title(const struct collective *c)
+static void print_title(const struct bench *b, const struct bench_case *c)
 {
-	printf("#\n# %s\n#%11s %11s %10s %5s %4s  %-22s %10s %10s %10s %7s %7s "
-	       "%5s\n",
-	       c->name, "bytes", "count", "type", "redop", "root", "mode",
-	       "time", "p5", "p95", "algbw", "busbw", "wrong");
+	struct row heading = { .is_heading = true };
+
+	printf("#\n# %s\n", c->title);
+	if (b->operation->describe)
+		b->operation->describe(b);
+	b->operation->report(&heading, b, c);
+	putchar('\n');
 }
 
-/* Print with four significant digits, and at most seven in all. */
-static void print_time(double us)
+void bench_print(const struct bench *b)
 {
-	printf(" %10.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);
-}
+	const char *title = NULL;
 
-static void print_case(const struct bench_plan *plan,
-                       const struct bench_case *c)
-{
-	const struct bench_options *o = plan->options;
-	const struct bench_figures *f = &c->figures;
-	const char *op = bench_op_name(c->op);
-	char mode[BENCH_MODE_TEXT];
+	for (size_t i = 0; i < b->count; i += b->operation->row) {
+		const struct bench_case *c = &b->cases[i];
+		struct row line = { .json = NULL };
 
-	printf("%12zu %11zu %10s %5s %4d  %-22s", c->bytes, c->count,
-	       bench_type_name(c->type), op ? op : "none",
-	       c->collective->has_root ? o->root : -1,
-	       bench_mode_text(&c->mode, mode));
-	print_time(f->time_us);
-	print_time(f->p5_us);
-	print_time(f->p95_us);
-	printf(" %7.3f %7.3f", f->algbw, f->busbw);
-	if (o->check)
-		printf(" %5llu\n", bench_wrong(c));
-	else
-		printf(" %5s\n", "-");
-}
-
-/* The two lines with which nccl-tests ends. */
-static void print_sums(const struct bench_plan *plan)
-{
-	unsigned long long wrong = 0;
-	double busbw = 0.0;
-
-	for (size_t i = 0; i < plan->count; i++) {
-		wrong += bench_wrong(&plan->cases[i]);
-		busbw += plan->cases[i].figures.busbw;
+		if (c->title != title)
+			print_title(b, c);
+		title = c->title;
+		b->operation->report(&line, b, c);
+		putchar('\n');
 	}
-	if (plan->options->check)
-		printf("# Out of bounds values : %llu %s\n", wrong,
-		       wrong ? "FAILED" : "OK");
-	else
-		printf("# Out of bounds values : not checked\n");
-	printf("# Avg bus bandwidth    : %g\n",
-	       plan->count ? busbw / (double)plan->count : 0.0);
+	if (b->operation->conclude)
+		b->operation->conclude(b);
 }
 
-void bench_print(const struct bench_plan *plan)
-{
-	const struct collective *title = NULL;
-
-	for (size_t i = 0; i < plan->count; i++) {
-		const struct bench_case *c = &plan->cases[i];
-
-		if (c->collective != title)
-			print_title(c->collective);
-		title = c->collective;
-		print_case(plan, c);
-	}
-	print_sums(plan);
-}
-
-/* ---- JSON ------------------------------------------------------------- */
-
-static void json_case(struct json *json, const struct bench_options *o,
-                      const struct bench_case *c)
-{
-	const struct bench_figures *f = &c->figures;
-	char mode[BENCH_MODE_TEXT];
-
-	json_open(json, NULL, '{');
-	json_string(json, "collective", c->collective->name);
-	json_string(json, "dtype", bench_type_name(c->type));
-	json_string(json, "op", bench_op_name(c->op));
-	json_int(json, "ranks", o->ranks);
-	json_uint(json, "bytes", c->bytes);
-	json_string(json, "mode", bench_mode_text(&c->mode, mode));
-	json_double(json, "time_us", f->time_us);
-	json_double(json, "p5_us", f->p5_us);
-	json_double(json, "p95_us", f->p95_us);
-	json_double(json, "algbw", f->algbw);
-	json_double(json, "busbw", f->busbw);
-	if (o->check)
-		json_uint(json, "wrong", bench_wrong(c));
-	else
-		json_null(json, "wrong");
-	json_close(json, '}');
-}
-
-void bench_json(const struct bench_plan *plan)
+void bench_json(const struct bench *b)
 {
 	struct json json = { .out = stdout };
+	struct row row = { .json = &json };
 
 	json_open(&json, NULL, '[');
-	for (size_t i = 0; i < plan->count; i++)
-		json_case(&json, plan->options, &plan->cases[i]);
+	for (size_t i = 0; i < b->count; i += b->operation->row) {
+		json_open(&json, NULL, '{');
+		b->operation->report(&row, b, &b->cases[i]);
+		json_close(&json, '}');
+	}
 	json_close(&json, ']');
 	putchar('\n');
 }

@@ -9,65 +9,121 @@
  * time from the last rank's begin to the last rank's end.
  */
 
-#include "cli/bench/bench.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/bench/lane.h"
+#include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
-/* How long a round of a case takes, within limits, if -n is not given. */
-#define AUTO_NS UINT64_C(5000000)
-#define AUTO_LEAST 2
-#define AUTO_MOST 10000
+/* Fills the room for results before these are checked. */
+#define POISON 0xa5
 
 /* How long the run waits for a rank that does not come back. */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-/* ---- the timed part --------------------------------------------------- */
-
-static bool time_row(struct lane *lane, uint64_t n)
+bool lane_meet(struct lane *l)
 {
-	int submitted = 0, finished = 0;
-	uint64_t from;
-
-	if (!lane_meet(lane))
-		return false;
-	from = clock_now();
-	for (uint64_t i = 0; i < n; i++) {
-		submitted = lane_submit(lane);
-		if (submitted || (finished = lane_finish(lane)))
-			break;
-	}
-	lane->ns = (double)(clock_now() - from) / (double)n;
-	return lane_explain(lane, submitted, finished);
+	return meeting_meet(&l->bench->meeting, &l->met, l->comm);
 }
 
-static bool time_rewritten(struct lane *lane, uint64_t n)
+/* The first group ends once this rank's worker returns. */
+bool lane_fail(struct lane *l, const char *what, const char *why)
 {
-	for (uint64_t i = 0; i < n; i++) {
-		int submitted, finished;
+	struct bench *b = l->bench;
 
-		if (!lane_rewrite(lane) || !lane_meet(lane))
-			return false;
-		lane->begins[i] = clock_now();
-		submitted = lane_submit(lane);
-		finished = submitted ? 0 : lane_finish(lane);
-		lane->ends[i] = clock_now();
-		if (!lane_explain(lane, submitted, finished))
+	meeting_fail(&b->meeting, "rank %d, %s: %s", l->rank, what, why);
+	for (int i = 1; i < BENCH_GROUPS; i++)
+		if (b->groups[i])
+			cohort_group_abort(b->groups[i], what);
+	return false;
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+char *lane_host(const struct lane *l, char *at)
+{
+	return l->staging && !l->is_plain ? l->staging : at;
+}
+
+bool lane_copy(struct lane *l, void *to, const void *from, size_t bytes)
+{
+	const struct platform *p = l->bench->platform;
+	cudaError_t err;
+
+	if (to == from)
+		return true;
+	/* Not cohort_copy(), because the thread may be inside the native
+	 * communicator. */
+	err = p->cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+	if (err == cudaSuccess)
+		err = p->cudaDeviceSynchronize();
+	return err == cudaSuccess ||
+	       lane_fail(l, "copy", p->cudaGetErrorString(err));
+}
+
+static bool allocate(struct lane *l)
+{
+	struct bench *b = l->bench;
+	char what[40];
+	bool ok;
+
+	snprintf(what, sizeof(what), "%zu bytes", b->bytes);
+	for (int i = 0; i < b->buffers; i++) {
+		void *memory;
+
+		if (cohort_alloc(l->comm, b->bytes, &memory) != COHORT_OK)
+			return lane_fail(l, what, cohort_last_error());
+		l->buffer[i] = memory;
+	}
+	if (b->platform->memory_is_host)
+		return true;
+	l->staging = malloc(b->bytes);
+	ok = l->staging;
+	for (int i = 0; i < b->buffers && b->needs_plain; i++)
+		ok = (l->plain[i] = malloc(b->bytes)) && ok;
+	return ok || lane_fail(l, what, "out of memory");
+}
+
+/* ---- the timed part --------------------------------------------------- */
+
+static bool time_row(struct lane *l, uint64_t n)
+{
+	bool (*operate)(struct lane * lane) = l->bench->operation->operate;
+	bool ok = true;
+	uint64_t from;
+
+	if (!lane_meet(l))
+		return false;
+	from = clock_now();
+	for (uint64_t i = 0; i < n && ok; i++)
+		ok = operate(l);
+	l->ns = (double)(clock_now() - from) / (double)n;
+	return ok;
+}
+
+static bool time_rewritten(struct lane *l, uint64_t n)
+{
+	const struct bench_operation *operation = l->bench->operation;
+
+	for (uint64_t i = 0; i < n; i++) {
+		bool ok = operation->rewrite(l) && lane_meet(l);
+
+		l->begins[i] = clock_now();
+		ok = ok && operation->operate(l);
+		l->ends[i] = clock_now();
+		if (!ok)
 			return false;
 	}
 	return true;
 }
 
 /* Make @n operations on all ranks, which meet at the end. */
-static bool run_row(struct lane *lane, enum bench_pace pace, uint64_t n)
+static bool run_row(struct lane *l, uint64_t n)
 {
-	return (pace == PACE_REWRITE ? time_rewritten : time_row)(lane, n) &&
-	       lane_meet(lane);
+	return (l->c->rewrites ? time_rewritten : time_row)(l, n) &&
+	       lane_meet(l);
 }
 
 /* ---- a round's time, by rank 0 ---------------------------------------- */
@@ -76,7 +132,7 @@ static double slowest(const struct bench *b)
 {
 	double most = 0.0;
 
-	for (int r = 0; r < b->ranks; r++)
+	for (int r = 0; r < b->options->ranks; r++)
 		if (b->lanes[r]->ns > most)
 			most = b->lanes[r]->ns;
 	return most;
@@ -87,7 +143,7 @@ static double span(const struct bench *b, uint64_t i)
 {
 	uint64_t begin = 0, end = 0;
 
-	for (int r = 0; r < b->ranks; r++) {
+	for (int r = 0; r < b->options->ranks; r++) {
 		if (b->lanes[r]->begins[i] > begin)
 			begin = b->lanes[r]->begins[i];
 		if (b->lanes[r]->ends[i] > end)
@@ -96,233 +152,315 @@ static double span(const struct bench *b, uint64_t i)
 	return (double)(end - begin);
 }
 
-static double evaluate(const struct bench *b, enum bench_pace pace, uint64_t n)
+static double evaluate(const struct lane *l, uint64_t n)
 {
-	if (pace != PACE_REWRITE)
+	const struct bench *b = l->bench;
+
+	if (!l->c->rewrites)
 		return slowest(b);
 	for (uint64_t i = 0; i < n; i++)
 		b->scratch[i] = span(b, i);
 	return bench_quantile(b->scratch, n, 0.5);
 }
 
+bool lane_time(struct lane *l, uint64_t n, double *ns_out)
+{
+	if (!run_row(l, n))
+		return false;
+	if (l->rank == 0)
+		*ns_out = evaluate(l, n);
+	return lane_meet(l);
+}
+
 /* ---- a case ----------------------------------------------------------- */
 
 /* Find how many operations make a round long enough, by making more and more.
  * Rank 0 writes the number between meetings. */
-static bool calibrate(struct lane *lane, enum bench_pace pace, uint64_t *often)
+static bool calibrate(struct lane *l)
 {
-	for (uint64_t n = 1; !*often; n *= 8) {
-		if (!run_row(lane, pace, n))
-			return false;
-		if (lane->caller.rank == 0) {
-			double ns = evaluate(lane->bench, pace, n) + 1.0;
-			uint64_t most = (uint64_t)((double)AUTO_NS / ns);
+	const struct bench_operation *operation = l->bench->operation;
+	uint64_t limit = operation->most;
 
-			if (most < AUTO_LEAST)
-				most = AUTO_LEAST;
-			if (most <= 8 * n || 8 * n > AUTO_MOST)
-				*often = most < AUTO_MOST ? most : AUTO_MOST;
+	for (uint64_t n = 1; !l->c->iterations; n *= 8) {
+		if (!run_row(l, n))
+			return false;
+		if (l->rank == 0) {
+			double ns = evaluate(l, n) + 1.0;
+			uint64_t most = (uint64_t)(operation->round_ns / ns);
+
+			if (most < operation->least)
+				most = operation->least;
+			if (most <= 8 * n || 8 * n > limit)
+				l->c->iterations = most < limit ? most : limit;
 		}
-		if (!lane_meet(lane))
+		if (!lane_meet(l))
 			return false;
 	}
 	return true;
 }
 
-static bool run_timed(struct lane *lane, enum bench_pace pace, uint64_t *often,
-                      double *ns_out)
+static bool measure(struct lane *l, double *ns_out)
 {
-	const struct bench_options *o = lane->bench->plan->options;
+	uint64_t warm_up = l->bench->options->warm_up;
 
-	if (!calibrate(lane, pace, often) ||
-	    (o->warm_up && !run_row(lane, pace, o->warm_up)) ||
-	    !run_row(lane, pace, *often))
-		return false;
-	if (lane->caller.rank == 0)
-		*ns_out = evaluate(lane->bench, pace, *often);
-	return true;
+	return calibrate(l) && (!warm_up || run_row(l, warm_up)) &&
+	       lane_time(l, l->c->iterations, ns_out);
 }
 
-static bool measure(struct lane *lane, struct bench_case *c, double *ns_out)
+/* Fill the results' room with other values first, because old results could be
+ * right. */
+static bool check(struct lane *l)
 {
+	const struct bench_operation *operation = l->bench->operation;
+
+	return (!operation->fill || operation->fill(l, POISON)) &&
+	       operation->rewrite(l) && lane_meet(l) && operation->operate(l) &&
+	       operation->compare(l) && lane_meet(l);
+}
+
+static bool run_case(struct lane *l, uint64_t round)
+{
+	const struct bench_operation *operation = l->bench->operation;
+	const struct bench_options *o = l->bench->options;
 	bool ok;
 
+	if (operation->enter && !operation->enter(l))
+		return false;
+	ok = !o->check || !l->c->is_checked ||
+	     (round != 0 && round + 1 != o->rounds) || check(l);
 	/* Zeros stay zeros, however often they are reduced. */
-	if (c->mode.pace != PACE_REWRITE && !lane_wipe(lane, 0))
-		return false;
-	if (!lane_enter(lane, c->mode.path))
-		return false;
-	ok = run_timed(lane, c->mode.pace, &c->iterations, ns_out);
-	lane_leave(lane);
+	ok = ok &&
+	     (l->c->rewrites || !operation->fill || operation->fill(l, 0)) &&
+	     measure(l, &l->c->times_ns[round]);
+	if (operation->leave)
+		operation->leave(l);
 	return ok;
-}
-
-static bool run_case(struct lane *lane, struct bench_case *c, uint64_t round)
-{
-	const struct bench_options *o = lane->bench->plan->options;
-
-	lane_aim(lane, c);
-	if (o->check && (round == 0 || round + 1 == o->rounds) &&
-	    !lane_check(lane, c))
-		return false;
-	return measure(lane, c, &c->times_ns[round]);
 }
 
 /* ---- a rank's thread -------------------------------------------------- */
 
 static void show_progress(struct bench *b, const struct bench_case *c,
-                          uint64_t round)
+                          uint64_t round, size_t nth)
 {
-	const struct bench_plan *plan = b->plan;
-	uint64_t rounds = plan->options->rounds;
-	size_t at = (size_t)(c - plan->cases);
-	char text[160], mode[BENCH_MODE_TEXT];
+	uint64_t rounds = b->options->rounds;
+	char text[160];
 
 	if (!progress_is_due(&b->progress))
 		return;
 	snprintf(text, sizeof(text), "round %llu/%llu  %s, %zu bytes, %s",
 	         (unsigned long long)round + 1, (unsigned long long)rounds,
-	         c->collective->name, c->bytes,
-	         bench_mode_text(&c->mode, mode));
-	progress_draw(&b->progress, round * plan->count + at,
-	              rounds * plan->count, text);
+	         c->title, c->bytes, c->mode);
+	progress_draw(&b->progress, round * b->count + nth, rounds * b->count,
+	              text);
 }
 
-static bool run_rounds(struct lane *lane)
+static bool run_rounds(struct lane *l)
 {
-	struct bench *b = lane->bench;
+	struct bench *b = l->bench;
+	size_t turn = b->operation->turn ? b->operation->turn : b->count;
 
-	for (uint64_t round = 0; round < b->plan->options->rounds; round++) {
-		for (size_t i = 0; i < b->plan->count; i++) {
-			struct bench_case *c = &b->plan->cases[i];
+	for (uint64_t round = 0; round < b->options->rounds; round++)
+		for (size_t i = 0; i < b->count; i++) {
+			size_t first = i - i % turn;
 
-			if (lane->caller.rank == 0)
-				show_progress(b, c, round);
-			if (!run_case(lane, c, round))
+			l->c = &b->cases[first + (round + i) % turn];
+			if (l->rank == 0)
+				show_progress(b, l->c, round, i);
+			if (!run_case(l, round))
 				return false;
 		}
-	}
 	return true;
 }
 
 static int worker(struct cohort_comm *comm, void *user)
 {
 	struct bench *b = user;
-	struct lane *lane = b->lanes[cohort_comm_rank(comm)];
+	struct lane *l = b->lanes[cohort_comm_rank(comm)];
+	bool ok;
 
-	/* The others may wait for this rank: return without freeing anything. */
-	if (!lane_open(lane, comm) || !run_rounds(lane))
-		return -1;
-	lane_close(lane);
-	return 0;
+	l->comm = comm;
+	if (b->options->pin)
+		meeting_pin(l->rank, b->cores);
+	ok = allocate(l) && (!b->operation->open || b->operation->open(l)) &&
+	     run_rounds(l);
+	if (b->operation->close)
+		b->operation->close(l);
+	/* After a failure the others may still wait for this rank's memory. */
+	for (int i = 0; ok && i < b->buffers; i++)
+		cohort_free(comm, l->buffer[i]);
+	return ok ? 0 : -1;
 }
 
-/* ---- the whole -------------------------------------------------------- */
+/* ---- the groups ------------------------------------------------------- */
 
-static void bench_fini(struct bench *b)
+int bench_open_group(struct bench *b, int i, int many)
 {
-	for (int r = 0; b->lanes && r < b->ranks; r++)
-		lane_destroy(b->lanes[r]);
-	free(b->lanes);
-	free(b->scratch);
-}
-
-/* How many operations a rank keeps the times of. */
-static size_t samples_of(const struct bench_options *options)
-{
-	uint64_t n = options->iterations ? options->iterations : AUTO_MOST;
-
-	return options->warm_up > n ? options->warm_up : n;
-}
-
-static bool bench_init(struct bench *b, struct bench_plan *plan)
-{
-	size_t ranks = (size_t)plan->options->ranks;
-	size_t samples = samples_of(plan->options);
-
-	memset(b, 0, sizeof(*b));
-	b->plan = plan;
-	b->ranks = plan->options->ranks;
-	b->cores = plan->cores;
-	meeting_init(&b->meeting, b->ranks, b->cores);
-	b->lanes = calloc(ranks, sizeof(struct lane *));
-	b->scratch = calloc(samples, sizeof(double));
-	if (!b->lanes || !b->scratch)
-		return false;
-	for (int r = 0; r < b->ranks; r++)
-		if (!(b->lanes[r] = lane_create(b, samples)))
-			return false;
-	return true;
-}
-
-static int open_group(struct bench *b)
-{
+	const struct bench_options *o = b->options;
 	struct cohort_group_options options;
 
 	cohort_group_options_init(&options);
 	options.log = "none";
 	options.name = "bench";
-	options.platform = b->plan->options->platform;
-	options.launch = b->plan->options->launch;
+	options.platform = o->platform;
+	options.launch = o->launch;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	options.stack_signal = CLI_STACK_SIGNAL;
-	if (cohort_group_open(NULL, b->ranks, &options, &b->group) !=
-	    COHORT_OK) {
-		cli_complain("bench", "%s", cohort_last_error());
-		return CLI_FAILED;
+	options.many = many;
+	return cohort_group_open(NULL, o->ranks, &options, &b->groups[i]);
+}
+
+static int open_groups(struct bench *b)
+{
+	int rc = bench_open_group(b, 0, COHORT_MANY_AUTO);
+
+	if (rc == COHORT_OK && b->operation->open_groups)
+		rc = b->operation->open_groups(b);
+	if (rc == COHORT_OK) {
+		b->kind = cohort_group_platform(b->groups[0]);
+		b->launch = cohort_group_launch(b->groups[0]);
+		rc = platform_open(b->kind, &b->platform);
 	}
-	b->plan->platform = cohort_group_platform(b->group);
-	b->plan->launch = cohort_group_launch(b->group);
-	if (platform_open(b->plan->platform, &b->platform) == COHORT_OK)
+	if (rc == COHORT_OK)
 		return CLI_OK;
-	cli_complain("bench", "%s", cohort_last_error());
-	cohort_group_close(b->group);
+	cli_complain(b->operation->command, "%s", cohort_last_error());
 	return CLI_FAILED;
 }
 
-/* True if no thread is left that may use the lanes. */
-static bool run_group(struct bench *b, int *status_out)
+static int close_groups(struct bench *b, int status)
+{
+	for (int i = BENCH_GROUPS - 1; i >= 0; i--)
+		if (cohort_group_close(b->groups[i]) != COHORT_OK &&
+		    status == CLI_OK) {
+			cli_complain(b->operation->command, "%s",
+			             cohort_last_error());
+			status = CLI_FAILED;
+		}
+	return status;
+}
+
+static int run_group(struct bench *b)
 {
 	struct cohort_cause cause;
-	bool all_back;
 	int rc;
 
 	progress_start(&b->progress);
-	rc = cohort_group_run(b->group, worker, b, &cause);
+	rc = cohort_group_run(b->groups[0], worker, b, &cause);
 	progress_erase(&b->progress);
-	all_back = cohort_group_abandoned(b->group, NULL, 0) == 0;
-	*status_out = rc == COHORT_OK ? CLI_OK : CLI_FAILED;
-	if (rc != COHORT_OK)
-		cli_complain("bench", "%s",
-		             *b->meeting.complaint ? b->meeting.complaint
-		                                   : cause.text);
-	return all_back;
+	b->is_abandoned = cohort_group_abandoned(b->groups[0], NULL, 0) != 0;
+	if (rc == COHORT_OK)
+		return CLI_OK;
+	cli_complain(b->operation->command, "%s",
+	             *b->meeting.complaint ? b->meeting.complaint : cause.text);
+	return CLI_FAILED;
 }
 
-int bench_measure(struct bench_plan *plan)
+int bench_measure(struct bench *b)
 {
-	struct bench *b = aligned_alloc(64, sizeof(*b));
-	int status = CLI_FAILED;
-	bool all_back = true;
+	int status = open_groups(b);
 
-	if (!b || !bench_init(b, plan)) {
-		cli_complain("bench", "out of memory");
-		goto out;
+	if (status == CLI_OK && !b->options->json)
+		bench_print_head(b);
+	if (status == CLI_OK)
+		status = run_group(b);
+	return close_groups(b, status);
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+bool bench_make_cases(struct bench *b, size_t count)
+{
+	b->cases = calloc(count, sizeof(*b->cases));
+	b->count = count;
+	for (size_t i = 0; b->cases && i < count; i++) {
+		b->cases[i].times_ns =
+			calloc(b->options->rounds, sizeof(double));
+		if (!b->cases[i].times_ns)
+			return false;
 	}
-	status = open_group(b);
-	if (status != CLI_OK)
-		goto out;
-	if (!plan->options->json)
-		bench_print_head(plan);
-	all_back = run_group(b, &status);
-	if (cohort_group_close(b->group) != COHORT_OK && status == CLI_OK) {
-		cli_complain("bench", "%s", cohort_last_error());
-		status = CLI_FAILED;
+	return b->cases;
+}
+
+static void lane_destroy(struct lane *l)
+{
+	if (!l)
+		return;
+	free(l->staging);
+	free(l->plain[0]);
+	free(l->plain[1]);
+	free(l->tensors);
+	free(l->buckets);
+	free(l->begins);
+	free(l->ends);
+	free(l);
+}
+
+/* Each rank keeps the times of @samples operations. */
+static bool create_lanes(struct bench *b, size_t samples)
+{
+	const size_t size = (sizeof(struct lane) + 63) / 64 * 64;
+
+	for (int r = 0; r < b->options->ranks; r++) {
+		struct lane *l = aligned_alloc(64, size);
+
+		if (!l)
+			return false;
+		memset(l, 0, sizeof(*l));
+		b->lanes[r] = l;
+		l->bench = b;
+		l->rank = r;
+		l->begins = calloc(samples, sizeof(*l->begins));
+		l->ends = calloc(samples, sizeof(*l->ends));
+		if (!l->begins || !l->ends)
+			return false;
 	}
-out:
-	if (b && all_back)
-		bench_fini(b);
-	if (all_back)
-		free(b);
-	return status;
+	return true;
+}
+
+void bench_destroy(struct bench *b)
+{
+	if (!b || b->is_abandoned)
+		return;
+	for (int r = 0; r < b->options->ranks; r++)
+		lane_destroy(b->lanes[r]);
+	for (size_t i = 0; b->cases && i < b->count; i++)
+		free(b->cases[i].times_ns);
+	free(b->cases);
+	free(b->shapes.all);
+	free(b->scratch);
+	free(b);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct bench *bench_create(const struct bench_options *o, int cores,
+                           int *status_out)
+{
+	struct bench *b = aligned_alloc(64, (sizeof(*b) + 63) / 64 * 64);
+	uint64_t samples = larger(o->warm_up, o->iterations);
+
+	if (!o->iterations)
+		samples = larger(samples, o->operation->most);
+	*status_out = CLI_FAILED;
+	if (!b)
+		goto no_memory;
+	memset(b, 0, sizeof(*b));
+	b->options = o;
+	b->operation = o->operation;
+	b->cores = cores;
+	meeting_init(&b->meeting, o->ranks, cores);
+	b->scratch = calloc(larger(samples, o->rounds), sizeof(double));
+	if (!b->scratch || !create_lanes(b, samples))
+		goto no_memory;
+	*status_out = b->operation->plan(b);
+	if (*status_out == CLI_OK)
+		return b;
+	bench_destroy(b);
+	return NULL;
+no_memory:
+	cli_complain(o->operation->command, "out of memory");
+	bench_destroy(b);
+	return NULL;
 }

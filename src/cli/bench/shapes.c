@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/average.h"
+#include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
 #define MOST_VALUES (UINT64_C(1) << 40)
@@ -20,16 +20,15 @@
 
 /* The state of reading a list. */
 struct reader {
-	const char *command; /* named in complaints */
-	const char *file;
+	const struct bench_options *options;
 	unsigned line;
-	struct average_shapes *shapes;
+	struct bench_shapes *shapes;
 	size_t room;
 };
 
 #define COMPLAIN(r, format, ...)                                               \
-	(cli_complain((r)->command, "%s:%u: " format, (r)->file, (r)->line,    \
-	              __VA_ARGS__),                                            \
+	(cli_complain((r)->options->operation->command, "%s:%u: " format,      \
+	              (r)->options->shapes, (r)->line, __VA_ARGS__),           \
 	 CLI_FAILED)
 
 /* Read a number of at least 1.  Returns what follows it, or NULL if there is none. */
@@ -68,28 +67,29 @@ static bool read_shape(const char *text, uint64_t *values_out)
 
 static int add(struct reader *r, uint64_t count)
 {
-	struct average_shapes *s = r->shapes;
-	struct average_shape *all = s->all;
+	struct bench_shapes *s = r->shapes;
+	struct bench_shape *all = s->all;
 
 	if (s->n == r->room) {
 		r->room = r->room ? 2 * r->room : 64;
 		all = realloc(all, r->room * sizeof(*all));
-		if (!all) {
-			cli_complain(r->command, "out of memory");
-			return CLI_FAILED;
-		}
+		if (!all)
+			return COMPLAIN(r, "%s", "out of memory");
 		s->all = all;
 	}
-	s->all[s->n++] = (struct average_shape){ .count = count };
+	s->all[s->n++] = (struct bench_shape){ .count = count };
 	s->values += count;
+	if (count > s->most)
+		s->most = count;
 	if (s->values > MOST_VALUES)
 		return COMPLAIN(r, "more than %llu values in all",
 		                (unsigned long long)MOST_VALUES);
 	return CLI_OK;
 }
 
-static int read_line(struct reader *r, char *line, uint64_t max_count)
+static int read_line(struct reader *r, char *line)
 {
+	uint64_t max_count = r->options->max_count;
 	uint64_t product, count;
 	char *shape, *number, *more;
 	const char *end;
@@ -122,7 +122,7 @@ static int read_line(struct reader *r, char *line, uint64_t max_count)
 	return max_count && count > max_count ? CLI_OK : add(r, count);
 }
 
-static int read_all(struct reader *r, FILE *in, uint64_t max_count)
+static int read_all(struct reader *r, FILE *in)
 {
 	char line[LINE_ROOM];
 	int status = CLI_OK;
@@ -132,42 +132,36 @@ static int read_all(struct reader *r, FILE *in, uint64_t max_count)
 		if (!strchr(line, '\n') && !feof(in))
 			return COMPLAIN(r, "more than %d characters",
 			                LINE_ROOM - 2);
-		status = read_line(r, line, max_count);
+		status = read_line(r, line);
 	}
-	if (status == CLI_OK && ferror(in)) {
-		cli_complain(r->command, "%s: %s", r->file, strerror(errno));
-		return CLI_FAILED;
-	}
+	if (status == CLI_OK && ferror(in))
+		return COMPLAIN(r, "%s", strerror(errno));
 	return status;
 }
 
-int average_read(const char *command, const char *file, size_t size,
-                 uint64_t max_count, struct average_shapes *shapes,
-                 size_t *room_out)
+int bench_read_shapes(struct bench *b, size_t size)
 {
-	struct reader r = { .command = command,
-		            .file = file,
-		            .shapes = shapes };
-	FILE *in = fopen(file, "r");
-	size_t i, room = 0;
+	const struct bench_options *o = b->options;
+	const char *command = o->operation->command;
+	struct bench_shapes *s = &b->shapes;
+	struct reader r = { .options = o, .shapes = s };
+	FILE *in = fopen(o->shapes, "r");
 	int status;
 
 	if (!in) {
-		cli_complain(command, "%s: %s", file, strerror(errno));
+		cli_complain(command, "%s: %s", o->shapes, strerror(errno));
 		return CLI_FAILED;
 	}
-	status = read_all(&r, in, max_count);
+	status = read_all(&r, in);
 	fclose(in);
-	if (status == CLI_OK && !shapes->n) {
-		cli_complain(command, "%s: no tensors%s", file,
-		             max_count ? " with so few elements" : "");
+	if (status == CLI_OK && !s->n) {
+		cli_complain(command, "%s: no tensors%s", o->shapes,
+		             o->max_count ? " with so few elements" : "");
 		return CLI_FAILED;
 	}
-	for (i = 0; i < shapes->n; i++) {
-		shapes->all[i].at = room;
-		room += (shapes->all[i].count * size + ALIGN - 1) / ALIGN *
-		        ALIGN;
+	for (size_t i = 0; i < s->n; i++) {
+		s->all[i].at = s->room;
+		s->room += (s->all[i].count * size + ALIGN - 1) / ALIGN * ALIGN;
 	}
-	*room_out = room;
 	return status;
 }

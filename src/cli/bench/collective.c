@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The operation of cohort bench itself: the cases are all chosen collectives, types,
+ * reductions, modes and sizes, in this order
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+#include "cli/common/cli.h"
+
+/* ---- cases ------------------------------------------------------------ */
+
+/* Cases are counted first, then made. */
+struct maker {
+	struct bench *bench;
+	size_t made;
+	bool counts_only;
+};
+
+/* Set the size to @bytes or less: whole elements, one or more; and as many blocks
+ * as there are ranks if the collective takes blocks. */
+static void set_size(struct bench_case *c, size_t bytes, int ranks)
+{
+	bool has_blocks =
+		c->collective->sends_blocks || c->collective->receives_blocks;
+	size_t blocks = has_blocks ? (size_t)ranks : 1;
+	size_t size = cohort_type_size(c->type);
+
+	c->count = bytes / size / blocks;
+	if (c->count == 0)
+		c->count = 1;
+	c->bytes = c->count * size * blocks;
+}
+
+static void add_case(struct maker *m, const struct bench_case *like,
+                     size_t bytes)
+{
+	static const char *const paths[BENCH_PATHS] = { "", " raw", " host" };
+	struct bench *b = m->bench;
+	size_t nth = m->made++;
+	struct bench_case *c;
+	double *times_ns;
+
+	if (m->counts_only)
+		return;
+	c = &b->cases[nth];
+	times_ns = c->times_ns;
+	*c = *like;
+	c->times_ns = times_ns;
+	c->title = c->collective->name;
+	c->is_checked = true;
+	c->iterations = b->options->iterations;
+	snprintf(c->mode, sizeof(c->mode), "%s%s%s",
+	         c->rewrites ? "rewrite" : "loop", paths[c->path],
+	         c->in_place ? "" : " out-of-place");
+	set_size(c, bytes, b->options->ranks);
+	if (c->bytes > b->bytes)
+		b->bytes = c->bytes;
+	if (!c->in_place)
+		b->buffers = 2;
+	b->needs_plain |= c->path == PATH_HOST;
+}
+
+static void add_sizes(struct maker *m, const struct bench_case *like)
+{
+	const struct bench_options *o = m->bench->options;
+
+	for (size_t i = 0; i < o->size_count; i++)
+		add_case(m, like, o->sizes[i]);
+}
+
+/* A collective without a form in place is measured once, out of place. */
+static void add_places(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->bench->options;
+	bool can = like.collective->has_in_place;
+	bool must = like.path == PATH_HOST && like.collective->host_in_place;
+
+	like.in_place = true;
+	if ((o->in_place && can) || must)
+		add_sizes(m, &like);
+	like.in_place = false;
+	if ((o->out_of_place || !can) && !must)
+		add_sizes(m, &like);
+}
+
+static void add_modes(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->bench->options;
+
+	for (int rewrites = 0; rewrites < 2; rewrites++) {
+		like.rewrites = rewrites;
+		if (!(rewrites ? o->rewrites : o->loops))
+			continue;
+		for (int path = 0; path < BENCH_PATHS; path++) {
+			like.path = (enum bench_path)path;
+			/* Messages have no form with host memory. */
+			if (o->paths[path] &&
+			    (path != PATH_HOST ||
+			     like.collective->kind != CALL_SEND_RECV))
+				add_places(m, like);
+		}
+	}
+}
+
+static void add_ops(struct maker *m, struct bench_case like)
+{
+	const struct bench_options *o = m->bench->options;
+
+	if (!like.collective->has_op) {
+		like.op = -1;
+		add_modes(m, like);
+		return;
+	}
+	for (like.op = COHORT_SUM; like.op <= COHORT_AVG; like.op++)
+		if (o->op < 0 || like.op == o->op)
+			add_modes(m, like);
+}
+
+static void add_all(struct maker *m)
+{
+	const struct bench_options *o = m->bench->options;
+
+	m->made = 0;
+	for (size_t i = 0; i < collective_count; i++) {
+		struct bench_case like = { .collective = &collectives[i] };
+
+		if (o->collective && o->collective != like.collective)
+			continue;
+		for (like.type = 0; like.type <= COHORT_F8E5M2; like.type++)
+			if (o->type < 0 || like.type == o->type)
+				add_ops(m, like);
+	}
+}
+
+static int plan(struct bench *b)
+{
+	struct maker m = { .bench = b, .counts_only = true };
+
+	b->buffers = 1;
+	add_all(&m);
+	if (!bench_make_cases(b, m.made)) {
+		cli_complain("bench", "out of memory");
+		return CLI_FAILED;
+	}
+	m.counts_only = false;
+	add_all(&m);
+	return CLI_OK;
+}
+
+/* ---- operations ------------------------------------------------------- */
+
+/* Complain if a call or its wait returned an error. */
+static bool explain(struct lane *l, int submitted, int finished)
+{
+	const struct platform *p = l->bench->platform;
+	const char *why;
+
+	if (l->c->path != PATH_RAW)
+		why = cohort_last_error();
+	else if (submitted)
+		why = p->ncclGetErrorString((ncclResult_t)submitted);
+	else
+		why = p->cudaGetErrorString((cudaError_t)finished);
+	return lane_fail(l, l->c->title, why);
+}
+
+static bool operate(struct lane *l)
+{
+	int submitted = call_submit(&l->call);
+	int finished = submitted ? 0 : call_finish(&l->call);
+
+	return (!submitted && !finished) || explain(l, submitted, finished);
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+static size_t blocks_of(bool is_blockwise, int ranks)
+{
+	return is_blockwise ? (size_t)ranks : 1;
+}
+
+/* In place a rank's single block is the one of its rank. */
+static void find_buffers(struct lane *l)
+{
+	const struct collective *c = l->c->collective;
+	char **buffers = l->is_plain && l->staging ? l->plain : l->buffer;
+	char *send = buffers[1], *recv = buffers[0];
+	size_t offset = (size_t)l->rank * l->block;
+
+	if (l->c->in_place) {
+		send = recv;
+		if (c->receives_blocks && !c->sends_blocks)
+			send += offset;
+		if (c->sends_blocks && !c->receives_blocks)
+			recv += offset;
+	}
+	l->call.send = send;
+	l->call.recv = recv;
+}
+
+static bool enter(struct lane *l)
+{
+	const struct bench *b = l->bench;
+	const struct bench_case *c = l->c;
+	void *native;
+
+	l->block = c->count * cohort_type_size(c->type);
+	l->is_plain = c->path == PATH_HOST;
+	l->call = (struct call){
+		.kind = c->collective->kind,
+		.path = c->path,
+		.comm = l->comm,
+		.platform = b->platform,
+		.stream = cohort_comm_stream(l->comm),
+		.rank = l->rank,
+		.ranks = b->options->ranks,
+		.count = c->count,
+		.type = c->type,
+		.op = c->op < 0 ? COHORT_SUM : c->op,
+		.root = b->options->root,
+	};
+	find_buffers(l);
+	pattern_of_rank(&l->pattern, c->type, c->op, l->rank,
+	                b->options->ranks);
+	if (c->path != PATH_RAW)
+		return true;
+	if (cohort_comm_native_enter(l->comm, &native) != COHORT_OK)
+		return lane_fail(l, c->title, cohort_last_error());
+	l->call.native = native;
+	return true;
+}
+
+static void leave(struct lane *l)
+{
+	if (l->c->path == PATH_RAW)
+		cohort_comm_native_leave(l->comm);
+}
+
+static bool rewrite(struct lane *l)
+{
+	size_t blocks = blocks_of(l->c->collective->sends_blocks,
+	                          l->bench->options->ranks);
+	char *send = (char *)(uintptr_t)l->call.send, *at = lane_host(l, send);
+
+	pattern_put(&l->pattern, at, blocks * l->c->count);
+	return lane_copy(l, send, at, blocks * l->block);
+}
+
+static bool fill(struct lane *l, int byte)
+{
+	char **buffers = l->is_plain && l->staging ? l->plain : l->buffer;
+
+	for (int i = 0; i < l->bench->buffers; i++) {
+		char *at = lane_host(l, buffers[i]);
+
+		memset(at, byte, l->c->bytes);
+		if (!lane_copy(l, buffers[i], at, l->c->bytes))
+			return false;
+	}
+	return true;
+}
+
+/* ---- checking --------------------------------------------------------- */
+
+/* Set the pattern expected in block @b of the result. */
+static void expect(struct lane *l, int b)
+{
+	const struct bench_case *c = l->c;
+	int ranks = l->call.ranks, from = b;
+
+	switch (c->collective->source) {
+	case SOURCE_FOLD:
+		pattern_of_fold(&l->expected, c->type, c->op, ranks);
+		return;
+	case SOURCE_ROOT:
+		from = l->call.root;
+		break;
+	case SOURCE_EACH:
+		break;
+	case SOURCE_PREVIOUS:
+		from = (l->rank + ranks - 1) % ranks;
+		break;
+	}
+	pattern_of_rank(&l->expected, c->type, c->op, from, ranks);
+}
+
+static bool compare(struct lane *l)
+{
+	const struct collective *c = l->c->collective;
+	size_t blocks = blocks_of(c->receives_blocks, l->call.ranks);
+	size_t count = l->c->count;
+	size_t first = c->sends_blocks ? (size_t)l->rank * count : 0;
+	char *at = lane_host(l, l->call.recv);
+
+	if (c->only_root && l->rank != l->call.root)
+		return true;
+	if (!lane_copy(l, at, l->call.recv, blocks * l->block))
+		return false;
+	for (size_t b = 0; b < blocks; b++) {
+		expect(l, (int)b);
+		lane_add_wrong(l, pattern_wrong(&l->expected, at + b * l->block,
+		                                first, count));
+	}
+	return true;
+}
+
+/* ---- the report ------------------------------------------------------- */
+
+static double bandwidth(const struct bench *b, const struct bench_case *c)
+{
+	return (double)c->bytes / bench_time(b, c, 0.5) * 1e-3;
+}
+
+static double bus_bandwidth(const struct bench *b, const struct bench_case *c)
+{
+	return bandwidth(b, c) * c->collective->factor(b->options->ranks);
+}
+
+static void report(struct row *row, const struct bench *b,
+                   const struct bench_case *c)
+{
+	const char *type = cohort_type_name(c->type);
+	const char *op = bench_op_name(c->op);
+	int root = c->collective->has_root ? b->options->root : -1;
+
+	row_text(row, 0, NULL, "collective", c->title);
+	row_text(row, 0, NULL, "dtype", type);
+	row_text(row, 0, NULL, "op", op);
+	row_number(row, 0, NULL, "ranks", b->options->ranks);
+	row_number(row, 11, "bytes", "bytes", (long long)c->bytes);
+	row_number(row, 11, "count", NULL, (long long)c->count);
+	row_text(row, 10, "type", NULL, type);
+	row_text(row, 5, "redop", NULL, op ? op : "none");
+	row_number(row, 4, "root", NULL, root);
+	row_text(row, -22, "mode", "mode", c->mode);
+	row_times(row, b, c);
+	row_figure(row, 7, 3, "algbw", "algbw", bandwidth(b, c));
+	row_figure(row, 7, 3, "busbw", "busbw", bus_bandwidth(b, c));
+	row_wrong(row, b, c, 1, true);
+}
+
+/* The two lines with which nccl-tests ends. */
+static void conclude(const struct bench *b)
+{
+	unsigned long long wrong = bench_wrong(b->cases, b->count);
+	double busbw = 0.0;
+
+	for (size_t i = 0; i < b->count; i++)
+		busbw += bus_bandwidth(b, &b->cases[i]);
+	if (b->options->check)
+		printf("# Out of bounds values : %llu %s\n", wrong,
+		       wrong ? "FAILED" : "OK");
+	else
+		printf("# Out of bounds values : not checked\n");
+	printf("# Avg bus bandwidth    : %g\n", busbw / (double)b->count);
+}
+
+/* Consecutive cases that differ only in size form a line. */
+static bool is_same_line(const struct bench_case *a, const struct bench_case *b)
+{
+	return a->title == b->title && a->type == b->type && a->op == b->op &&
+	       !strcmp(a->mode, b->mode);
+}
+
+static void plot(struct plot *figure, const struct bench *b)
+{
+	const struct bench_options *o = b->options;
+	char title[128];
+
+	snprintf(title, sizeof(title), "%s, %d ranks, %s platform",
+	         o->collective ? o->collective->name : "all collectives",
+	         o->ranks, cli_platform_name(b->kind));
+	plot_begin(figure, title,
+	           "set logscale x 2\nset format x '%.0b %BB'\n"
+	           "set xlabel 'size'\nset ylabel 'bus bandwidth, GB/s'\n");
+	for (size_t i = 0; i < b->count; i++) {
+		const struct bench_case *c = &b->cases[i];
+
+		if (i == 0 || !is_same_line(c - 1, c)) {
+			snprintf(title, sizeof(title), "%s %s %s%s%s", c->title,
+			         cohort_type_name(c->type), c->mode,
+			         c->op < 0 ? "" : ", ",
+			         c->op < 0 ? "" : bench_op_name(c->op));
+			plot_line(figure, "pointtype 7", title);
+		}
+		plot_point(figure, (double)c->bytes, bus_bandwidth(b, c));
+	}
+}
+
+const struct bench_operation bench_collectives = {
+	.command = "bench",
+	.round_ns = 5e6,
+	.least = 2,
+	.most = 10000,
+	.turn = 1,
+	.row = 1,
+	.plan = plan,
+	.enter = enter,
+	.leave = leave,
+	.fill = fill,
+	.rewrite = rewrite,
+	.operate = operate,
+	.compare = compare,
+	.report = report,
+	.conclude = conclude,
+	.plot = plot,
+};
