@@ -181,6 +181,7 @@ done
 
 refuses 'no collective' bench
 refuses "'all_sum'" bench all_sum
+refuses "'all_reduce_perfect'" bench all_reduce_perfect
 refuses "'more'" bench all more
 refuses -b bench all -b
 for value in 0 -1 4x 4KK K '' 2048G 99999999999999999999999; do
@@ -334,6 +335,15 @@ for ranks in 1 2 8; do
 	quiet "$what"
 	# With host memory there are 8 collectives.
 	lines $((2 * 2 * (2 * 9 + 8)))
+done
+
+# The names of nccl-tests' programs are other names of the collectives.
+what='cohort bench all_reduce_perf'
+for pair in all_reduce_perf:all_reduce alltoall_perf:all_to_all sendrecv_perf:send_recv; do
+	# shellcheck disable=SC2086
+	run 0 bench "${pair%:*}" -g 2 --sizes 4 $quick
+	quiet "$what"
+	grep -qx "# ${pair#*:}" "$dir/out" || fail "${pair%:*} is not ${pair#*:}"
 done
 
 # The launch mode is that of the option, or else of the environment.

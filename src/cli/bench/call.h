@@ -90,7 +90,8 @@ struct collective {
 extern const struct collective collectives[];
 extern const size_t collective_count;
 
-/* Find a collective by its name, or NULL. */
+/* Find a collective by its name or by that of its program of nccl-tests, as
+ * "all_reduce_perf" and "alltoall_perf"; NULL if there is none. */
 const struct collective *collective_find(const char *name);
 
 #endif

@@ -28,7 +28,8 @@ static const char usage[] =
 	"       cohort bench average --shapes FILE [OPTION]..., see its --help\n"
 	"       cohort bench overlap --shapes FILE [OPTION]..., see its --help\n"
 	"\n"
-	"Measures a collective with one thread per rank, as nccl-tests does.\n"
+	"Measures a collective with one thread per rank, as nccl-tests does, whose names\n"
+	"are accepted, too, such as all_reduce_perf.\n"
 	"COLLECTIVE is all, or one of these:";
 
 static const char usage_options[] =
