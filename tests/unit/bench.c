@@ -122,12 +122,11 @@ static unsigned long long measure(const char *mode)
 	struct bench_options options;
 	struct bench *bench;
 	unsigned long long wrong;
-	int status;
 	bool help;
 
 	cr_assert_eq(bench_parse(13, (char **)(uintptr_t)argv, &options, &help),
 	             CLI_OK);
-	bench = bench_create(&options, 1, &status);
+	bench = bench_create(&options, 1);
 	cr_assert(bench);
 	cr_assert_eq(bench_measure(bench), CLI_OK);
 	wrong = bench_wrong(bench->cases, 1);

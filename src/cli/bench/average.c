@@ -32,31 +32,23 @@ static int plan(struct bench *b)
 {
 	const struct bench_options *o = b->options;
 	const size_t size = cohort_type_size(o->type);
-	int status = bench_read_shapes(b, size);
-	struct bench_case *c;
-	size_t count = 0;
 
-	for (int m = 0; m < LIST_METHODS; m++)
-		count += o->methods[m];
-	if (status != CLI_OK)
-		return status;
-	if (!bench_make_cases(b, count)) {
-		cli_complain("bench average", "out of memory");
+	if (bench_read_shapes(b, size) != CLI_OK)
 		return CLI_FAILED;
-	}
 	b->bytes = b->shapes.room;
 	b->buffers = 1;
-	c = b->cases;
 	for (int m = 0; m < LIST_METHODS; m++) {
-		if (!o->methods[m])
-			continue;
-		c->title = "average";
-		snprintf(c->mode, sizeof(c->mode), "%s", bench_method_names[m]);
-		c->rewrites = o->rewrites;
-		c->is_checked = true;
-		c->bytes = b->shapes.values * size;
-		c->variant = m;
-		c++;
+		struct bench_case c = {
+			.title = "average",
+			.rewrites = o->rewrites,
+			.is_checked = true,
+			.bytes = b->shapes.values * size,
+			.variant = m,
+		};
+
+		snprintf(c.mode, sizeof(c.mode), "%s", bench_method_names[m]);
+		if (o->methods[m])
+			bench_add_case(b, &c);
 	}
 	return CLI_OK;
 }
@@ -196,7 +188,7 @@ static void describe(const struct bench *b)
 
 	printf("# %s: %zu tensors of %s, %zu bytes, %s%s\n", o->shapes,
 	       b->shapes.n, cohort_type_name(o->type), b->cases->bytes,
-	       bench_op_name(o->op), o->rewrites ? ", rewritten" : "");
+	       cohort_op_name(o->op), o->rewrites ? ", rewritten" : "");
 }
 
 /* The median, over the rounds, of the speedup of @c over @method; NaN if that was not

@@ -103,9 +103,9 @@ int bench_main(int argc, char **argv)
 		status = bench_plot_check();
 	if (status != CLI_OK)
 		return status;
-	b = bench_create(&options, cores, &status);
+	b = bench_create(&options, cores);
 	if (!b)
-		return status;
+		return CLI_FAILED;
 	status = bench_measure(b);
 	if (status == CLI_OK)
 		status = report(b);

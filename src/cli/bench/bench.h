@@ -269,10 +269,12 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 
 /* ---- run.c ------------------------------------------------------------ */
 
-/* Make a measurement with all of its cases.  NULL after a complaint, with an enum
- * cli_exit in @status_out. */
-struct bench *bench_create(const struct bench_options *options, int cores,
-                           int *status_out);
+/* Memory of zeros for @n elements; ends the command if there is none.  Not for the
+ * ranks' threads. */
+void *bench_allocate(size_t n, size_t size);
+
+/* Make a measurement with all of its cases.  NULL after a complaint. */
+struct bench *bench_create(const struct bench_options *options, int cores);
 
 /* Keeps what an abandoned thread may still use. */
 void bench_destroy(struct bench *b);
@@ -283,8 +285,11 @@ int bench_measure(struct bench *b);
 /* Open the group @i, which launches lists as @many says (enum cohort_many). */
 int bench_open_group(struct bench *b, int i, int many);
 
-/* Make room for @count cases.  False if there is no memory. */
-bool bench_make_cases(struct bench *b, size_t count);
+/* Make room for one more element behind @n: returns the array's new place. */
+void *bench_grow(void *array, size_t n, size_t size);
+
+/* Add a case, with room for its times. */
+void bench_add_case(struct bench *b, const struct bench_case *c);
 
 /* Time @n operations of the current case; only rank 0 gets the time. */
 bool lane_time(struct lane *lane, uint64_t n, double *ns_out);
@@ -324,8 +329,6 @@ double bench_time(const struct bench *b, const struct bench_case *c,
 
 /* How many elements of the results of @n cases were wrong. */
 unsigned long long bench_wrong(const struct bench_case *c, size_t n);
-
-const char *bench_op_name(int op); /* NULL if @op is -1 */
 
 /* Print on stdout: what is going to be measured; then the results. */
 void bench_print_head(const struct bench *b);

@@ -13,13 +13,6 @@
 
 /* ---- cases ------------------------------------------------------------ */
 
-/* Cases are counted first, then made. */
-struct maker {
-	struct bench *bench;
-	size_t made;
-	bool counts_only;
-};
-
 /* Set the size to @bytes or less: whole elements, one or more; and as many blocks
  * as there are ranks if the collective takes blocks. */
 static void set_size(struct bench_case *c, size_t bytes, int ranks)
@@ -35,96 +28,74 @@ static void set_size(struct bench_case *c, size_t bytes, int ranks)
 	c->bytes = c->count * size * blocks;
 }
 
-static void add_case(struct maker *m, const struct bench_case *like,
-                     size_t bytes)
+static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 {
 	static const char *const paths[BENCH_PATHS] = { "", " raw", " host" };
-	struct bench *b = m->bench;
-	size_t nth = m->made++;
-	struct bench_case *c;
-	double *times_ns;
 
-	if (m->counts_only)
-		return;
-	c = &b->cases[nth];
-	times_ns = c->times_ns;
-	*c = *like;
-	c->times_ns = times_ns;
-	c->title = c->collective->name;
-	c->is_checked = true;
-	c->iterations = b->options->iterations;
-	snprintf(c->mode, sizeof(c->mode), "%s%s%s",
-	         c->rewrites ? "rewrite" : "loop", paths[c->path],
-	         c->in_place ? "" : " out-of-place");
-	set_size(c, bytes, b->options->ranks);
-	if (c->bytes > b->bytes)
-		b->bytes = c->bytes;
-	if (!c->in_place)
+	c.title = c.collective->name;
+	c.is_checked = true;
+	c.iterations = b->options->iterations;
+	snprintf(c.mode, sizeof(c.mode), "%s%s%s",
+	         c.rewrites ? "rewrite" : "loop", paths[c.path],
+	         c.in_place ? "" : " out-of-place");
+	set_size(&c, bytes, b->options->ranks);
+	bench_add_case(b, &c);
+	if (c.bytes > b->bytes)
+		b->bytes = c.bytes;
+	if (!c.in_place)
 		b->buffers = 2;
-	b->needs_plain |= c->path == PATH_HOST;
+	b->needs_plain |= c.path == PATH_HOST;
 }
 
-static void add_sizes(struct maker *m, const struct bench_case *like)
+/* A collective without a form in place is measured once, out of place.  Messages have
+ * no form with host memory. */
+static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
-	const struct bench_options *o = m->bench->options;
+	bool can = c->collective->has_in_place;
+	bool has_host = c->collective->kind != CALL_SEND_RECV;
+	bool is_host = c->path == PATH_HOST;
 
-	for (size_t i = 0; i < o->size_count; i++)
-		add_case(m, like, o->sizes[i]);
+	if (!(c->rewrites ? o->rewrites : o->loops) || !o->paths[c->path] ||
+	    (is_host && !has_host))
+		return false;
+	if (is_host && c->collective->host_in_place)
+		return c->in_place;
+	return c->in_place ? o->in_place && can : o->out_of_place || !can;
 }
 
-/* A collective without a form in place is measured once, out of place. */
-static void add_places(struct maker *m, struct bench_case like)
+static void add_modes(struct bench *b, struct bench_case like)
 {
-	const struct bench_options *o = m->bench->options;
-	bool can = like.collective->has_in_place;
-	bool must = like.path == PATH_HOST && like.collective->host_in_place;
+	const struct bench_options *o = b->options;
 
-	like.in_place = true;
-	if ((o->in_place && can) || must)
-		add_sizes(m, &like);
-	like.in_place = false;
-	if ((o->out_of_place || !can) && !must)
-		add_sizes(m, &like);
-}
-
-static void add_modes(struct maker *m, struct bench_case like)
-{
-	const struct bench_options *o = m->bench->options;
-
-	for (int rewrites = 0; rewrites < 2; rewrites++) {
-		like.rewrites = rewrites;
-		if (!(rewrites ? o->rewrites : o->loops))
-			continue;
-		for (int path = 0; path < BENCH_PATHS; path++) {
-			like.path = (enum bench_path)path;
-			/* Messages have no form with host memory. */
-			if (o->paths[path] &&
-			    (path != PATH_HOST ||
-			     like.collective->kind != CALL_SEND_RECV))
-				add_places(m, like);
-		}
+	for (int mode = 0; mode < 2 * BENCH_PATHS * 2; mode++) {
+		like.rewrites = mode / 2 / BENCH_PATHS;
+		like.path = (enum bench_path)(mode / 2 % BENCH_PATHS);
+		like.in_place = mode % 2 == 0;
+		for (size_t i = 0; i < o->size_count; i++)
+			if (is_wanted(o, &like))
+				add_case(b, like, o->sizes[i]);
 	}
 }
 
-static void add_ops(struct maker *m, struct bench_case like)
+static void add_ops(struct bench *b, struct bench_case like)
 {
-	const struct bench_options *o = m->bench->options;
+	const struct bench_options *o = b->options;
 
 	if (!like.collective->has_op) {
 		like.op = -1;
-		add_modes(m, like);
+		add_modes(b, like);
 		return;
 	}
 	for (like.op = COHORT_SUM; like.op <= COHORT_AVG; like.op++)
 		if (o->op < 0 || like.op == o->op)
-			add_modes(m, like);
+			add_modes(b, like);
 }
 
-static void add_all(struct maker *m)
+static int plan(struct bench *b)
 {
-	const struct bench_options *o = m->bench->options;
+	const struct bench_options *o = b->options;
 
-	m->made = 0;
+	b->buffers = 1;
 	for (size_t i = 0; i < collective_count; i++) {
 		struct bench_case like = { .collective = &collectives[i] };
 
@@ -132,22 +103,8 @@ static void add_all(struct maker *m)
 			continue;
 		for (like.type = 0; like.type <= COHORT_F8E5M2; like.type++)
 			if (o->type < 0 || like.type == o->type)
-				add_ops(m, like);
+				add_ops(b, like);
 	}
-}
-
-static int plan(struct bench *b)
-{
-	struct maker m = { .bench = b, .counts_only = true };
-
-	b->buffers = 1;
-	add_all(&m);
-	if (!bench_make_cases(b, m.made)) {
-		cli_complain("bench", "out of memory");
-		return CLI_FAILED;
-	}
-	m.counts_only = false;
-	add_all(&m);
 	return CLI_OK;
 }
 
@@ -324,7 +281,7 @@ static void report(struct row *row, const struct bench *b,
                    const struct bench_case *c)
 {
 	const char *type = cohort_type_name(c->type);
-	const char *op = bench_op_name(c->op);
+	const char *op = c->op < 0 ? NULL : cohort_op_name(c->op);
 	int root = c->collective->has_root ? b->options->root : -1;
 
 	row_text(row, 0, NULL, "collective", c->title);
@@ -384,7 +341,7 @@ static void plot(struct plot *figure, const struct bench *b)
 			snprintf(title, sizeof(title), "%s %s %s%s%s", c->title,
 			         cohort_type_name(c->type), c->mode,
 			         c->op < 0 ? "" : ", ",
-			         c->op < 0 ? "" : bench_op_name(c->op));
+			         c->op < 0 ? "" : cohort_op_name(c->op));
 			plot_line(figure, "pointtype 7", title);
 		}
 		plot_point(figure, (double)c->bytes, bus_bandwidth(b, c));

@@ -166,9 +166,27 @@ struct reader {
 
 /* ---- values ----------------------------------------------------------- */
 
-/* Parse a size of @length characters, such as 4096 or 4K. */
-static int parse_size(const char *option, const char *text, size_t length,
-                      uint64_t *bytes_out)
+/* Read each word of a list with commas. */
+static int read_words(const struct cli_option *option, const char *text,
+                      int (*read)(const struct cli_option *option,
+                                  const char *word))
+{
+	int status = CLI_OK;
+	char word[64];
+
+	while (status == CLI_OK) {
+		int length = (int)strcspn(text, ",");
+
+		snprintf(word, sizeof(word), "%.*s", length, text);
+		status = read(option, word);
+		if (!text[length])
+			break;
+		text += length + 1;
+	}
+	return status;
+}
+
+static int parse_size(const char *option, const char *text, uint64_t *bytes_out)
 {
 	static const char letters[] = "KMG";
 	unsigned long long value;
@@ -178,17 +196,17 @@ static int parse_size(const char *option, const char *text, size_t length,
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	letter = end < text + length ? strchr(letters, *end & ~0x20) : NULL;
+	letter = *end ? strchr(letters, *end & ~0x20) : NULL;
 	if (letter) {
 		shift = 10 * (int)(letter - letters + 1);
 		end++;
 	}
 	/* strtoull() would take a sign and leading blanks. */
-	if (*text < '0' || *text > '9' || end != text + length || errno ||
-	    !value || value > MAX_BYTES >> shift) {
+	if (*text < '0' || *text > '9' || *end || errno || !value ||
+	    value > MAX_BYTES >> shift) {
 		cli_complain("bench",
-		             "--%s: '%.*s' is not a size from 1 to %" PRIu64,
-		             option, (int)length, text, MAX_BYTES);
+		             "--%s: '%s' is not a size from 1 to %" PRIu64,
+		             option, text, MAX_BYTES);
 		return CLI_USAGE;
 	}
 	*bytes_out = value << shift;
@@ -197,7 +215,7 @@ static int parse_size(const char *option, const char *text, size_t length,
 
 static int read_size(const struct cli_option *option, const char *text)
 {
-	return parse_size(option->name, text, strlen(text), option->value);
+	return parse_size(option->name, text, option->value);
 }
 
 static int add_size(struct bench_options *options, uint64_t bytes)
@@ -210,31 +228,28 @@ static int add_size(struct bench_options *options, uint64_t bytes)
 	return CLI_OK;
 }
 
+static int read_one_size(const struct cli_option *option, const char *word)
+{
+	struct reader *reader = option->value;
+	uint64_t bytes = 0;
+	int status = parse_size(option->name, word, &bytes);
+
+	return status == CLI_OK ? add_size(reader->options, bytes) : status;
+}
+
 static int read_sizes(const struct cli_option *option, const char *text)
 {
 	struct reader *reader = option->value;
-	int status = CLI_OK;
 
 	reader->has_sizes = true;
 	reader->options->size_count = 0;
-	while (status == CLI_OK) {
-		size_t length = strcspn(text, ",");
-		uint64_t bytes;
-
-		status = parse_size(option->name, text, length, &bytes);
-		if (status == CLI_OK)
-			status = add_size(reader->options, bytes);
-		if (!text[length])
-			break;
-		text += length + 1;
-	}
-	return status;
+	return read_words(option, text, read_one_size);
 }
 
-/* Find the value of a name in a list; -1 for "all", which only collectives take. */
+/* Find the value up to @most of a name; -1 for "all", which only collectives take. */
 static int parse_name(const struct bench_options *o, char letter,
-                      const char *text, const char *const names[],
-                      const int values[], size_t n, int *value_out)
+                      const char *text, const char *(*name_of)(int value),
+                      int most, int *value_out)
 {
 	const char *command = o->operation->command;
 
@@ -245,14 +260,14 @@ static int parse_name(const struct bench_options *o, char letter,
 		cli_complain(command, "-%c: takes one value, not all", letter);
 		return CLI_USAGE;
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(text, names[i]))
+	for (int value = 0; value <= most; value++) {
+		if (strcmp(text, name_of(value)))
 			continue;
-		*value_out = values[i];
+		*value_out = value;
 		return CLI_OK;
 	}
 	cli_complain(command, "-%c: '%s' is not all or one of %s to %s", letter,
-	             text, names[0], names[n - 1]);
+	             text, name_of(0), name_of(most));
 	return CLI_USAGE;
 }
 
@@ -264,33 +279,20 @@ static int read_type(const struct cli_option *option, const char *text)
 		{ "double", "float64" },    { "f8e4m3", "float8e4m3" },
 		{ "f8e5m2", "float8e5m2" },
 	};
-#define TYPE_NAME(name, value, bytes, text) text,
-	static const char *const names[] = { COHORT_TYPE_LIST(TYPE_NAME) };
-#undef TYPE_NAME
-#define TYPE_VALUE(name, value, bytes, text) value,
-	static const int values[] = { COHORT_TYPE_LIST(TYPE_VALUE) };
-#undef TYPE_VALUE
 	struct bench_options *o = option->value;
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (!strcmp(text, others[i][0]))
 			text = others[i][1];
-	return parse_name(o, 'd', text, names, values,
-	                  sizeof(values) / sizeof(values[0]), &o->type);
+	return parse_name(o, 'd', text, cohort_type_name, COHORT_F8E5M2,
+	                  &o->type);
 }
 
 static int read_op(const struct cli_option *option, const char *text)
 {
-#define OP_NAME(name, value, text) text,
-	static const char *const names[] = { COHORT_OP_LIST(OP_NAME) };
-#undef OP_NAME
-#define OP_VALUE(name, value, text) value,
-	static const int values[] = { COHORT_OP_LIST(OP_VALUE) };
-#undef OP_VALUE
 	struct bench_options *o = option->value;
 
-	return parse_name(o, 'o', text, names, values,
-	                  sizeof(values) / sizeof(values[0]), &o->op);
+	return parse_name(o, 'o', text, cohort_op_name, COHORT_AVG, &o->op);
 }
 
 static int read_launch(const struct cli_option *option, const char *text)
@@ -298,75 +300,65 @@ static int read_launch(const struct cli_option *option, const char *text)
 	return cli_launch("bench", text, option->value);
 }
 
+static int read_method(const struct cli_option *option, const char *word)
+{
+	struct bench_options *o = option->value;
+
+	for (int m = 0; m < LIST_METHODS; m++) {
+		if (strcmp(word, bench_method_names[m]))
+			continue;
+		o->methods[m] = true;
+		return CLI_OK;
+	}
+	cli_complain("bench average",
+	             "--only: '%s' is not alone, group, flat, views or auto",
+	             word);
+	return CLI_USAGE;
+}
+
 static int read_methods(const struct cli_option *option, const char *text)
 {
 	struct bench_options *o = option->value;
 
 	memset(o->methods, 0, sizeof(o->methods));
-	for (;;) {
-		size_t length = strcspn(text, ",");
-		int m = 0;
-
-		while (m < LIST_METHODS &&
-		       (strlen(bench_method_names[m]) != length ||
-		        strncmp(text, bench_method_names[m], length) != 0))
-			m++;
-		if (m == LIST_METHODS) {
-			cli_complain(
-				"bench average",
-				"--only: '%.*s' is not alone, group, flat, "
-				"views or auto",
-				(int)length, text);
-			return CLI_USAGE;
-		}
-		o->methods[m] = true;
-		if (!text[length])
-			return CLI_OK;
-		text += length + 1;
-	}
+	return read_words(option, text, read_method);
 }
 
 #define MOST_MS 60000.0
 #define MOST_TIMES 1000.0
 
-/* Parse one length, which must end at @end. */
-static bool parse_length(const char *text, const char *end,
-                         struct overlap_length *length)
+static int read_length(const struct cli_option *option, const char *word)
 {
-	char *stop;
+	struct bench_options *o = option->value;
+	struct overlap_length length = { .is_factor = *word == 'x' };
+	const char *digits = word + length.is_factor;
+	char *end;
 
-	length->is_factor = *text == 'x';
-	text += length->is_factor;
-	if (*text < '0' || *text > '9')
-		return false;
-	length->value = strtod(text, &stop);
-	return stop == end && length->value > 0.0 &&
-	       length->value <= (length->is_factor ? MOST_TIMES : MOST_MS);
+	if (o->length_count == BENCH_MAX_LENGTHS) {
+		cli_complain("bench overlap", "--backward: more than %d",
+		             BENCH_MAX_LENGTHS);
+		return CLI_USAGE;
+	}
+	length.value = strtod(digits, &end);
+	if (*digits < '0' || *digits > '9' || *end || !(length.value > 0.0) ||
+	    length.value > (length.is_factor ? MOST_TIMES : MOST_MS)) {
+		cli_complain("bench overlap",
+		             "--backward: '%s' is neither milliseconds up to "
+		             "%g, as 12.5, nor times the averaging up to %g, "
+		             "as x1.5",
+		             word, MOST_MS, MOST_TIMES);
+		return CLI_USAGE;
+	}
+	o->lengths[o->length_count++] = length;
+	return CLI_OK;
 }
 
 static int read_lengths(const struct cli_option *option, const char *text)
 {
 	struct bench_options *o = option->value;
-	const char *at = text, *end;
 
-	for (o->length_count = 0; o->length_count < BENCH_MAX_LENGTHS;
-	     at = end + 1) {
-		end = at + strcspn(at, ",");
-		if (!parse_length(at, end, &o->lengths[o->length_count])) {
-			cli_complain("bench overlap",
-			             "--backward: '%.*s' is neither "
-			             "milliseconds up to %g, as 12.5, nor "
-			             "times the averaging up to %g, as x1.5",
-			             (int)(end - at), at, MOST_MS, MOST_TIMES);
-			return CLI_USAGE;
-		}
-		o->length_count++;
-		if (!*end)
-			return CLI_OK;
-	}
-	cli_complain("bench overlap", "--backward: more than %d",
-	             BENCH_MAX_LENGTHS);
-	return CLI_USAGE;
+	o->length_count = 0;
+	return read_words(option, text, read_length);
 }
 
 /* ---- defaults --------------------------------------------------------- */

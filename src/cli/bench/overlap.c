@@ -48,23 +48,20 @@ static int plan(struct bench *b)
 	static const char *const names[PARTS] = { "backward", "comm", "step" };
 	const struct bench_options *o = b->options;
 	const size_t size = cohort_type_size(o->type);
-	int status = bench_read_shapes(b, size);
 
-	if (status != CLI_OK)
-		return status;
-	if (!bench_make_cases(b, o->length_count * PARTS)) {
-		cli_complain("bench overlap", "out of memory");
+	if (bench_read_shapes(b, size) != CLI_OK)
 		return CLI_FAILED;
-	}
 	b->bytes = b->shapes.most * size;
-	for (size_t i = 0; i < b->count; i++) {
-		struct bench_case *c = &b->cases[i];
+	for (size_t i = 0; i < o->length_count * PARTS; i++) {
+		struct bench_case c = {
+			.title = "overlap",
+			.is_checked = i % PARTS == PART_STEP,
+			.bytes = b->shapes.values * size,
+			.variant = (int)(i % PARTS),
+		};
 
-		c->title = "overlap";
-		c->variant = (int)(i % PARTS);
-		strcpy(c->mode, names[c->variant]);
-		c->bytes = b->shapes.values * size;
-		c->is_checked = c->variant == PART_STEP;
+		snprintf(c.mode, sizeof(c.mode), "%s", names[c.variant]);
+		bench_add_case(b, &c);
 	}
 	return CLI_OK;
 }

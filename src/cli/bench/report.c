@@ -51,17 +51,6 @@ unsigned long long bench_wrong(const struct bench_case *c, size_t n)
 	return wrong;
 }
 
-const char *bench_op_name(int op)
-{
-	static const char *const names[] = {
-#define OP_NAME(name, value, text) [name] = text,
-		COHORT_OP_LIST(OP_NAME)
-#undef OP_NAME
-	};
-
-	return op < 0 ? NULL : names[op];
-}
-
 /* ---- rows ------------------------------------------------------------- */
 
 struct row {

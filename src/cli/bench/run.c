@@ -367,23 +367,53 @@ int bench_measure(struct bench *b)
 
 /* ---- the whole -------------------------------------------------------- */
 
-bool bench_make_cases(struct bench *b, size_t count)
+void *bench_allocate(size_t n, size_t size)
 {
-	b->cases = calloc(count, sizeof(*b->cases));
-	b->count = count;
-	for (size_t i = 0; b->cases && i < count; i++) {
-		b->cases[i].times_ns =
-			calloc(b->options->rounds, sizeof(double));
-		if (!b->cases[i].times_ns)
-			return false;
+	const size_t bytes = (n * size + 63) / 64 * 64;
+	void *memory = aligned_alloc(64, bytes);
+
+	if (!memory) {
+		cli_complain("bench", "out of memory");
+		exit(CLI_FAILED);
 	}
-	return b->cases;
+	return memset(memory, 0, bytes);
+}
+
+/* The room doubles whenever it is full. */
+void *bench_grow(void *array, size_t n, size_t size)
+{
+	void *larger;
+
+	if (n & (n - 1))
+		return array;
+	larger = bench_allocate(n ? 2 * n : 1, size);
+	if (n)
+		memcpy(larger, array, n * size);
+	free(array);
+	return larger;
+}
+
+void bench_add_case(struct bench *b, const struct bench_case *c)
+{
+	b->cases = bench_grow(b->cases, b->count, sizeof(*c));
+	b->cases[b->count] = *c;
+	b->cases[b->count++].times_ns =
+		bench_allocate(b->options->rounds, sizeof(double));
+}
+
+static struct lane *lane_create(struct bench *b, int rank, size_t samples)
+{
+	struct lane *l = bench_allocate(1, sizeof(*l));
+
+	l->bench = b;
+	l->rank = rank;
+	l->begins = bench_allocate(samples, sizeof(*l->begins));
+	l->ends = bench_allocate(samples, sizeof(*l->ends));
+	return l;
 }
 
 static void lane_destroy(struct lane *l)
 {
-	if (!l)
-		return;
 	free(l->staging);
 	free(l->plain[0]);
 	free(l->plain[1]);
@@ -394,35 +424,13 @@ static void lane_destroy(struct lane *l)
 	free(l);
 }
 
-/* Each rank keeps the times of @samples operations. */
-static bool create_lanes(struct bench *b, size_t samples)
-{
-	const size_t size = (sizeof(struct lane) + 63) / 64 * 64;
-
-	for (int r = 0; r < b->options->ranks; r++) {
-		struct lane *l = aligned_alloc(64, size);
-
-		if (!l)
-			return false;
-		memset(l, 0, sizeof(*l));
-		b->lanes[r] = l;
-		l->bench = b;
-		l->rank = r;
-		l->begins = calloc(samples, sizeof(*l->begins));
-		l->ends = calloc(samples, sizeof(*l->ends));
-		if (!l->begins || !l->ends)
-			return false;
-	}
-	return true;
-}
-
 void bench_destroy(struct bench *b)
 {
-	if (!b || b->is_abandoned)
+	if (b->is_abandoned)
 		return;
 	for (int r = 0; r < b->options->ranks; r++)
 		lane_destroy(b->lanes[r]);
-	for (size_t i = 0; b->cases && i < b->count; i++)
+	for (size_t i = 0; i < b->count; i++)
 		free(b->cases[i].times_ns);
 	free(b->cases);
 	free(b->shapes.all);
@@ -435,32 +443,22 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-struct bench *bench_create(const struct bench_options *o, int cores,
-                           int *status_out)
+struct bench *bench_create(const struct bench_options *o, int cores)
 {
-	struct bench *b = aligned_alloc(64, (sizeof(*b) + 63) / 64 * 64);
+	struct bench *b = bench_allocate(1, sizeof(*b));
 	uint64_t samples = larger(o->warm_up, o->iterations);
 
 	if (!o->iterations)
 		samples = larger(samples, o->operation->most);
-	*status_out = CLI_FAILED;
-	if (!b)
-		goto no_memory;
-	memset(b, 0, sizeof(*b));
 	b->options = o;
 	b->operation = o->operation;
 	b->cores = cores;
 	meeting_init(&b->meeting, o->ranks, cores);
-	b->scratch = calloc(larger(samples, o->rounds), sizeof(double));
-	if (!b->scratch || !create_lanes(b, samples))
-		goto no_memory;
-	*status_out = b->operation->plan(b);
-	if (*status_out == CLI_OK)
+	b->scratch = bench_allocate(larger(samples, o->rounds), sizeof(double));
+	for (int r = 0; r < o->ranks; r++)
+		b->lanes[r] = lane_create(b, r, samples);
+	if (b->operation->plan(b) == CLI_OK)
 		return b;
-	bench_destroy(b);
-	return NULL;
-no_memory:
-	cli_complain(o->operation->command, "out of memory");
 	bench_destroy(b);
 	return NULL;
 }

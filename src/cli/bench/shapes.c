@@ -21,9 +21,8 @@
 /* The state of reading a list. */
 struct reader {
 	const struct bench_options *options;
-	unsigned line;
 	struct bench_shapes *shapes;
-	size_t room;
+	unsigned line;
 };
 
 #define COMPLAIN(r, format, ...)                                               \
@@ -34,49 +33,38 @@ struct reader {
 /* Read a number of at least 1.  Returns what follows it, or NULL if there is none. */
 static const char *read_number(const char *text, uint64_t *value_out)
 {
-	unsigned long long value;
 	char *end;
 
 	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || errno || !value ||
-	    value > MOST_VALUES)
-		return NULL;
-	*value_out = value;
-	return end;
+	*value_out = strtoull(text, &end, 10);
+	return *text < '0' || *text > '9' || errno || !*value_out ||
+	                       *value_out > MOST_VALUES
+	               ? NULL
+	               : end;
 }
 
 /* Multiply the numbers of a shape such as "64x3x7x7". */
 static bool read_shape(const char *text, uint64_t *values_out)
 {
-	uint64_t product = 1, side;
+	uint64_t side;
 
-	for (;;) {
-		text = read_number(text, &side);
-		if (!text || side > MOST_VALUES / product)
+	for (*values_out = 1; (text = read_number(text, &side)); text++) {
+		if (side > MOST_VALUES / *values_out)
 			return false;
-		product *= side;
-		if (!*text) {
-			*values_out = product;
-			return true;
-		}
-		if (*text++ != 'x')
-			return false;
+		*values_out *= side;
+		if (*text != 'x')
+			return !*text;
 	}
+	return false;
 }
 
 static int add(struct reader *r, uint64_t count)
 {
 	struct bench_shapes *s = r->shapes;
-	struct bench_shape *all = s->all;
 
-	if (s->n == r->room) {
-		r->room = r->room ? 2 * r->room : 64;
-		all = realloc(all, r->room * sizeof(*all));
-		if (!all)
-			return COMPLAIN(r, "%s", "out of memory");
-		s->all = all;
-	}
+	if (r->options->max_count && count > r->options->max_count)
+		return CLI_OK;
+	s->all = bench_grow(s->all, s->n, sizeof(*s->all));
 	s->all[s->n++] = (struct bench_shape){ .count = count };
 	s->values += count;
 	if (count > s->most)
@@ -89,9 +77,8 @@ static int add(struct reader *r, uint64_t count)
 
 static int read_line(struct reader *r, char *line)
 {
-	uint64_t max_count = r->options->max_count;
 	uint64_t product, count;
-	char *shape, *number, *more;
+	char *shape, *number;
 	const char *end;
 
 	line[strcspn(line, "\r\n")] = '\0';
@@ -104,10 +91,8 @@ static int read_line(struct reader *r, char *line)
 		                "'%s': not name, shape and count with tabs "
 		                "between",
 		                line);
-	more = strchr(number + 1, '\t');
-	if (more)
-		*more = '\0';
 	*shape++ = *number++ = '\0';
+	number[strcspn(number, "\t")] = '\0';
 	if (!read_shape(shape, &product))
 		return COMPLAIN(r, "'%s': not a shape, such as 64x3x7x7",
 		                shape);
@@ -119,7 +104,7 @@ static int read_line(struct reader *r, char *line)
 		return COMPLAIN(r, "%s has %llu values, not %llu", shape,
 		                (unsigned long long)product,
 		                (unsigned long long)count);
-	return max_count && count > max_count ? CLI_OK : add(r, count);
+	return add(r, count);
 }
 
 static int read_all(struct reader *r, FILE *in)
