@@ -33,7 +33,7 @@ static int plan(struct bench *b)
 	const struct bench_options *o = b->options;
 	const size_t size = cohort_type_size(o->type);
 
-	if (bench_read_shapes(b, size) != CLI_OK)
+	if (gradients_read(b, size) != CLI_OK)
 		return CLI_FAILED;
 	b->bytes = b->shapes.room;
 	b->buffers = 1;
@@ -117,16 +117,6 @@ static bool operate(struct lane *l)
 
 /* ---- gradients -------------------------------------------------------- */
 
-static bool rewrite(struct lane *l)
-{
-	const struct bench_shapes *s = &l->bench->shapes;
-	char *at = lane_host(l, l->buffer[0]);
-
-	for (size_t i = 0; i < s->n; i++)
-		pattern_put(&l->pattern, at + s->all[i].at, s->all[i].count);
-	return lane_copy(l, l->buffer[0], at, s->room);
-}
-
 static bool fill(struct lane *l, int byte)
 {
 	size_t room = l->bench->shapes.room;
@@ -136,46 +126,34 @@ static bool fill(struct lane *l, int byte)
 	return lane_copy(l, l->buffer[0], at, room);
 }
 
-static bool compare(struct lane *l)
+static char *place(struct lane *l, size_t i)
 {
-	const struct bench_shapes *s = &l->bench->shapes;
-	char *at = lane_host(l, l->buffer[0]);
-
-	if (!lane_copy(l, at, l->buffer[0], s->room))
-		return false;
-	for (size_t i = 0; i < s->n; i++)
-		lane_add_wrong(l, pattern_wrong(&l->expected, at + s->all[i].at,
-		                                0, s->all[i].count));
-	return true;
+	return l->buffer[0] + l->bench->shapes.all[i].at;
 }
 
-/* Lay the tensors out in the rank's memory, and make buckets of neighbours. */
+/* Make buckets of tensors that are neighbours. */
 static bool open_lane(struct lane *l)
 {
-	const struct bench_options *o = l->bench->options;
 	const struct bench_shapes *s = &l->bench->shapes;
-	size_t size = cohort_type_size(o->type), from = 0;
+	int type = l->bench->options->type;
+	size_t from = 0;
 
-	l->tensors = calloc(s->n, sizeof(*l->tensors));
+	if (!gradients_place(l, place))
+		return false;
 	l->buckets = calloc(s->n, sizeof(*l->buckets));
-	if (!l->tensors || !l->buckets)
-		return lane_fail(l, "open", "out of memory");
+	if (!l->buckets)
+		return lane_fail(l, "buckets", "out of memory");
 	for (size_t i = 0; i < s->n; i++) {
-		char *at = l->buffer[0] + s->all[i].at;
 		size_t end = i + 1 < s->n ? s->all[i + 1].at : s->room;
+		char *at = l->buffer[0] + from;
 
-		l->tensors[i] = (struct cohort_tensor){ at, at, s->all[i].count,
-			                                o->type };
 		if (i + 1 < s->n && end - from < BUCKET_BYTES)
 			continue;
-		at = l->buffer[0] + from;
-		l->buckets[l->bucket_count++] =
-			(struct cohort_tensor){ at, at, (end - from) / size,
-			                        o->type };
+		l->buckets[l->bucket_count++] = (struct cohort_tensor){
+			at, at, (end - from) / cohort_type_size(type), type
+		};
 		from = end;
 	}
-	pattern_of_rank(&l->pattern, o->type, o->op, l->rank, o->ranks);
-	pattern_of_fold(&l->expected, o->type, o->op, o->ranks);
 	/* Buckets include what is between the tensors. */
 	return fill(l, 0);
 }
@@ -238,9 +216,9 @@ const struct bench_operation bench_average = {
 	.open_groups = open_groups,
 	.open = open_lane,
 	.fill = fill,
-	.rewrite = rewrite,
+	.rewrite = gradients_rewrite,
 	.operate = operate,
-	.compare = compare,
+	.compare = gradients_compare,
 	.describe = describe,
 	.report = report,
 	.legend = "vs: how many times as fast",

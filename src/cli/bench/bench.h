@@ -156,8 +156,10 @@ struct lane {
 	struct call call;
 	size_t block; /* bytes of one block */
 
-	/* Of average. */
+	/* Of average and overlap. */
 	struct cohort_tensor *tensors;
+
+	/* Of average. */
 	struct cohort_tensor *buckets;
 	size_t bucket_count;
 
@@ -311,11 +313,19 @@ static inline void lane_add_wrong(struct lane *lane, size_t wrong)
 	atomic_fetch_add_explicit(&lane->c->wrong, wrong, memory_order_relaxed);
 }
 
-/* ---- shapes.c --------------------------------------------------------- */
+/* ---- gradients.c ------------------------------------------------------ */
 
 /* Read the list of tensors whose elements have @size bytes.  An enum cli_exit, after a
  * complaint with the line's number. */
-int bench_read_shapes(struct bench *b, size_t size);
+int gradients_read(struct bench *b, size_t size);
+
+/* Make the lane's tensors, which are where @place says, and its patterns. */
+bool gradients_place(struct lane *lane,
+                     char *(*place)(struct lane *lane, size_t i));
+
+/* Rewrite all gradients; count wrong elements of their reduction. */
+bool gradients_rewrite(struct lane *lane);
+bool gradients_compare(struct lane *lane);
 
 /* ---- report.c --------------------------------------------------------- */
 

@@ -183,84 +183,26 @@ int call_finish(struct call *c)
 
 /* ---- the table -------------------------------------------------------- */
 
-static double factor_one(int n)
+double collective_factor(const struct collective *c, int n)
 {
-	(void)n;
-	return 1.0;
-}
+	double others = (n - 1.0) / n;
 
-static double factor_others(int n)
-{
-	return (n - 1.0) / n;
-}
-
-static double factor_twice(int n)
-{
-	return 2.0 * (n - 1) / n;
+	return c->kind == CALL_ALL_REDUCE ? 2.0 * others
+	       : collective_has_blocks(c) ? others
+	                                  : 1.0;
 }
 
 const struct collective collectives[] = {
-	{ .name = "all_reduce",
-	  .kind = CALL_ALL_REDUCE,
-	  .host_in_place = true,
-	  .source = SOURCE_FOLD,
-	  .has_op = true,
-	  .has_in_place = true,
-	  .factor = factor_twice },
-	{ .name = "broadcast",
-	  .kind = CALL_BROADCAST,
-	  .host_in_place = true,
-	  .source = SOURCE_ROOT,
-	  .has_root = true,
-	  .has_in_place = true,
-	  .factor = factor_one },
-	{ .name = "reduce",
-	  .kind = CALL_REDUCE,
-	  .host_in_place = true,
-	  .source = SOURCE_FOLD,
-	  .has_op = true,
-	  .has_root = true,
-	  .has_in_place = true,
-	  .only_root = true,
-	  .factor = factor_one },
-	{ .name = "all_gather",
-	  .kind = CALL_ALL_GATHER,
-	  .source = SOURCE_EACH,
-	  .has_in_place = true,
-	  .receives_blocks = true,
-	  .factor = factor_others },
-	{ .name = "reduce_scatter",
-	  .kind = CALL_REDUCE_SCATTER,
-	  .source = SOURCE_FOLD,
-	  .has_op = true,
-	  .has_in_place = true,
-	  .sends_blocks = true,
-	  .factor = factor_others },
-	{ .name = "all_to_all",
-	  .kind = CALL_ALL_TO_ALL,
-	  .source = SOURCE_EACH,
-	  .sends_blocks = true,
-	  .receives_blocks = true,
-	  .factor = factor_others },
-	{ .name = "gather",
-	  .kind = CALL_GATHER,
-	  .source = SOURCE_EACH,
-	  .has_root = true,
-	  .has_in_place = true,
-	  .receives_blocks = true,
-	  .only_root = true,
-	  .factor = factor_others },
-	{ .name = "scatter",
-	  .kind = CALL_SCATTER,
-	  .source = SOURCE_ROOT,
-	  .has_root = true,
-	  .has_in_place = true,
-	  .sends_blocks = true,
-	  .factor = factor_others },
-	{ .name = "send_recv",
-	  .kind = CALL_SEND_RECV,
-	  .source = SOURCE_PREVIOUS,
-	  .factor = factor_one },
+	{ "all_reduce", CALL_ALL_REDUCE, SOURCE_FOLD, 0 },
+	{ "broadcast", CALL_BROADCAST, SOURCE_ROOT, HAS_ROOT },
+	{ "reduce", CALL_REDUCE, SOURCE_FOLD, HAS_ROOT },
+	{ "all_gather", CALL_ALL_GATHER, SOURCE_EACH, RECEIVES_BLOCKS },
+	{ "reduce_scatter", CALL_REDUCE_SCATTER, SOURCE_FOLD, SENDS_BLOCKS },
+	{ "all_to_all", CALL_ALL_TO_ALL, SOURCE_EACH,
+	  SENDS_BLOCKS | RECEIVES_BLOCKS },
+	{ "gather", CALL_GATHER, SOURCE_EACH, HAS_ROOT | RECEIVES_BLOCKS },
+	{ "scatter", CALL_SCATTER, SOURCE_ROOT, HAS_ROOT | SENDS_BLOCKS },
+	{ "send_recv", CALL_SEND_RECV, SOURCE_PREVIOUS, 0 },
 };
 
 const size_t collective_count = sizeof(collectives) / sizeof(collectives[0]);

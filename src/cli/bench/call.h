@@ -71,21 +71,51 @@ enum bench_source {
 	SOURCE_PREVIOUS, /* the previous rank's block */
 };
 
+/* Facts of a collective. */
+enum {
+	HAS_ROOT = 1,
+	SENDS_BLOCKS = 2,    /* one block for each rank; else one block */
+	RECEIVES_BLOCKS = 4, /* one block for each rank; else one block */
+};
+
 struct collective {
 	const char *name;
 	enum call_kind kind;
 	enum bench_source source;
-	bool has_op;
-	bool has_root;
-	bool has_in_place;
-	bool host_in_place;   /* host memory must be in place */
-	bool sends_blocks;    /* one block for each rank; else one block */
-	bool receives_blocks; /* one block for each rank; else one block */
-	bool only_root;       /* only the root receives */
-
-	/* Bus bandwidth divided by algorithm bandwidth. */
-	double (*factor)(int ranks);
+	int facts;
 };
+
+static inline bool collective_has_op(const struct collective *c)
+{
+	return c->source == SOURCE_FOLD;
+}
+
+/* True if only the root receives. */
+static inline bool collective_only_root(const struct collective *c)
+{
+	return c->facts & HAS_ROOT && c->source != SOURCE_ROOT;
+}
+
+/* True if the result may replace what is sent. */
+static inline bool collective_has_in_place(const struct collective *c)
+{
+	return c->kind != CALL_ALL_TO_ALL && c->kind != CALL_SEND_RECV;
+}
+
+/* True if a rank has as many blocks as there are ranks. */
+static inline bool collective_has_blocks(const struct collective *c)
+{
+	return c->facts & (SENDS_BLOCKS | RECEIVES_BLOCKS);
+}
+
+/* True if calls with host memory have a single buffer. */
+static inline bool collective_is_single(const struct collective *c)
+{
+	return collective_has_in_place(c) && !collective_has_blocks(c);
+}
+
+/* Bus bandwidth divided by algorithm bandwidth. */
+double collective_factor(const struct collective *c, int ranks);
 
 extern const struct collective collectives[];
 extern const size_t collective_count;

@@ -17,9 +17,8 @@
  * as there are ranks if the collective takes blocks. */
 static void set_size(struct bench_case *c, size_t bytes, int ranks)
 {
-	bool has_blocks =
-		c->collective->sends_blocks || c->collective->receives_blocks;
-	size_t blocks = has_blocks ? (size_t)ranks : 1;
+	size_t blocks =
+		collective_has_blocks(c->collective) ? (size_t)ranks : 1;
 	size_t size = cohort_type_size(c->type);
 
 	c->count = bytes / size / blocks;
@@ -51,14 +50,14 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
  * no form with host memory. */
 static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
-	bool can = c->collective->has_in_place;
+	bool can = collective_has_in_place(c->collective);
 	bool has_host = c->collective->kind != CALL_SEND_RECV;
 	bool is_host = c->path == PATH_HOST;
 
 	if (!(c->rewrites ? o->rewrites : o->loops) || !o->paths[c->path] ||
 	    (is_host && !has_host))
 		return false;
-	if (is_host && c->collective->host_in_place)
+	if (is_host && collective_is_single(c->collective))
 		return c->in_place;
 	return c->in_place ? o->in_place && can : o->out_of_place || !can;
 }
@@ -81,7 +80,7 @@ static void add_ops(struct bench *b, struct bench_case like)
 {
 	const struct bench_options *o = b->options;
 
-	if (!like.collective->has_op) {
+	if (!collective_has_op(like.collective)) {
 		like.op = -1;
 		add_modes(b, like);
 		return;
@@ -135,24 +134,25 @@ static bool operate(struct lane *l)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-static size_t blocks_of(bool is_blockwise, int ranks)
+/* How many blocks a rank sends, or receives. */
+static size_t count_blocks(const struct lane *l, int fact)
 {
-	return is_blockwise ? (size_t)ranks : 1;
+	return l->c->collective->facts & fact ? (size_t)l->call.ranks : 1;
 }
 
 /* In place a rank's single block is the one of its rank. */
 static void find_buffers(struct lane *l)
 {
-	const struct collective *c = l->c->collective;
+	int facts = l->c->collective->facts;
 	char **buffers = l->is_plain && l->staging ? l->plain : l->buffer;
 	char *send = buffers[1], *recv = buffers[0];
 	size_t offset = (size_t)l->rank * l->block;
 
 	if (l->c->in_place) {
 		send = recv;
-		if (c->receives_blocks && !c->sends_blocks)
+		if (facts & RECEIVES_BLOCKS)
 			send += offset;
-		if (c->sends_blocks && !c->receives_blocks)
+		if (facts & SENDS_BLOCKS)
 			recv += offset;
 	}
 	l->call.send = send;
@@ -199,8 +199,7 @@ static void leave(struct lane *l)
 
 static bool rewrite(struct lane *l)
 {
-	size_t blocks = blocks_of(l->c->collective->sends_blocks,
-	                          l->bench->options->ranks);
+	size_t blocks = count_blocks(l, SENDS_BLOCKS);
 	char *send = (char *)(uintptr_t)l->call.send, *at = lane_host(l, send);
 
 	pattern_put(&l->pattern, at, blocks * l->c->count);
@@ -248,12 +247,12 @@ static void expect(struct lane *l, int b)
 static bool compare(struct lane *l)
 {
 	const struct collective *c = l->c->collective;
-	size_t blocks = blocks_of(c->receives_blocks, l->call.ranks);
+	size_t blocks = count_blocks(l, RECEIVES_BLOCKS);
 	size_t count = l->c->count;
-	size_t first = c->sends_blocks ? (size_t)l->rank * count : 0;
+	size_t first = c->facts & SENDS_BLOCKS ? (size_t)l->rank * count : 0;
 	char *at = lane_host(l, l->call.recv);
 
-	if (c->only_root && l->rank != l->call.root)
+	if (collective_only_root(c) && l->rank != l->call.root)
 		return true;
 	if (!lane_copy(l, at, l->call.recv, blocks * l->block))
 		return false;
@@ -274,7 +273,8 @@ static double bandwidth(const struct bench *b, const struct bench_case *c)
 
 static double bus_bandwidth(const struct bench *b, const struct bench_case *c)
 {
-	return bandwidth(b, c) * c->collective->factor(b->options->ranks);
+	return bandwidth(b, c) *
+	       collective_factor(c->collective, b->options->ranks);
 }
 
 static void report(struct row *row, const struct bench *b,
@@ -282,7 +282,7 @@ static void report(struct row *row, const struct bench *b,
 {
 	const char *type = cohort_type_name(c->type);
 	const char *op = c->op < 0 ? NULL : cohort_op_name(c->op);
-	int root = c->collective->has_root ? b->options->root : -1;
+	int root = c->collective->facts & HAS_ROOT ? b->options->root : -1;
 
 	row_text(row, 0, NULL, "collective", c->title);
 	row_text(row, 0, NULL, "dtype", type);

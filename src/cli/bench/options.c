@@ -45,7 +45,6 @@ static const char usage_options[] =
 	"  -r RANK         root (default 0)\n"
 	"  -n N            operations per round (default: as many as take 5 ms)\n"
 	"  -w N            operations before those, not timed (default 2)\n"
-	"  -c 0|1          check the results of the first and last round (default 1)\n"
 	"  --rounds N      number of rounds; each measures everything (default 21)\n"
 	"\n"
 	"How operations are made; if several are given, each is measured:\n"
@@ -59,13 +58,16 @@ static const char usage_options[] =
 	"  --in-place      the result replaces what is sent (default)\n"
 	"  --out-of-place  the result has a buffer of its own\n"
 	"\n"
-	"  --platform P    gpu or host (default: see cohort info)\n"
 	"  --launch L      together or ahead: whether a rank's part is launched once all\n"
 	"                  ranks have called, or at once (default: COHORT_LAUNCH,\n"
 	"                  or else the platform's)\n"
+	"  --plot FILE     also write a figure of the bandwidths: SVG, by gnuplot";
+
+static const char common_options[] =
+	"  -c 0|1          check the results of the first and last round (default 1)\n"
+	"  --platform P    gpu or host (default: see cohort info)\n"
 	"  --no-pin        do not pin the ranks' threads to cores\n"
 	"  --json          one JSON array instead of text\n"
-	"  --plot FILE     also write a figure of the bandwidths: SVG, by gnuplot\n"
 	"  -h, --help      this text\n"
 	"\n"
 	"Exit status: 1 also if a result was wrong.";
@@ -80,7 +82,7 @@ static void help_collectives(void)
 		       : i == 6 ? ",\n  "
 		                : ", ",
 		       collectives[i].name);
-	printf("\n\n%s\n", usage_options);
+	printf("\n\n%s\n%s\n", usage_options, common_options);
 }
 
 static void help_average(void)
@@ -103,18 +105,12 @@ static void help_average(void)
 	     "  -g, --ranks N   number of ranks (default 2)\n"
 	     "  -d TYPE         type of all tensors (default float32)\n"
 	     "  -o OPERATION    avg (default), sum, prod, max or min\n"
-	     "  -c 0|1          check the results of the first and last round (default 1)\n"
 	     "  --only METHODS  measure only these methods, separated by commas\n"
 	     "  --rounds N      number of rounds; each measures all methods (default 11)\n"
 	     "  --rewrite       each rank rewrites its gradients before each operation,\n"
-	     "                  outside the timed part; otherwise they keep the results\n"
-	     "  --platform P    gpu or host (default: see cohort info)\n"
-	     "  --no-pin        do not pin the ranks' threads to cores\n"
-	     "  --json          one JSON array instead of text\n"
-	     "  -h, --help      this text\n"
-	     "\n"
-	     "Exit status: 1 also if a result was wrong.");
+	     "                  outside the timed part; otherwise they keep the results");
 	/* clang-format on */
+	puts(common_options);
 }
 
 static void help_overlap(void)
@@ -141,24 +137,18 @@ static void help_overlap(void)
 	     "                  carries them out\n"
 	     "  -g, --ranks N   number of ranks (default 2)\n"
 	     "  -d TYPE         type of all tensors (default float32)\n"
-	     "  -c 0|1          check the results of the first and last round (default 1)\n"
 	     "  --first-bytes N, --bucket-bytes N\n"
 	     "                  limits of a bucket's size (default: the reducer's)\n"
 	     "  --full-buckets  fill each bucket up to its limit, even if more is then\n"
 	     "                  left to wait for\n"
 	     "  --rounds N      number of rounds (default 11)\n"
-	     "  --platform P    gpu or host (default: see cohort info)\n"
-	     "  --no-pin        do not pin the ranks' threads to cores\n"
-	     "  --json          one JSON array instead of text\n"
-	     "  --plot FILE     also write a figure as SVG, by gnuplot\n"
-	     "  -h, --help      this text\n"
-	     "\n"
-	     "Exit status: 1 also if a result was wrong.");
+	     "  --plot FILE     also write a figure as SVG, by gnuplot");
 	/* clang-format on */
+	puts(common_options);
 }
 
 /* The state of reading a command line. */
-struct reader {
+struct size_reader {
 	struct bench_options *options;
 	uint64_t first, last, factor, step;
 	bool has_sizes;
@@ -230,7 +220,7 @@ static int add_size(struct bench_options *options, uint64_t bytes)
 
 static int read_one_size(const struct cli_option *option, const char *word)
 {
-	struct reader *reader = option->value;
+	struct size_reader *reader = option->value;
 	uint64_t bytes = 0;
 	int status = parse_size(option->name, word, &bytes);
 
@@ -239,7 +229,7 @@ static int read_one_size(const struct cli_option *option, const char *word)
 
 static int read_sizes(const struct cli_option *option, const char *text)
 {
-	struct reader *reader = option->value;
+	struct size_reader *reader = option->value;
 
 	reader->has_sizes = true;
 	reader->options->size_count = 0;
@@ -363,7 +353,7 @@ static int read_lengths(const struct cli_option *option, const char *text)
 
 /* ---- defaults --------------------------------------------------------- */
 
-static int settle_sizes(struct reader *reader)
+static int settle_sizes(struct size_reader *reader)
 {
 	uint64_t first = reader->first ? reader->first : 4;
 	uint64_t last = reader->last ? reader->last : UINT64_C(64) << 20;
@@ -446,7 +436,7 @@ static int parse_collective(int argc, char **argv,
 static int parse_collectives(int argc, char **argv, struct bench_options *o,
                              bool *help_out)
 {
-	struct reader reader = { .options = o };
+	struct size_reader reader = { .options = o };
 	const struct cli_option options[] = {
 		COMMON_OPTIONS(o),
 		{ "ngpus", 0, CLI_INT, &o->ranks, .least = 1,

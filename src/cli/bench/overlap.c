@@ -49,7 +49,7 @@ static int plan(struct bench *b)
 	const struct bench_options *o = b->options;
 	const size_t size = cohort_type_size(o->type);
 
-	if (bench_read_shapes(b, size) != CLI_OK)
+	if (gradients_read(b, size) != CLI_OK)
 		return CLI_FAILED;
 	b->bytes = b->shapes.most * size;
 	for (size_t i = 0; i < o->length_count * PARTS; i++) {
@@ -128,43 +128,6 @@ static bool operate(struct lane *l)
 	                 cohort_reducer_finish(l->reducer, COHORT_FOREVER));
 }
 
-/* ---- gradients -------------------------------------------------------- */
-
-static bool rewrite(struct lane *l)
-{
-	const struct bench *b = l->bench;
-	size_t size = cohort_type_size(b->options->type);
-
-	for (size_t i = 0; i < b->shapes.n; i++) {
-		size_t count = b->shapes.all[i].count;
-		void *view = cohort_reducer_view(l->reducer, i);
-		char *at = lane_host(l, view);
-
-		pattern_put(&l->pattern, at, count);
-		if (!lane_copy(l, view, at, count * size))
-			return false;
-	}
-	return true;
-}
-
-/* The mean is a whole number, so the following steps may continue with it. */
-static bool compare(struct lane *l)
-{
-	const struct bench *b = l->bench;
-	size_t size = cohort_type_size(b->options->type);
-
-	for (size_t i = 0; i < b->shapes.n; i++) {
-		size_t count = b->shapes.all[i].count;
-		void *view = cohort_reducer_view(l->reducer, i);
-		char *at = lane_host(l, view);
-
-		if (!lane_copy(l, at, view, count * size))
-			return false;
-		lane_add_wrong(l, pattern_wrong(&l->expected, at, 0, count));
-	}
-	return true;
-}
-
 /* ---- begin and end ---------------------------------------------------- */
 
 static void set_lengths(struct bench *b, double comm_ns)
@@ -225,13 +188,17 @@ static bool create_reducer(struct lane *l)
 	return succeeded(l, "reducer", rc);
 }
 
+static char *place(struct lane *l, size_t i)
+{
+	return cohort_reducer_view(l->reducer, i);
+}
+
+/* The means that a check leaves are whole numbers, so the following steps may continue
+ * with them. */
 static bool open_lane(struct lane *l)
 {
-	const struct bench_options *o = l->bench->options;
-
-	pattern_of_rank(&l->pattern, o->type, o->op, l->rank, o->ranks);
-	pattern_of_fold(&l->expected, o->type, o->op, o->ranks);
-	return create_reducer(l) && time_averaging(l);
+	return create_reducer(l) && gradients_place(l, place) &&
+	       time_averaging(l);
 }
 
 static void close_lane(struct lane *l)
@@ -326,9 +293,9 @@ const struct bench_operation bench_overlap = {
 	.plan = plan,
 	.open = open_lane,
 	.close = close_lane,
-	.rewrite = rewrite,
+	.rewrite = gradients_rewrite,
 	.operate = operate,
-	.compare = compare,
+	.compare = gradients_compare,
 	.describe = describe,
 	.report = report,
 	.plot = plot,

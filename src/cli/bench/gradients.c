@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads a list of tensors: each line has name, shape and number of elements,
- * separated by tabs, as "fc.weight 1000x2048 2048000"; a line that begins with # is a
- * comment
+ * The gradients of average and overlap: their list, which is read from a file, and
+ * what is in them
+ *
+ * Each line of the file has name, shape and number of elements, separated by tabs, as
+ * "fc.weight 1000x2048 2048000"; a line that begins with # is a comment.
  */
 
 #include <errno.h>
@@ -124,7 +126,7 @@ static int read_all(struct reader *r, FILE *in)
 	return status;
 }
 
-int bench_read_shapes(struct bench *b, size_t size)
+int gradients_read(struct bench *b, size_t size)
 {
 	const struct bench_options *o = b->options;
 	const char *command = o->operation->command;
@@ -149,4 +151,50 @@ int bench_read_shapes(struct bench *b, size_t size)
 		s->room += (s->all[i].count * size + ALIGN - 1) / ALIGN * ALIGN;
 	}
 	return status;
+}
+
+bool gradients_place(struct lane *l,
+                     char *(*place)(struct lane *lane, size_t i))
+{
+	const struct bench_options *o = l->bench->options;
+	const struct bench_shapes *s = &l->bench->shapes;
+
+	l->tensors = calloc(s->n, sizeof(*l->tensors));
+	if (!l->tensors)
+		return lane_fail(l, "gradients", "out of memory");
+	for (size_t i = 0; i < s->n; i++) {
+		char *at = place(l, i);
+
+		l->tensors[i] = (struct cohort_tensor){ at, at, s->all[i].count,
+			                                o->type };
+	}
+	pattern_of_rank(&l->pattern, o->type, o->op, l->rank, o->ranks);
+	pattern_of_fold(&l->expected, o->type, o->op, o->ranks);
+	return true;
+}
+
+bool gradients_rewrite(struct lane *l)
+{
+	for (size_t i = 0; i < l->bench->shapes.n; i++) {
+		const struct cohort_tensor *t = &l->tensors[i];
+		char *at = lane_host(l, t->recv);
+
+		pattern_put(&l->pattern, at, t->count);
+		if (!lane_copy(l, t->recv, at, t->count * l->pattern.size))
+			return false;
+	}
+	return true;
+}
+
+bool gradients_compare(struct lane *l)
+{
+	for (size_t i = 0; i < l->bench->shapes.n; i++) {
+		const struct cohort_tensor *t = &l->tensors[i];
+		char *at = lane_host(l, t->recv);
+
+		if (!lane_copy(l, at, t->recv, t->count * l->pattern.size))
+			return false;
+		lane_add_wrong(l, pattern_wrong(&l->expected, at, 0, t->count));
+	}
+	return true;
 }
