@@ -22,7 +22,6 @@
 #include "base/json.h"
 #include "cli/bench/call.h"
 #include "cli/bench/data.h"
-#include "cli/bench/meet.h"
 #include "cli/common/progress.h"
 #include "platform/platform.h"
 
@@ -202,7 +201,13 @@ struct bench {
 	struct progress progress;
 	double *scratch; /* for quantiles */
 
-	struct meeting meeting;
+	/* Atomic; counts arrivals of all ranks at meetings, never reset. */
+	_Alignas(64) atomic_ullong arrived;
+
+	/* Atomic; set once by the first rank that fails, which then writes the
+	 * complaint; read by the others, and by the main thread after the run. */
+	_Alignas(64) atomic_bool has_failed;
+	char complaint[1200];
 };
 
 /* ---- operations ------------------------------------------------------- */
@@ -296,8 +301,16 @@ void bench_add_case(struct bench *b, const struct bench_case *c);
 /* Time @n operations of the current case; only rank 0 gets the time. */
 bool lane_time(struct lane *lane, uint64_t n, double *ns_out);
 
-/* Wait for all ranks. */
+/* ---- lane.c ----------------------------------------------------------- */
+
+/* Wait for all ranks; false if one has failed, or the group has ended. */
 bool lane_meet(struct lane *lane);
+
+/* Pin the thread to one of the cores that the process may use, in turn. */
+void lane_pin(const struct lane *lane);
+
+/* Allocate the rank's memory. */
+bool lane_allocate(struct lane *lane);
 
 /* Complain that @what has failed, and end all groups.  Returns false. */
 bool lane_fail(struct lane *lane, const char *what, const char *why);

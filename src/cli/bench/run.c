@@ -23,69 +23,6 @@
 /* How long the run waits for a rank that does not come back. */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-bool lane_meet(struct lane *l)
-{
-	return meeting_meet(&l->bench->meeting, &l->met, l->comm);
-}
-
-/* The first group ends once this rank's worker returns. */
-bool lane_fail(struct lane *l, const char *what, const char *why)
-{
-	struct bench *b = l->bench;
-
-	meeting_fail(&b->meeting, "rank %d, %s: %s", l->rank, what, why);
-	for (int i = 1; i < BENCH_GROUPS; i++)
-		if (b->groups[i])
-			cohort_group_abort(b->groups[i], what);
-	return false;
-}
-
-/* ---- buffers ---------------------------------------------------------- */
-
-char *lane_host(const struct lane *l, char *at)
-{
-	return l->staging && !l->is_plain ? l->staging : at;
-}
-
-bool lane_copy(struct lane *l, void *to, const void *from, size_t bytes)
-{
-	const struct platform *p = l->bench->platform;
-	cudaError_t err;
-
-	if (to == from)
-		return true;
-	/* Not cohort_copy(), because the thread may be inside the native
-	 * communicator. */
-	err = p->cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
-	if (err == cudaSuccess)
-		err = p->cudaDeviceSynchronize();
-	return err == cudaSuccess ||
-	       lane_fail(l, "copy", p->cudaGetErrorString(err));
-}
-
-static bool allocate(struct lane *l)
-{
-	struct bench *b = l->bench;
-	char what[40];
-	bool ok;
-
-	snprintf(what, sizeof(what), "%zu bytes", b->bytes);
-	for (int i = 0; i < b->buffers; i++) {
-		void *memory;
-
-		if (cohort_alloc(l->comm, b->bytes, &memory) != COHORT_OK)
-			return lane_fail(l, what, cohort_last_error());
-		l->buffer[i] = memory;
-	}
-	if (b->platform->memory_is_host)
-		return true;
-	l->staging = malloc(b->bytes);
-	ok = l->staging;
-	for (int i = 0; i < b->buffers && b->needs_plain; i++)
-		ok = (l->plain[i] = malloc(b->bytes)) && ok;
-	return ok || lane_fail(l, what, "out of memory");
-}
-
 /* ---- the timed part --------------------------------------------------- */
 
 static bool time_row(struct lane *l, uint64_t n)
@@ -280,9 +217,9 @@ static int worker(struct cohort_comm *comm, void *user)
 
 	l->comm = comm;
 	if (b->options->pin)
-		meeting_pin(l->rank, b->cores);
-	ok = allocate(l) && (!b->operation->open || b->operation->open(l)) &&
-	     run_rounds(l);
+		lane_pin(l);
+	ok = lane_allocate(l) &&
+	     (!b->operation->open || b->operation->open(l)) && run_rounds(l);
 	if (b->operation->close)
 		b->operation->close(l);
 	/* After a failure the others may still wait for this rank's memory. */
@@ -350,7 +287,7 @@ static int run_group(struct bench *b)
 	if (rc == COHORT_OK)
 		return CLI_OK;
 	cli_complain(b->operation->command, "%s",
-	             *b->meeting.complaint ? b->meeting.complaint : cause.text);
+	             *b->complaint ? b->complaint : cause.text);
 	return CLI_FAILED;
 }
 
@@ -453,7 +390,6 @@ struct bench *bench_create(const struct bench_options *o, int cores)
 	b->options = o;
 	b->operation = o->operation;
 	b->cores = cores;
-	meeting_init(&b->meeting, o->ranks, cores);
 	b->scratch = bench_allocate(larger(samples, o->rounds), sizeof(double));
 	for (int r = 0; r < o->ranks; r++)
 		b->lanes[r] = lane_create(b, r, samples);
