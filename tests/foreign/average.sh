@@ -83,7 +83,7 @@ COHORT_PLATFORM=host
 
 average 0 --shapes "$list" --ranks 1 --rounds 1 --max-count 21 --json
 [ "$(wc -l <"$dir/out")" -eq 1 ] || fail "JSON: not one line"
-says '"method":"alone","tensors":2,"bytes":88,"time_us":'
+says '"method":"alone","tensors":2,"bytes":88,"time_us":[0-9.]+,"p5_us":[0-9.]+,"p95_us":[0-9.]+,'
 says '"busbw":0[.0]*,"vs_alone":[0-9.]+,"vs_flat":[0-9.]+,"wrong":0}'
 average 0 --shapes "$list" --rounds 1 --only auto -c 0 --json
 says '"vs_alone":null,"vs_flat":null,"wrong":null}\]$'

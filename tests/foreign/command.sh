@@ -341,7 +341,7 @@ done
 what='cohort bench all_reduce_perf'
 for pair in all_reduce_perf:all_reduce alltoall_perf:all_to_all sendrecv_perf:send_recv; do
 	# shellcheck disable=SC2086
-	run 0 bench "${pair%:*}" -g 2 --sizes 4 $quick
+	run 0 bench "${pair%:*}" --ranks 2 --sizes 4 $quick
 	quiet "$what"
 	grep -qx "# ${pair#*:}" "$dir/out" || fail "${pair%:*} is not ${pair#*:}"
 done
