@@ -184,7 +184,7 @@ has error cuda-variables CUDA_VISIBLE_DEVICES 'names a device twice'
 LD_LIBRARY_PATH=$scratch/known:$scratch/other one
 has ok libraries - "$scratch/known/libnccl.so.2 and "
 (ulimit -n 48 && one)
-has error limits nofile 'may have 48 open files'
+has error limits nofile '48 open files are allowed'
 if (ulimit -s unlimited) 2>/dev/null; then
 	(ulimit -s unlimited && one)
 	has warning limits stack 'stack is unlimited'
@@ -205,9 +205,9 @@ if unshare -m mount -t tmpfs none /dev/shm 2>/dev/null; then
 	mounted size=512k true
 	has error shared-memory - 'cannot open a group'
 	mounted size=4m true
-	has error shared-memory - 'has 4.0 MiB left, less than one segment'
+	has error shared-memory - '4 MiB are left in /dev/shm, and a run of 1 rank needs some 10, else an init fails'
 	mounted size=15m true
-	has warning shared-memory - 'has 15 MiB left; a run of 1 rank'
+	has warning shared-memory - '15 MiB are left in /dev/shm, and a run of 1 rank needs some 20'
 	mounted ro true
 	has error shared-memory - 'Read-only file system'
 	mounted size=64m touch /dev/shm/nccl-AbCdEf
@@ -215,7 +215,7 @@ if unshare -m mount -t tmpfs none /dev/shm 2>/dev/null; then
 	mounted size=64m sh -c 'touch /dev/shm/nccl-AbCdEf; mount -t tmpfs none /proc'
 	lacks warning shared-memory
 	mounted size=64m true
-	has ok shared-memory - 'has 64 MiB left'
+	has ok shared-memory - '64 MiB are left'
 	lacks warning shared-memory
 else
 	echo '[SKIP] /dev/shm: this user cannot mount another one'
@@ -278,7 +278,7 @@ has warning nccl-files NCCL_CONF_FILE "$scratch/fifo: not a regular file"
 # ---- the machine -----------------------------------------------------------------------
 
 (ulimit -n 48 && one)
-has warning limits nofile 'may have 48 open files'
+has warning limits nofile '48 open files are allowed'
 # NCCL 2.28, as which the simulator comes, asks for stacks that are large enough.
 if (ulimit -s unlimited) 2>/dev/null; then
 	(ulimit -s unlimited && one)
@@ -291,7 +291,7 @@ if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" "$cohort" --version >/dev/null 2>&1; t
 	# shellcheck disable=SC2016 # its own variables
 	"${nobody[@]}" bash -c 'ulimit -u 60; exec timeout 60 "$1" check --json --devices 0' \
 		sh "$cohort" >"$log" 2>"$scratch/err"
-	has warning limits nproc 'The user may have 60 threads'
+	has warning limits nproc 'threads are left to the user'
 	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/dev/null "${nobody[@]}" \
 		timeout 60 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
 	has ok nccl-variables - '2 set'

@@ -343,20 +343,21 @@ Test(check, a_driver_without_its_device_files_is_an_error)
 	put("/proc/driver/nvidia/version", "NVRM version: 580.82.07\n");
 	put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "");
 	put("/proc/driver/nvidia/gpus/0000:02:00.0/information", "");
-	check_container(&c);
-	HAS("error device-files /dev/nvidiactl: The driver is loaded");
+	check_limits(&c);
+	HAS("error device-files /dev/nvidiactl: No such file or directory: "
+	    "the driver is loaded");
 	HAS("error device-files /dev/nvidia-uvm: ");
 	cr_assert_eq(check_gpus(&c), 2);
 	put("/dev/nvidiactl", "");
 	put("/dev/nvidia-uvm", "");
 	put("/dev/nvidia0", "");
 	told[0] = '\0';
-	check_container(&c);
-	HAS("warning device-files -: The driver has 2 GPUs, and 1 of them");
+	check_limits(&c);
+	HAS("warning device-files -: 1 of 2 GPUs: ");
 	put("/dev/nvidia1", "");
 	told[0] = '\0';
-	check_container(&c);
-	HAS("ok device-files -: 2 GPUs");
+	check_limits(&c);
+	HAS("ok device-files -: enough for 1 rank; 2 of 2 GPUs");
 }
 
 Test(check, without_a_driver_device_files_do_not_matter)
@@ -364,7 +365,7 @@ Test(check, without_a_driver_device_files_do_not_matter)
 	struct check c = fresh();
 
 	put("/etc/none", "");
-	check_container(&c);
+	check_limits(&c);
 	HAS("skipped device-files");
 	check_versions(&c);
 	HAS("skipped driver-version");
@@ -376,14 +377,14 @@ Test(check, whether_there_are_gpus_does_not_matter_on_the_host_platform)
 
 	put("/proc/driver/nvidia/version", "NVRM version: x  470.256.02\n");
 	c.platform = COHORT_PLATFORM_HOST;
-	check_container(&c);
+	check_limits(&c);
 	check_versions(&c);
 	HAS("skipped device-files -: No GPU was asked for");
 	HAS("skipped driver-version -: No GPU was asked for");
 	c.platform = COHORT_PLATFORM_AUTO;
 	setenv("COHORT_PLATFORM", "host", 1);
 	told[0] = '\0';
-	check_container(&c);
+	check_limits(&c);
 	HAS("skipped device-files -: No GPU was asked for");
 }
 
@@ -405,12 +406,12 @@ Test(check, the_tightest_limit_of_the_control_groups_counts)
 	put("/sys/fs/cgroup/a/b/pids.max", "max\n");
 	put("/sys/fs/cgroup/a/pids.max", "100\n");
 	put("/sys/fs/cgroup/a/pids.current", "90\n");
-	check_container(&c);
-	HAS("error cgroup pids: The control group may have 100 threads, and "
-	    "has 90");
+	check_limits(&c);
+	HAS("error cgroup pids: 10 threads are left to the control group, and "
+	    "a run of 1 rank needs some 20, else ");
 	put("/sys/fs/cgroup/a/pids.max", "100000\n");
 	told[0] = '\0';
-	check_container(&c);
+	check_limits(&c);
 	HAS("ok cgroup");
 }
 
@@ -421,8 +422,8 @@ Test(check, control_groups_of_version_1_are_read_too)
 	put("/proc/self/cgroup", "5:cpu:/x\n4:pids:/x\n");
 	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
 	put("/sys/fs/cgroup/pids/x/pids.current", "1\n");
-	check_container(&c);
-	HAS("error cgroup pids: The control group may have 20 threads");
+	check_limits(&c);
+	HAS("error cgroup pids: 19 threads are left to the control group");
 }
 
 Test(check, many_long_names_of_groups_are_read)
@@ -436,8 +437,9 @@ Test(check, many_long_names_of_groups_are_read)
 	strcat(text, "1:pids:/x\n");
 	put("/proc/self/cgroup", text);
 	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
-	check_container(&c);
-	HAS("warning cgroup pids: The control group may have 20 threads");
+	check_limits(&c);
+	HAS("warning cgroup pids: 20 threads are left to the control group, "
+	    "and a run of 1 rank needs some 80, else ");
 }
 
 Test(check, memory_for_files_is_not_used_up)
@@ -452,13 +454,13 @@ Test(check, memory_for_files_is_not_used_up)
 	put("/sys/fs/cgroup/a/memory.stat",
 	    "anon 94900000\nfile 4200000000\ninactive_file 4000000000\n"
 	    "active_file 100000000\n");
-	check_container(&c);
+	check_limits(&c);
 	HAS_NOT("cgroup memory");
 	put("/sys/fs/cgroup/a/memory.stat",
 	    "anon 4194900000\ninactive_file 50000000\nactive_file 50000000\n");
 	told[0] = '\0';
-	check_container(&c);
-	HAS("warning cgroup memory: The control group has 95 MiB left");
+	check_limits(&c);
+	HAS("warning cgroup memory: 95.4 MiB are left to the control group");
 	put("/sys/fs/cgroup/a/memory.max", "max\n");
 	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824\n");
 	put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "1073000000\n");
@@ -466,6 +468,6 @@ Test(check, memory_for_files_is_not_used_up)
 	    "cache 9\ninactive_file 1\nactive_file 1\n"
 	    "total_inactive_file 600000000\ntotal_active_file 200000000\n");
 	told[0] = '\0';
-	check_container(&c);
+	check_limits(&c);
 	HAS_NOT("cgroup memory");
 }

@@ -106,8 +106,7 @@ static int run(struct check *c)
 	check_variables(c);
 	check_nccl(c);
 	check_cuda(c);
-	check_system(c);
-	check_container(c);
+	check_limits(c);
 	check_devices_work(c);
 	nccl_files_free(&c->files);
 	return CLI_OK;

@@ -105,8 +105,11 @@ bool check_wants_gpus(const struct check *c);
 /* How many devices a run has: those that were asked for, or all; at least 1. */
 int check_devices(const struct check *c);
 
-/* How many GPUs the driver says it has; 0: not known (container.c). */
+/* How many GPUs the driver says it has, or 0 if that is not known (limits.c). */
 int check_gpus(const struct check *c);
+
+/* Why the driver does not matter, or is not loaded; NULL if neither is so (limits.c). */
+const char *check_no_driver(const struct check *c);
 
 /* The first @size - 1 bytes of a file of the system's, under @c->root, up to its last
  * newline; -1: it cannot be read, see errno. */
@@ -121,8 +124,7 @@ void check_libraries(struct check *c); /* libraries.c */
 void check_variables(struct check *c); /* variables.c: COHORT_... */
 void check_nccl(struct check *c);      /* nccl.c: NCCL_..., from files, too */
 void check_cuda(struct check *c);      /* variables.c: CUDA_... */
-void check_system(struct check *c);    /* system.c: /dev/shm, limits */
-void check_container(struct check *c); /* container.c */
+void check_limits(struct check *c);    /* limits.c */
 void check_devices_work(struct check *c); /* devices.c */
 
 /* ---- parts that are tested by themselves ---------------------------------- */

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the machine, a container, a control group or a filter of system calls allows: a
+ * table of limits, with what a run needs of each
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/check/check.h"
+
+#define MIB (1 << 20)
+#define SHM "/dev/shm"
+#define CGROUP "/sys/fs/cgroup"
+
+/* What a limit allows.  A limit without a unit has @most 1 if all is well, else 0. */
+struct reading {
+	const struct check *c;
+	const struct limit *limit;
+	double most,
+		used; /* INFINITY and 0 if there is no limit, or none known */
+	char found[128]; /* why @most is 0, or what there is; or "" */
+};
+
+struct limit {
+	const char *check, *subject;            /* "" if it has none */
+	bool (*applies)(const struct check *c); /* NULL if it always does */
+	void (*read)(struct reading *r);
+	int resource; /* for @read */
+
+	/* How much must be left, else an error or a warning is told: of these units, at
+	 * least, for each rank, and for each pair of ranks. */
+	double error[3], warning[3];
+	const char *unit; /* and a verb; NULL if it is there or not */
+	const char *breaks, *remedy;
+};
+
+/* ---- the system's files --------------------------------------------------------- */
+
+int check_read(const struct check *c, const char *path, char *text, size_t size)
+{
+	char full[3 * PATH_MAX];
+	ssize_t n;
+	int fd;
+
+	snprintf(full, sizeof(full), "%s%s", c->root, path);
+	fd = open(full, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, size - 1);
+	close(fd);
+	if (n < 0)
+		return -1;
+	while (n > 0 && text[n - 1] == '\n')
+		n--;
+	text[n] = '\0';
+	return (int)n;
+}
+
+/* True if the process may use the file, else errno says why not. */
+static bool may_use(const struct check *c, const char *path, int how)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s%s", c->root, path);
+	return access(full, how) == 0;
+}
+
+/* The files whose names match a pattern; globfree() must be called. */
+static glob_t find_files(const char *at, const char *pattern)
+{
+	char full[PATH_MAX];
+	glob_t files = { .gl_pathc = 0 };
+
+	snprintf(full, sizeof(full), "%s%s", at, pattern);
+	glob(full, GLOB_NOSORT | GLOB_BRACE, NULL, &files);
+	return files;
+}
+
+static int count_files(const struct check *c, const char *pattern)
+{
+	glob_t files = find_files(c->root, pattern);
+	const int n = (int)files.gl_pathc;
+
+	globfree(&files);
+	return n;
+}
+
+int check_gpus(const struct check *c)
+{
+	return count_files(c, "/proc/driver/nvidia/gpus/*");
+}
+
+const char *check_no_driver(const struct check *c)
+{
+	if (!check_wants_gpus(c))
+		return "No GPU was asked for.";
+	return may_use(c, "/proc/driver/nvidia/version", F_OK)
+	               ? NULL
+	               : "No driver of NVIDIA's is loaded.";
+}
+
+/* ---- readings ------------------------------------------------------------------- */
+
+static void set_found(struct reading *r, bool is_well, int error)
+{
+	r->most = is_well;
+	if (!is_well && error)
+		snprintf(r->found, sizeof(r->found), "%s", strerror(error));
+}
+
+static void read_permission(struct reading *r)
+{
+	const bool may = may_use(r->c, r->limit->subject, R_OK | W_OK);
+
+	set_found(r, may, errno);
+}
+
+static void read_gpus(struct reading *r)
+{
+	const int all = check_gpus(r->c),
+		  here = count_files(r->c, "/dev/nvidia[0-9]*");
+
+	r->most = here >= all;
+	snprintf(r->found, sizeof(r->found), "%d of %d GPUs", here,
+	         here > all ? here : all);
+}
+
+/* A file in memory, as NCCL and the library make them. */
+static void read_shm_permission(struct reading *r)
+{
+	char name[64];
+	int fd, error;
+
+	snprintf(name, sizeof(name), SHM "/cohort-check-%d", (int)getpid());
+	fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	error = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
+	if (fd >= 0) {
+		unlink(name);
+		close(fd);
+	}
+	set_found(r, !error, error);
+}
+
+static void read_free_bytes(struct reading *r)
+{
+	struct statvfs fs;
+
+	if (statvfs(SHM, &fs) == 0)
+		r->most = (double)fs.f_bavail * (double)fs.f_frsize;
+}
+
+static void read_resource(struct reading *r)
+{
+	struct rlimit limit;
+
+	if (getrlimit(r->limit->resource, &limit) == 0 &&
+	    limit.rlim_cur != RLIM_INFINITY)
+		r->most = (double)limit.rlim_cur;
+}
+
+static void read_is_limited(struct reading *r)
+{
+	read_resource(r);
+	r->most = r->most != INFINITY;
+}
+
+/* The threads of this user, for the limit of which root is exempt. */
+static void read_threads(struct reading *r)
+{
+	char text[4096];
+	const char *at;
+	glob_t files;
+	FILE *in;
+
+	if (geteuid() != 0)
+		read_resource(r);
+	if (r->most == INFINITY)
+		return;
+	files = find_files("", "/proc/[1-9]*/status");
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		unsigned uid = 0, threads = 0;
+
+		in = fopen(files.gl_pathv[i], "r");
+		if (!in)
+			continue;
+		text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+		fclose(in);
+		if ((at = strstr(text, "\nUid:")))
+			sscanf(at, "\nUid: %u", &uid);
+		if ((at = strstr(text, "\nThreads:")))
+			sscanf(at, "\nThreads: %u", &threads);
+		if (uid == getuid())
+			r->used += threads;
+	}
+	globfree(&files);
+}
+
+/* ---- control groups --------------------------------------------------------------- */
+
+/* The number in a file, divided by the second one if there are two; INFINITY for "max", for
+ * version 1's largest number of pages, or without the file. */
+static double read_number(const struct check *c, const char *folder,
+                          const char *name)
+{
+	char path[PATH_MAX + 64], text[64];
+	double number, by = 1;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (check_read(c, path, text, sizeof(text)) <= 0 ||
+	    sscanf(text, "%lf %lf", &number, &by) < 1 || number >= 0x1p62)
+		return INFINITY;
+	return number / by;
+}
+
+/* The memory that a group has for files, which the kernel gives back when it is needed.
+ * Version 1's numbers leave out the groups below, except those with @prefix. */
+static double read_cache(const struct check *c, const char *folder,
+                         const char *prefix)
+{
+	static const char *const names[] = { "active_file", "inactive_file" };
+	char path[PATH_MAX + 64], text[8192], name[64];
+	double sum = 0;
+	const char *at;
+
+	snprintf(path, sizeof(path), "%s/memory.stat", folder);
+	if (check_read(c, path, text, sizeof(text)) <= 0)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name), "\n%s%s ", prefix, names[i]);
+		at = strstr(text, name);
+		sum += at ? strtod(at + strlen(name), NULL) : 0;
+	}
+	return sum;
+}
+
+/* The process's folder of a controller: version 2's if @controller is "". */
+static bool find_folder(const struct check *c, const char *controller,
+                        char out[PATH_MAX])
+{
+	char text[8192], *line, *rest = text, *second, *third;
+
+	if (check_read(c, "/proc/self/cgroup", text, sizeof(text)) <= 0)
+		return false;
+	while ((line = strsep(&rest, "\n"))) {
+		second = strchr(line, ':');
+		third = second ? strchr(second + 1, ':') : NULL;
+		if (!third)
+			continue;
+		*third++ = '\0';
+		if (strcmp(second + 1, controller) != 0)
+			continue;
+		snprintf(out, PATH_MAX, CGROUP "%s%s%s", *controller ? "/" : "",
+		         controller, strcmp(third, "/") == 0 ? "" : third);
+		return true;
+	}
+	return false;
+}
+
+/* Read the tightest limit from the process's group up. */
+static void read_group(struct reading *r, const char *controller,
+                       const char *most, const char *used)
+{
+	char folder[PATH_MAX];
+	double is, uses;
+
+	if (!find_folder(r->c, controller, folder))
+		return;
+	/* In a container the path may be the host's, and not there. */
+	while (strncmp(folder, CGROUP, strlen(CGROUP)) == 0) {
+		is = read_number(r->c, folder, most);
+		uses = used ? read_number(r->c, folder, used) : 0;
+		if (strncmp(most, "memory.", 7) == 0)
+			uses -= read_cache(r->c, folder,
+			                   *controller ? "total_" : "");
+		if (uses == INFINITY || uses < 0)
+			uses = 0;
+		if (is - uses < r->most - r->used) {
+			r->most = is;
+			r->used = uses;
+		}
+		*strrchr(folder, '/') = '\0';
+	}
+}
+
+static void read_group_threads(struct reading *r)
+{
+	read_group(r, "", "pids.max", "pids.current");
+	read_group(r, "pids", "pids.max", "pids.current");
+}
+
+static void read_group_memory(struct reading *r)
+{
+	read_group(r, "", "memory.max", "memory.current");
+	read_group(r, "memory", "memory.limit_in_bytes",
+	           "memory.usage_in_bytes");
+}
+
+static void read_cores(struct reading *r)
+{
+	cpu_set_t set;
+
+	read_group(r, "", "cpu.max", NULL);
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set) == 0 &&
+	    CPU_COUNT(&set) < r->most)
+		r->most = CPU_COUNT(&set);
+}
+
+/* ---- system calls ----------------------------------------------------------------- */
+
+/* @fd is what a system call has returned. */
+static void try_file(struct reading *r, int fd)
+{
+	set_found(r, fd >= 0, errno);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void try_memfd(struct reading *r)
+{
+	try_file(r, memfd_create("cohort-check", MFD_CLOEXEC));
+}
+
+static void try_pidfd(struct reading *r)
+{
+#ifdef SYS_pidfd_open
+	try_file(r, (int)syscall(SYS_pidfd_open, getpid(), 0));
+#else
+	(void)r;
+#endif
+}
+
+static void try_numa(struct reading *r)
+{
+	int mode;
+
+	set_found(r,
+	          syscall(SYS_get_mempolicy, &mode, NULL, 0UL, NULL, 0UL) == 0,
+	          errno);
+}
+
+static void try_own_syscall(struct reading *r)
+{
+	char text[256];
+
+	set_found(r,
+	          check_read(r->c, r->limit->subject, text, sizeof(text)) > 0,
+	          errno);
+}
+
+/* ---- the table -------------------------------------------------------------------- */
+
+static bool has_driver(const struct check *c)
+{
+	return !check_no_driver(c);
+}
+
+static bool has_device_files(const struct check *c)
+{
+	return has_driver(c) && may_use(c, "/dev/nvidiactl", R_OK | W_OK) &&
+	       may_use(c, "/dev/nvidia-uvm", R_OK | W_OK);
+}
+
+/* NVIDIA's driver pins memory without regard to the limit; network cards do not. */
+static bool has_infiniband(const struct check *c)
+{
+	return may_use(c, "/sys/class/infiniband", F_OK);
+}
+
+/* Before 2.28 NCCL takes the stacks that glibc gives its threads. */
+static bool has_old_stacks(const struct check *c)
+{
+	return !c->is_probed || c->probed.info.nccl_version < 22803;
+}
+
+#define MORE_SHM                                                               \
+	"In a container: --shm-size=1g; else mount " SHM " with a larger "     \
+	"size."
+#define MORE_FILES                                                             \
+	"ulimit -n 4096; above the hard limit by an administrator, as in "     \
+	"/etc/security/limits.d, or by --ulimit nofile=N."
+#define NO_GPU "the driver is loaded, but this process has no GPU"
+#define MORE_GPUS                                                              \
+	"Start the container with its GPUs, as by --gpus all, or let the "     \
+	"user into the file's group; on the host run nvidia-modprobe -u -c 0."
+#define ALLOW                                                                  \
+	"Let the container's filter of system calls (seccomp) pass it; for "   \
+	"memory policies: --cap-add SYS_NICE."
+
+#define NEED(least, for_rank, for_pair)                                        \
+	{                                                                      \
+		least, for_rank, for_pair                                      \
+	}
+#define NOTHING NEED(0, 0, 0)
+
+/* The rows of one check, and those of one limit, follow each other. */
+static const struct limit limits[] = {
+	{ "shared-memory", "", NULL, read_shm_permission, 0, NEED(1, 0, 0),
+	  NOTHING, NULL,
+	  SHM ": processes of a machine do not find each other, nor does NCCL "
+	      "exchange data through the host",
+	  "Mount a tmpfs on " SHM " that every user may write to." },
+	{ "shared-memory", "", NULL, read_free_bytes, 0, NEED(1, 0, 0), NOTHING,
+	  "MiB are left in " SHM, "processes of a machine cannot open a group",
+	  MORE_SHM },
+	/* NCCL's segments have 10 MiB with its default buffers.  Two ranks without a direct
+	 * path have one for each direction. */
+	{ "shared-memory", "", check_is_nvidia, read_free_bytes, 0,
+	  NEED(10, 0, 0), NEED(0, 20, 0), "MiB are left in " SHM,
+	  "an init fails where ranks have no direct path", MORE_SHM },
+
+	/* NCCL has sockets and files for each rank, and for each pair of them.  The simulator
+	 * has none. */
+	{ "limits", "nofile", check_is_nvidia, read_resource, RLIMIT_NOFILE,
+	  NEED(64, 16, 0), NEED(128, 32, 4), "open files are allowed",
+	  "an init fails", MORE_FILES },
+	{ "limits", "nofile", NULL, read_resource, RLIMIT_NOFILE, NOTHING,
+	  NEED(64, 1, 0), "open files are allowed", "a group may not open",
+	  MORE_FILES },
+	{ "limits", "memlock", has_infiniband, read_resource, RLIMIT_MEMLOCK,
+	  NOTHING, NEED(1024, 0, 0), "MiB may be locked",
+	  "NCCL may not lock its buffers for InfiniBand devices",
+	  "ulimit -l unlimited; in a container --ulimit memlock=-1." },
+	{ "limits", "nproc", NULL, read_threads, RLIMIT_NPROC, NOTHING,
+	  NEED(64, 16, 0), "threads are left to the user",
+	  "a group may not open",
+	  "ulimit -u with a larger number, or end what is not needed." },
+	{ "limits", "stack", has_old_stacks, read_is_limited, RLIMIT_STACK,
+	  NOTHING, NEED(1, 0, 0), NULL,
+	  "The stack is unlimited, so glibc gives NCCL's threads 2 MiB only, "
+	  "with which an init of NCCL before 2.28 may crash.  Known from: NCCL "
+	  "2.27.6 release notes",
+	  "ulimit -s 8192" },
+	{ "limits", "stack", NULL, read_resource, RLIMIT_STACK, NOTHING,
+	  NEED(2, 0, 0), "MiB are a thread's stack",
+	  "NCCL's search for rings may overrun it", "ulimit -s 8192" },
+
+	{ "device-files", "/dev/nvidiactl", has_driver, read_permission, 0,
+	  NEED(1, 0, 0), NOTHING, NULL, NO_GPU, MORE_GPUS },
+	{ "device-files", "/dev/nvidia-uvm", has_driver, read_permission, 0,
+	  NEED(1, 0, 0), NOTHING, NULL, NO_GPU, MORE_GPUS },
+	{ "device-files", "", has_device_files, read_gpus, 0, NOTHING,
+	  NEED(1, 0, 0), NULL, "a run does not see the others",
+	  "Start the container with all of them if the run is to use them." },
+
+	{ "cgroup", "pids", NULL, read_group_threads, 0, NEED(16, 4, 0),
+	  NEED(64, 16, 0), "threads are left to the control group",
+	  "a group may not open",
+	  "Raise it: --pids-limit, TasksMax=, or pids.max." },
+	/* Simulated devices take what their programs allocate, and no more; and their ranks
+	 * share cores by design. */
+	{ "cgroup", "memory", check_is_real, read_group_memory, 0, NOTHING,
+	  NEED(0, 512, 0), "MiB are left to the control group",
+	  "CUDA's contexts and NCCL's buffers may not fit",
+	  "Raise it: --memory, MemoryMax=, or memory.max." },
+	{ "cgroup", "cpu", check_is_real, read_cores, 0, NOTHING, NEED(0, 1, 0),
+	  "cores are allowed",
+	  "threads take turns, and the others wait for each",
+	  "Give the process a core for each rank, and one more." },
+
+	{ "system-calls", "memfd_create", NULL, try_memfd, 0, NEED(1, 0, 0),
+	  NOTHING, NULL, "processes of a machine cannot share memory", ALLOW },
+	{ "system-calls", "pidfd_open", NULL, try_pidfd, 0, NOTHING,
+	  NEED(1, 0, 0), NULL, "the end of another process is noticed late",
+	  ALLOW },
+	{ "system-calls", "get_mempolicy", check_is_real, try_numa, 0, NOTHING,
+	  NEED(1, 0, 0), NULL,
+	  "NCCL's memory of the host comes from " SHM
+	  ", and before 2.26.3 an init may fail",
+	  ALLOW },
+	{ "system-calls", "/proc/self/syscall", NULL, try_own_syscall, 0,
+	  NOTHING, NEED(1, 0, 0), NULL,
+	  "verdicts do not say what a missing rank's thread waits for", ALLOW },
+};
+
+enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
+
+static void add_amount(struct text *t, double amount)
+{
+	text_add(t, amount < 1000 ? "%.3g" : "%.0f", amount < 0 ? 0 : amount);
+}
+
+static double needed(const double of[3], double ranks)
+{
+	return of[0] + of[1] * ranks + of[2] * ranks * ranks;
+}
+
+/* Tell of a limit below what a run needs, and return false; else add what there is to
+ * @enough. */
+static bool check_limit(struct check *c, const struct limit *l,
+                        char enough[1024])
+{
+	struct reading r = { .c = c, .limit = l, .most = INFINITY };
+	const double ranks = check_devices(c);
+	char what[256];
+	struct text t = { what, sizeof(what) };
+	double left, need = needed(l->error, ranks);
+	bool fails;
+
+	l->read(&r);
+	left = r.most - r.used;
+	if (l->unit && strncmp(l->unit, "MiB", 3) == 0)
+		left /= MIB;
+	fails = left < need;
+	if (!fails)
+		need = needed(l->warning, ranks);
+	text_add(&t, "%s", r.found);
+	if (l->unit && left != INFINITY) {
+		add_amount(&t, left);
+		text_add(&t, " %s", l->unit);
+	}
+	if (left >= need) {
+		if (what[0] && !strstr(enough, what))
+			text_append(enough, 1024, "; %s", what);
+		return true;
+	}
+	if (l->unit) {
+		text_add(&t, ", and a run of %g rank%s needs some ", ranks,
+		         ranks == 1 ? "" : "s");
+		add_amount(&t, need);
+		text_add(&t, ", else ");
+	} else if (what[0]) {
+		text_add(&t, ": ");
+	}
+	check_tell(c, fails ? CHECK_ERROR : CHECK_WARNING, l->check,
+	           *l->subject ? l->subject : NULL, l->remedy, "%s%s.", what,
+	           l->breaks);
+	return false;
+}
+
+/* Check the rows from @l on that have its check's name; returns the next. */
+static const struct limit *check_rows(struct check *c, const struct limit *l)
+{
+	const unsigned before = check_troubles(c);
+	const struct limit *first = l;
+	const char *failed = "-";
+	bool any = false;
+	char enough[1024];
+
+	text_set(enough, sizeof(enough), "enough for %d rank%s",
+	         check_devices(c), check_devices(c) == 1 ? "" : "s");
+	for (; l < limits + LIMITS && strcmp(l->check, first->check) == 0;
+	     l++) {
+		if ((l->applies && !l->applies(c)) ||
+		    strcmp(failed, l->subject) == 0)
+			continue;
+		any = true;
+		if (!check_limit(c, l, enough))
+			failed = l->subject;
+	}
+	if (!any)
+		check_tell(c, CHECK_SKIPPED, first->check, NULL, NULL, "%s",
+		           check_no_driver(c));
+	else if (check_troubles(c) == before)
+		check_tell(c, CHECK_OK, first->check, NULL, NULL, "%s", enough);
+	return l;
+}
+
+/* ---- what killed processes have left ------------------------------------------------ */
+
+/* The files of /dev/shm that processes have mapped, each with a newline behind it, as far
+ * as the processes can be looked into.  NULL without memory or /proc; the caller frees
+ * it. */
+static char *mapped_files(void)
+{
+	glob_t maps = find_files("", "/proc/[1-9]*/maps");
+	char *line = NULL, *all = NULL, *at;
+	size_t size = 0, length = 0;
+	FILE *in, *out = maps.gl_pathc ? open_memstream(&all, &length) : NULL;
+
+	for (size_t i = 0; out && i < maps.gl_pathc; i++) {
+		in = fopen(maps.gl_pathv[i], "r");
+		while (in && getline(&line, &size, in) >= 0)
+			if ((at = strstr(line, SHM "/")))
+				fputs(at, out);
+		if (in)
+			fclose(in);
+	}
+	free(line);
+	globfree(&maps);
+	if (out)
+		fclose(out);
+	return all;
+}
+
+/* Files of NCCL's or of this project that no process uses. */
+static void check_leftovers(struct check *c)
+{
+	char line[PATH_MAX], *mapped = mapped_files();
+	glob_t files = find_files(SHM, "/{nccl,cohort}-*");
+	const char *path, *first = NULL;
+	struct stat file;
+	double bytes = 0;
+	unsigned n = 0;
+
+	for (size_t i = 0; mapped && i < files.gl_pathc; i++) {
+		path = files.gl_pathv[i];
+		snprintf(line, sizeof(line), "%s\n", path);
+		/* Another user's processes cannot be looked into. */
+		if (strstr(mapped, line) || stat(path, &file) != 0 ||
+		    !S_ISREG(file.st_mode) ||
+		    (file.st_uid != geteuid() && geteuid() != 0))
+			continue;
+		if (!n++)
+			first = path;
+		bytes += (double)file.st_blocks * 512;
+	}
+	if (n)
+		check_tell(c, CHECK_WARNING, "shared-memory", "leftovers",
+		           "Remove them, unless a job is about to start, or "
+		           "runs in another container.",
+		           "%u file%s of NCCL's or Cohort's that no process "
+		           "has mapped (%.1f MiB), such as %s.",
+		           n, n == 1 ? "" : "s", bytes / MIB, first);
+	globfree(&files);
+	free(mapped);
+}
+
+void check_limits(struct check *c)
+{
+	const struct limit *l = limits;
+
+	check_leftovers(c);
+	while (l < limits + LIMITS)
+		l = check_rows(c, l);
+}
