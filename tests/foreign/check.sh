@@ -168,7 +168,8 @@ mkdir "$scratch/other"
 cp "$scratch/old/libnccl.so.2" "$scratch/other"
 export COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/known
 LD_LIBRARY_PATH=$scratch/other NCCL_SOCKET_IFNAME=nowhere0 CUDA_VISIBLE_DEVICES=0,0 \
-	NCCL_CONF_FILE=/nowhere/nccl.conf NCCL_HOMES=/usr NCCL_VERSION=2.26.2-1 check 1
+	NCCL_CONF_FILE=/nowhere/nccl.conf NCCL_HOMES=/usr NCCL_VERSION=2.26.2-1 \
+	NCCL_GRAPH_FILE=/nowhere/graph.xml check 1
 has warning nccl-variables NCCL_HOMES 'does not know the variable'
 ! grep -qF '"subject":"NCCL_VERSION"' "$log" || fail 'what images of containers set is told'
 has warning nccl-version 2.26.2 'NVIDIA/nccl#2418'
@@ -177,6 +178,7 @@ has warning cuda-variables CUDA_MODULE_LOADING 'may wait for kernels on all GPUs
 has error device 0 'bytes that were copied to device 0 and back are wrong'
 # What NVIDIA's libraries look at, and the simulator does not, is an error there.
 has error nccl-variables NCCL_SOCKET_IFNAME 'No interface matches'
+has error nccl-variables NCCL_GRAPH_FILE 'so no communicator can be made'
 has error nccl-files NCCL_CONF_FILE 'No such file'
 has error cuda-variables CUDA_VISIBLE_DEVICES 'names a device twice'
 
@@ -255,8 +257,29 @@ NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/nowhere/log one
 has warning nccl-variables NCCL_DEBUG_FILE 'prints to standard output instead'
 for file in nccl.%p %h/nccl; do
 	NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$scratch/$file one
-	has ok nccl-variables - 'none of which is known to do harm'
+	has ok nccl-variables - '3 set; nothing is wrong with the 3 that are checked'
 done
+
+# What NCCL makes of a value, and nothing about a value that is not checked.
+NCCL_GRAPH_FILE=/nowhere NCCL_BUFFSIZE=4M NCCL_P2P_LEVEL=PXI NCCL_NTHREADS=100 \
+	NCCL_LL128_NTHREADS=128 NCCL_MAX_CTAS=99999999999999999999 one
+has warning nccl-variables NCCL_GRAPH_FILE 'so no communicator can be made'
+has warning nccl-variables NCCL_BUFFSIZE 'takes the value \"4M\" for 4, and ignores the rest'
+has warning nccl-variables NCCL_P2P_LEVEL 'does not know the level \"PXI\", and ignores it'
+has warning nccl-variables NCCL_NTHREADS 'takes 512 in place of 100'
+has warning nccl-variables NCCL_LL128_NTHREADS 'takes 160 in place of 128'
+has warning nccl-variables NCCL_MAX_CTAS 'too large, and NCCL takes its default'
+NCCL_GRAPH_FILE='' NCCL_P2P_LEVEL=sys NCCL_NTHREADS=1024 one
+has warning nccl-variables NCCL_GRAPH_FILE '\"\": No such file or directory'
+has warning nccl-variables NCCL_P2P_LEVEL 'does not know the level \"sys\"'
+has warning nccl-variables NCCL_NTHREADS 'takes 512 in place of 1024'
+NCCL_P2P_LEVEL=00 one
+has warning nccl-variables NCCL_P2P_LEVEL 'keeps NCCL off the direct paths'
+NCCL_ALGO=Rinq NCCL_BUFFSIZE=0x400000 NCCL_P2P_LEVEL=NVL NCCL_NTHREADS=256 \
+	NCCL_NET_PLUGIN=/nowhere/a.so,b one
+has ok nccl-variables - '5 set; nothing is wrong with the 4 that are checked'
+NCCL_P2P_LEVEL=2 NCCL_NTHREADS=-1 one
+has ok nccl-variables - '2 set; nothing is wrong with the 2 that are checked'
 
 CUDA_VISIBLE_DEVICES='' CUDA_LAUNCH_BLOCKING=1 CUDA_DEVICE_MAX_CONNECTIONS=1 one
 has warning cuda-variables CUDA_VISIBLE_DEVICES 'is empty'

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,22 +25,25 @@
 
 #define CHECK "nccl-variables"
 
-/* ---- where a variable is from --------------------------------------------- */
-
-/* "" or " (from FILE, line N)" */
-static const char *origin(const struct check *c, const char *name)
+/* Tell what NCCL does with a value, and which file of NCCL's it is from, if one. */
+__attribute__((format(printf, 5, 6))) static void
+tell(struct check *c, enum check_result result, const char *name,
+     const char *advice, const char *format, ...)
 {
-	static char text[PATH_MAX + 64];
-	size_t i;
+	char what[1024];
+	struct text t = { what, sizeof(what) };
+	const struct nccl_setting *s;
+	va_list args;
 
-	text[0] = '\0';
-	for (i = 0; i < c->files.count; i++)
-		if (c->files.settings[i].is_used &&
-		    strcmp(c->files.settings[i].name, name) == 0)
-			snprintf(text, sizeof(text), " (from %s, line %d)",
-			         c->files.settings[i].file,
-			         c->files.settings[i].line);
-	return text;
+	va_start(args, format);
+	text_vadd(&t, format, args);
+	va_end(args);
+	for (size_t i = 0; i < c->files.count; i++) {
+		s = &c->files.settings[i];
+		if (s->is_used && strcmp(s->name, name) == 0)
+			text_add(&t, " (from %s, line %d)", s->file, s->line);
+	}
+	check_tell(c, result, CHECK, name, advice, "%s.", what);
 }
 
 /* ---- network interfaces ---------------------------------------------------- */
@@ -94,10 +98,9 @@ static void check_interface(struct check *c, const char *name,
 		return;
 	snprintf(advice, sizeof(advice),
 	         "Name an interface that has an address: %s.", names);
-	check_tell(c, check_grave(c), CHECK, name, advice,
-	           "No interface matches \"%.100s\"%s, so no communicator can "
-	           "be made.",
-	           value, origin(c, name));
+	tell(c, check_grave(c), name, advice,
+	     "No interface matches \"%.100s\", so no communicator can be made",
+	     value);
 }
 
 /* ---- files ------------------------------------------------------------------ */
@@ -114,181 +117,218 @@ static void check_debug_file(struct check *c, const char *name,
 	if (!folder[0])
 		strcpy(folder, "/");
 	if (!level || strcasecmp(level, "VERSION") == 0)
-		check_tell(c, CHECK_WARNING, CHECK, name,
-		           "Set NCCL_DEBUG to WARN or INFO, or unset this.",
-		           "The file is not written without NCCL_DEBUG.");
+		tell(c, CHECK_WARNING, name,
+		     "Set NCCL_DEBUG to WARN or INFO, or unset this.",
+		     "The file is not written without NCCL_DEBUG");
 	else if (value[0] == '~')
-		check_tell(c, CHECK_WARNING, CHECK, name, "Write the path out.",
-		           "NCCL takes the \"~\" in %.200s for the name of a "
-		           "folder.",
-		           value);
+		tell(c, CHECK_WARNING, name, "Write the path out.",
+		     "NCCL takes the \"~\" in %.200s for the name of a folder",
+		     value);
 	/* The folder of a file that is there, as /dev/stderr, does not matter; and NCCL
 	 * puts host and process in place of %h and %p. */
 	else if (access(value, W_OK) != 0 && !strchr(folder, '%') &&
 	         access(folder, W_OK | X_OK) != 0)
-		check_tell(c, CHECK_WARNING, CHECK, name,
-		           "Name a folder that is there and can be written "
-		           "to.",
-		           "%s: %s%s; NCCL prints to standard output instead.",
-		           folder, strerror(errno), origin(c, name));
+		tell(c, CHECK_WARNING, name,
+		     "Name a folder that is there and can be written to.",
+		     "%.200s: %s; NCCL prints to standard output instead",
+		     folder, strerror(errno));
+}
+
+#define CORRECT_PATH "Correct the path, or unset it."
+
+static void check_graph_file(struct check *c, const char *name,
+                             const char *value)
+{
+	if (access(value, R_OK) != 0)
+		tell(c, check_grave(c), name, CORRECT_PATH,
+		     "\"%.200s\": %s, so no communicator can be made", value,
+		     strerror(errno));
 }
 
 static void check_readable(struct check *c, const char *name, const char *value)
 {
 	if (access(value, R_OK) != 0)
-		check_tell(c, CHECK_WARNING, CHECK, name,
-		           "Correct the path, or unset it.",
-		           "%.200s: %s%s; NCCL goes on without it.", value,
-		           strerror(errno), origin(c, name));
+		tell(c, CHECK_WARNING, name, CORRECT_PATH,
+		     "%.200s: %s; NCCL goes on without it", value,
+		     strerror(errno));
 }
 
-/* A plugin's name that is no path is looked for by the loader. */
+/* The loader looks for a plugin whose name is no path; and there may be several. */
 static void check_plugin(struct check *c, const char *name, const char *value)
 {
-	if (strchr(value, '/'))
+	if (strchr(value, '/') && !strchr(value, ','))
 		check_readable(c, name, value);
 }
 
 /* ---- values ----------------------------------------------------------------- */
 
-static void check_debug(struct check *c, const char *name, const char *value)
+/* True if @word is one of those in @list, which have a space between them. */
+static bool has_word(const char *list, const char *word,
+                     int (*compare)(const char *, const char *, size_t))
 {
-	static const char *const levels[] = { "VERSION", "WARN", "INFO",
-		                              "ABORT", "TRACE" };
-	size_t i;
+	const size_t n = strlen(word);
+	size_t length;
 
-	for (i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (strcasecmp(value, levels[i]) == 0)
-			return;
-	check_tell(c, CHECK_WARNING, CHECK, name,
-	           "Set it to WARN, INFO or TRACE.",
-	           "NCCL does not know the value \"%.100s\"%s, and prints "
-	           "nothing.",
-	           value, origin(c, name));
+	for (; *list; list += length + strspn(list + length, " ")) {
+		length = strcspn(list, " ");
+		if (length == n && compare(list, word, n) == 0)
+			return true;
+	}
+	return false;
 }
 
-static void check_number(struct check *c, const char *name, const char *value)
+static void check_debug(struct check *c, const char *name, const char *value)
+{
+	if (!has_word("VERSION WARN INFO ABORT TRACE", value, strncasecmp))
+		tell(c, CHECK_WARNING, name, "Set it to WARN, INFO or TRACE.",
+		     "NCCL does not know the value \"%.100s\", and prints "
+		     "nothing",
+		     value);
+}
+
+/* NCCL takes what strtoll() does, and the default if that is too large. */
+static long long check_number(struct check *c, const char *name,
+                              const char *value)
 {
 	char *end;
+	long long number;
 
-	strtoll(value, &end, 0);
-	if (end == value)
-		check_tell(
-			c, CHECK_WARNING, CHECK, name,
-			"Set it to a number; for yes and no these are 1 and "
-			"0.",
-			"The value \"%.100s\"%s is no number, and NCCL takes "
-			"it for 0.",
-			value, origin(c, name));
+	errno = 0;
+	number = strtoll(value, &end, 0);
+	if (errno)
+		tell(c, CHECK_WARNING, name, "Set it to a smaller number.",
+		     "The value \"%.100s\" is too large, and NCCL takes its "
+		     "default",
+		     value);
+	else if (end == value)
+		tell(c, CHECK_WARNING, name,
+		     "Set it to a number; for yes and no these are 1 and 0.",
+		     "The value \"%.100s\" is no number, and NCCL takes it for "
+		     "0",
+		     value);
+	else if (end[strspn(end, " \t\r\n")])
+		tell(c, CHECK_WARNING, name, "Write the number out.",
+		     "NCCL takes the value \"%.100s\" for %lld, and ignores "
+		     "the rest",
+		     value, number);
+	return number;
+}
+
+/* The threads of a block: NCCL takes another number in place of one that does not suit. */
+static void check_threads(struct check *c, const char *name, const char *value)
+{
+	const int is_ll128 = strstr(name, "LL128") != NULL,
+		  least = is_ll128 ? 160 : 64, most = is_ll128 ? 640 : 512;
+	const int number = (int)check_number(c, name, value);
+
+	if (number > 0 && (number % 32 || number < least || number > most))
+		tell(c, CHECK_WARNING, name,
+		     "Set it to a multiple of 32 in that range, or unset it.",
+		     "NCCL takes %d in place of %d: the number must be a "
+		     "multiple of 32 from %d to %d",
+		     number % 32 || number > most ? most : least, number, least,
+		     most);
 }
 
 static void check_level(struct check *c, const char *name, const char *value)
 {
-	if (strcasecmp(value, "LOC") == 0 || strcmp(value, "0") == 0)
-		check_tell(c, CHECK_WARNING, CHECK, name,
-		           "Unset it, unless a direct path is dead.",
-		           "The value %s%s keeps NCCL off the direct paths "
-		           "between GPUs.",
-		           value, origin(c, name));
-}
+	const bool is_number = isdigit((unsigned char)value[0]);
 
-/* What the value 1 does, for variables that are a number. */
-struct effect {
-	const char *name, *what, *advice;
-};
-
-static const struct effect effects[] = {
-	{ "NCCL_P2P_DISABLE",
-	  "NCCL keeps off the direct paths between GPUs: data goes through "
-	  "the host's memory.",
-	  "Unset it, unless a direct path is dead." },
-	{ "NCCL_SHM_DISABLE",
-	  "Ranks without a direct path between them exchange data through "
-	  "sockets.",
-	  "Unset it." },
-	{ "NCCL_CHECK_POINTERS",
-	  "NCCL asks CUDA about every buffer in every call, which takes time.",
-	  "Unset it, except for debugging." },
-	{ "NCCL_MULTI_RANK_GPU_ENABLE",
-	  "Several ranks on one GPU are an experiment of NCCL's: they may wait "
-	  "for each other for want of room.",
-	  "See docs/gpu.md." },
-};
-
-static void check_effect(struct check *c, const char *name, const char *value)
-{
-	size_t i;
-
-	check_number(c, name, value);
-	if (strtoll(value, NULL, 0) != 1)
-		return;
-	for (i = 0; i < sizeof(effects) / sizeof(effects[0]); i++)
-		if (strcmp(name, effects[i].name) == 0)
-			check_tell(c, CHECK_WARNING, CHECK, name,
-			           effects[i].advice, "It is 1%s: %s",
-			           origin(c, name), effects[i].what);
+	if (is_number ? strtol(value, NULL, 0) == 0 : strcmp(value, "LOC") == 0)
+		tell(c, CHECK_WARNING, name,
+		     "Unset it, unless a direct path is dead.",
+		     "The value %.100s keeps NCCL off the direct paths between "
+		     "GPUs",
+		     value);
+	else if (!is_number &&
+	         !has_word("LOC NVL NVB C2C PIX PXB P2C PXN PHB SYS", value,
+	                   strncmp))
+		tell(c, CHECK_WARNING, name,
+		     "Set it to LOC, NVL, PIX, PXB, PHB or SYS.",
+		     "NCCL does not know the level \"%.100s\", and ignores it",
+		     value);
 }
 
 static void check_common_id(struct check *c, const char *name,
                             const char *value)
 {
-	check_tell(c, CHECK_WARNING, CHECK, name, "Unset it.",
-	           "All communicators get the one id %.100s%s: a second one "
-	           "cannot be made beside the first.",
-	           value, origin(c, name));
+	tell(c, CHECK_WARNING, name, "Unset it.",
+	     "All communicators get the one id %.100s: a second one cannot be "
+	     "made beside the first",
+	     value);
 }
 
 static const struct {
 	const char *name;
 	void (*check)(struct check *c, const char *name, const char *value);
 } settings[] = {
-	{ "NCCL_BUFFSIZE", check_number },
-	{ "NCCL_CHECK_POINTERS", check_effect },
-	{ "NCCL_COMM_BLOCKING", check_number },
 	{ "NCCL_COMM_ID", check_common_id },
-	{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", check_number },
-	{ "NCCL_CUMEM_ENABLE", check_number },
-	{ "NCCL_CUMEM_HOST_ENABLE", check_number },
 	{ "NCCL_DEBUG", check_debug },
 	{ "NCCL_DEBUG_FILE", check_debug_file },
 	{ "NCCL_ENV_PLUGIN", check_plugin },
-	{ "NCCL_GRAPH_FILE", check_readable },
-	{ "NCCL_IB_DISABLE", check_number },
-	{ "NCCL_LAUNCH_ORDER_IMPLICIT", check_number },
-	{ "NCCL_MAX_CTAS", check_number },
-	{ "NCCL_MAX_NCHANNELS", check_number },
-	{ "NCCL_MIN_CTAS", check_number },
-	{ "NCCL_MIN_NCHANNELS", check_number },
-	{ "NCCL_MNNVL_ENABLE", check_number },
-	{ "NCCL_MULTI_RANK_GPU_ENABLE", check_effect },
+	{ "NCCL_GRAPH_FILE", check_graph_file },
+	{ "NCCL_LL128_NTHREADS", check_threads },
 	{ "NCCL_NET_PLUGIN", check_plugin },
-	{ "NCCL_NVLS_ENABLE", check_number },
-	{ "NCCL_P2P_DISABLE", check_effect },
+	{ "NCCL_NTHREADS", check_threads },
 	{ "NCCL_P2P_LEVEL", check_level },
 	{ "NCCL_PROFILER_PLUGIN", check_plugin },
-	{ "NCCL_RAS_ENABLE", check_number },
-	{ "NCCL_RUNTIME_CONNECT", check_number },
-	{ "NCCL_SHM_DISABLE", check_effect },
 	{ "NCCL_SOCKET_IFNAME", check_interface },
 	{ "NCCL_TOPO_FILE", check_readable },
 	{ "NCCL_TUNER_PLUGIN", check_plugin },
-	{ "NCCL_WIN_ENABLE", check_number },
 };
 
-static void check_setting(struct check *c, const char *name, const char *value)
+/* Variables that are a number, and what the number 1 does if it may do harm. */
+static const struct {
+	const char *name, *effect, *advice;
+} numbers[] = {
+	{ "CHECK_POINTERS",
+	  "NCCL asks CUDA about every buffer in every call, which takes time",
+	  "Unset it, except for debugging." },
+	{ "MULTI_RANK_GPU_ENABLE",
+	  "Several ranks on one GPU are an experiment of NCCL's: they may wait "
+	  "for each other for want of room",
+	  "See docs/gpu.md." },
+	{ "P2P_DISABLE",
+	  "NCCL keeps off the direct paths between GPUs: data goes through the "
+	  "host's memory",
+	  "Unset it, unless a direct path is dead." },
+	{ "SHM_DISABLE",
+	  "Ranks without a direct path between them exchange data through "
+	  "sockets",
+	  "Unset it." },
+	{ "BUFFSIZE COMM_BLOCKING COMM_SPLIT_SHARE_RESOURCES CUMEM_ENABLE "
+	  "CUMEM_HOST_ENABLE IB_DISABLE LAUNCH_ORDER_IMPLICIT LL128_BUFFSIZE "
+	  "LL_BUFFSIZE MAX_CTAS MAX_NCHANNELS MIN_CTAS MIN_NCHANNELS "
+	  "MNNVL_ENABLE NVLS_ENABLE RAS_ENABLE RUNTIME_CONNECT WIN_ENABLE",
+	  NULL, NULL },
+};
+
+/* Returns true if the value is one that can be checked. */
+static bool check_setting(struct check *c, const char *name, const char *value)
 {
 	const char *refused = environment_refuses(name, value);
 	size_t i;
 
 	if (refused) {
-		check_tell(c, CHECK_ERROR, CHECK, name, "Unset it.",
-		           "Groups do not open while it is %s%s: %s.", value,
-		           origin(c, name), refused);
-		return;
+		tell(c, CHECK_ERROR, name, "Unset it.",
+		     "Groups do not open while it is %s: %s", value, refused);
+		return true;
 	}
 	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-		if (strcmp(name, settings[i].name) == 0)
+		if (strcmp(name, settings[i].name) == 0) {
 			settings[i].check(c, name, value);
+			return true;
+		}
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (has_word(numbers[i].name, name + strlen("NCCL_"),
+		             strncmp)) {
+			if (check_number(c, name, value) == 1 &&
+			    numbers[i].effect)
+				tell(c, CHECK_WARNING, name, numbers[i].advice,
+				     "It is 1: %s", numbers[i].effect);
+			return true;
+		}
+	return false;
 }
 
 /* ---- names that NCCL does not know ------------------------------------------- */
@@ -354,28 +394,23 @@ static bool library_knows(const struct image *image, const char *name,
 }
 
 /* What images of containers and modules set: for people, and for builds. */
-static const char *const of_builds[] = {
-	"NCCL_DIR",     "NCCL_HOME", "NCCL_INCLUDE_DIR", "NCCL_LIBRARY",
-	"NCCL_LIB_DIR", "NCCL_PATH", "NCCL_ROOT",        "NCCL_VERSION",
-};
+static const char of_builds[] = "NCCL_DIR NCCL_HOME NCCL_INCLUDE_DIR "
+				"NCCL_LIBRARY NCCL_LIB_DIR NCCL_PATH NCCL_ROOT "
+				"NCCL_VERSION";
 
 static void check_name(struct check *c, const struct image *image,
                        const char *name)
 {
 	char meant[ENVIRONMENT_NAME_SIZE];
-	size_t i;
 
-	for (i = 0; i < sizeof(of_builds) / sizeof(of_builds[0]); i++)
-		if (strcmp(name, of_builds[i]) == 0)
-			return;
 	if (!image->size || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
+	    has_word(of_builds, name, strncmp) ||
 	    library_knows(image, name, meant))
 		return;
-	check_tell(c, CHECK_WARNING, CHECK, name,
-	           "Correct the name, or unset it; a plugin may read it, too.",
-	           "%s does not know the variable%s%s%s%s", c->probed.nccl_file,
-	           origin(c, name), meant[0] ? "; did you mean " : "", meant,
-	           meant[0] ? "?" : "");
+	tell(c, CHECK_WARNING, name,
+	     "Correct the name, or unset it; a plugin may read it, too.",
+	     "%s does not know the variable%s%s%s", c->probed.nccl_file,
+	     meant[0] ? "; did you mean " : "", meant, meant[0] ? "?" : "");
 }
 
 /* ---- all --------------------------------------------------------------------- */
@@ -385,9 +420,10 @@ void check_nccl(struct check *c)
 	const int version = c->is_probed && c->probed.info.nccl_version
 	                            ? c->probed.info.nccl_version
 	                            : INT_MAX;
-	unsigned before, n = 0;
+	unsigned before, n = 0, checked = 0;
 	struct image image = { NULL, 0 };
 	char **at, name[256];
+	const char *value;
 
 	if (!nccl_files_read(c, &c->files, version))
 		check_tell(c, CHECK_SKIPPED, "nccl-files", NULL, NULL,
@@ -398,21 +434,22 @@ void check_nccl(struct check *c)
 	if (check_is_nvidia(c))
 		image = map_library(c->probed.nccl_file);
 	for (at = environ; at && *at; at++) {
-		const size_t length = strcspn(*at, "=");
-
-		if (strncmp(*at, "NCCL_", 5) != 0 || !(*at)[length])
+		value = strchr(*at, '=');
+		if (strncmp(*at, "NCCL_", 5) != 0 || !value)
 			continue;
 		n++;
-		snprintf(name, sizeof(name), "%.*s", (int)length, *at);
+		snprintf(name, sizeof(name), "%.*s", (int)(value - *at), *at);
 		check_name(c, &image, name);
-		if ((*at)[length + 1])
-			check_setting(c, name, *at + length + 1);
+		/* Of these, NCCL takes an empty name of a file for one. */
+		if (value[1] || strcmp(name, "NCCL_GRAPH_FILE") == 0)
+			checked += check_setting(c, name, value + 1);
 	}
 	if (image.size)
 		munmap((void *)(uintptr_t)image.bytes, image.size);
 	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
-		           n ? "%u set, none of which is known to do harm"
+		           n ? "%u set; nothing is wrong with the %u that are "
+		               "checked"
 		             : "none is set",
-		           n);
+		           n, checked);
 }
