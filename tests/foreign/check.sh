@@ -318,6 +318,19 @@ if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" "$cohort" --version >/dev/null 2>&1; t
 	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/dev/null "${nobody[@]}" \
 		timeout 60 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
 	has ok nccl-variables - '2 set'
+	# No device and no path is to blame for it, nor a value.
+	: >"$scratch/all"
+	for threads in 2 3 4 5 6 7 8 9 10; do
+		# shellcheck disable=SC2016 # its own variables
+		COHORT_HOST_DEVICES=2 "${nobody[@]}" bash -c 'ulimit -u "$2" &&
+			exec timeout 60 "$1" check --json --devices 0,1 --deadline 2' \
+			sh "$cohort" "$threads" >"$log" 2>"$scratch/err"
+		! grep -qE '"result":"error","subject":"([0-9]|COHORT)' "$log" ||
+			fail "with $threads threads, a device or a value is blamed"
+		cat "$log" >>"$scratch/all"
+	done
+	cp "$scratch/all" "$log"
+	has error all-reduce - 'No group opens: cannot start'
 else
 	echo '[SKIP] the limit of threads: this user cannot become another one'
 fi

@@ -4,7 +4,7 @@
  * Devices and the paths between them, tried for real
  *
  * Each device by itself, then each pair: a copy each way, and an all-reduce of two ranks.
- * Pairs without a device in common are tried at the same time.
+ * Jobs without a device in common are tried at the same time.
  *
  *	pair ----> the copies, the all-reduce --------------------> told
  *	             |                  |                            ^
@@ -24,10 +24,9 @@
 #include "cli/check/check.h"
 #include "cli/check/try.h"
 
-/* ---- one pair ------------------------------------------------ */
-
-#define SUMS "all-reduce"
+#define DEVICE "device"
 #define COPIES "peer-copy"
+#define SUMS "all-reduce"
 
 static const struct pair_plan all_of_it = { .copies = true, .sums = true },
 			      only_copies = { .copies = true },
@@ -35,25 +34,30 @@ static const struct pair_plan all_of_it = { .copies = true, .sums = true },
 			      not_direct = { .sums = true,
 	                                     .avoids_path = true };
 
-/* Where a pair is tried. */
+/* A device or, if @b is not @a, a pair of them; by index. */
+struct job {
+	int a, b;
+	bool is_started;
+};
+
+/* Where a job is tried. */
 struct slot {
-	bool is_used;
-	size_t pair;
-	const struct pair_plan *plan;
+	struct job *job;              /* NULL if there is none */
+	const struct pair_plan *plan; /* of a pair */
 	struct pair_facts facts;
-	bool copy_fails, copy_hangs, sum_fails;
+	bool copy_fails, path_fails, sum_fails, is_relieved;
 	bool has_sum; /* tried it */
 	char copy_text[TRIAL_TEXT + 256], sum_text[TRIAL_TEXT + 256];
 };
 
-struct paths {
+struct field {
 	struct check *c;
 	const int *devices;
 	int n;
-	bool *is_bad;       /* by index: the device has failed by itself */
-	bool *is_busy;      /* by index */
-	bool *is_started;   /* by pair */
-	size_t pairs, next; /* before which all pairs have started */
+	bool *is_bad;  /* by index: the device has failed, or was not tried */
+	bool *is_busy; /* by index */
+	struct job *jobs;
+	size_t count;
 	uint64_t until_ns;
 
 	struct slot slots[TRIALS];
@@ -62,36 +66,23 @@ struct paths {
 
 	/* The library opens no group, whatever the devices. */
 	bool is_refused;
-	size_t copied, summed, bad_copies, bad_sums, indirect;
+	/* Jobs without a process for them; and others. */
+	size_t no_process, tried;
+	size_t summed, bad_copies, bad_sums, indirect;
 };
 
-/* The indexes of the devices of pair @k: all pairs in rounds, as those of a tournament,
- * so that pairs that follow each other have no device in common. */
-static void pair_at(int n, size_t k, int *a, int *b)
+/* ---- what is told ------------------------------------------------------------- */
+
+static bool is_copy(const struct trial *t)
 {
-	const int even = n + (n & 1), round = (int)(k / (size_t)(even / 2)),
-		  i = (int)(k % (size_t)(even / 2));
-	int x = (round + i) % (even - 1),
-	    y = (round + even - 1 - i) % (even - 1);
-
-	if (i == 0)
-		y = even - 1;
-	*a = x < y ? x : y;
-	*b = x < y ? y : x;
-}
-
-static size_t pair_slots(int n)
-{
-	const size_t even = (size_t)(n + (n & 1));
-
-	return (even - 1) * (even / 2);
+	return t->step == try_there || t->step == try_back;
 }
 
 /* Why a trial has not succeeded. */
 static void explain(const struct trial *t, char *text, size_t size)
 {
-	char copy[64];
 	const bool is_there = t->step == try_there;
+	char copy[64];
 
 	if (t->end != TRIAL_HUNG) {
 		text_copy(text, size, t->text);
@@ -100,95 +91,100 @@ static void explain(const struct trial *t, char *text, size_t size)
 	snprintf(copy, sizeof(copy), "a copy from device %d to device %d",
 	         is_there ? t->a : t->b, is_there ? t->b : t->a);
 	snprintf(text, size, "%s does not finish within %.3g s%s",
-	         is_there || t->step == try_back ? copy : t->step,
-	         (double)t->step_ns / 1e9,
+	         is_copy(t) ? copy : t->step, (double)t->step_ns / 1e9,
 	         t->is_left ? "; its process is inside the driver, and cannot "
 	                      "be ended"
 	                    : "");
 }
 
-static void tell_copies(struct paths *p, const struct slot *s,
-                        const char *subject)
+static void tell_no_process(struct field *f, const char *check,
+                            const struct trial *t)
 {
-	if (!s->copy_fails)
-		return;
-	p->bad_copies++;
-	if (s->facts.is_direct)
-		check_tell(p->c, CHECK_ERROR, COPIES, subject,
-		           "Turn off access control (ACS) in the PCI bridges "
-		           "and the IOMMU, update the driver, and see "
-		           "nvidia-smi topo -p2p p.  Until then set "
-		           "NCCL_P2P_DISABLE=1.",
-		           "%s, although CUDA says that the devices reach each "
-		           "other: the path is advertised and %s.",
-		           s->copy_text, s->copy_hangs ? "dead" : "broken");
-	else
-		check_tell(p->c, CHECK_ERROR, COPIES, subject,
-		           "See what the kernel's log (dmesg) says of NVRM.",
-		           "%s", s->copy_text);
+	if (!f->no_process++)
+		check_tell(f->c, CHECK_ERROR, check, "not tried",
+		           "Raise the limits of threads and memory.",
+		           "There is no process for a trial: %s.", t->text);
 }
 
-static void tell_sums(struct paths *p, const struct slot *s,
-                      const char *subject, bool is_relieved)
+static void tell_device(struct field *f, int device, const struct trial *t)
 {
-	if (!s->sum_fails)
-		return;
-	p->bad_sums++;
-	check_tell(p->c, CHECK_ERROR, SUMS, subject,
-	           is_relieved
-	                   ? "Set NCCL_P2P_DISABLE=1 until the path is mended."
-	                   : "NCCL_DEBUG=INFO shows which way NCCL takes.",
-	           "%s%s", s->sum_text,
-	           is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
-	           : s->plan == &not_direct
-	                   ? "; nor does it work with NCCL_P2P_DISABLE=1"
-	                   : "");
+	char subject[16], text[TRIAL_TEXT + 256];
+
+	explain(t, text, sizeof(text));
+	snprintf(subject, sizeof(subject), "%d", device);
+	check_tell(f->c, CHECK_ERROR, DEVICE, subject,
+	           "End what else runs on it, leave it out "
+	           "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
+	           "see what the kernel's log says of NVRM.",
+	           "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
 }
 
-static void tell_pair(struct paths *p, const struct slot *s, bool is_relieved)
+static void tell_pair(struct field *f, const struct slot *s)
 {
 	char subject[64];
-	int a, b;
 
-	pair_at(p->n, s->pair, &a, &b);
-	snprintf(subject, sizeof(subject), "%d-%d", p->devices[a],
-	         p->devices[b]);
-	p->indirect += !s->facts.is_direct && s->facts.has_copied;
-	p->copied++;
-	p->summed += s->has_sum;
-	tell_copies(p, s, subject);
-	tell_sums(p, s, subject, is_relieved);
+	snprintf(subject, sizeof(subject), "%d-%d", f->devices[s->job->a],
+	         f->devices[s->job->b]);
+	if (s->copy_fails)
+		check_tell(f->c, CHECK_ERROR, COPIES, subject,
+		           s->path_fails
+		                   ? "Turn off access control (ACS) in the PCI "
+		                     "bridges and the IOMMU, update the "
+		                     "driver, and see nvidia-smi topo -p2p p.  "
+		                     "Until then set NCCL_P2P_DISABLE=1."
+		                   : "See what the kernel's log (dmesg) says "
+		                     "of NVRM.",
+		           "%s", s->copy_text);
+	if (s->sum_fails)
+		check_tell(f->c, CHECK_ERROR, SUMS, subject,
+		           s->is_relieved
+		                   ? "Set NCCL_P2P_DISABLE=1 until the path is "
+		                     "mended."
+		                   : "NCCL_DEBUG=INFO shows which way NCCL "
+		                     "takes.",
+		           "%s%s", s->sum_text,
+		           s->is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
+		           : s->plan == &not_direct ? "; nor does it work with "
+		                                      "NCCL_P2P_DISABLE=1"
+		                                    : "");
+	f->tried++;
+	f->indirect += !s->facts.is_direct && s->facts.has_copied;
+	f->summed += s->has_sum;
+	f->bad_copies += s->copy_fails;
+	f->bad_sums += s->sum_fails;
 }
 
-/* ---- all pairs ------------------------------------------------ */
-
-static bool begin(struct paths *p, unsigned slot, const struct pair_plan *plan)
+static void tell_rest(struct field *f, const char *check, const char *what,
+                      size_t wanted)
 {
-	struct slot *s = &p->slots[slot];
-	int a, b;
+	const size_t left = wanted - f->tried - f->no_process;
 
-	pair_at(p->n, s->pair, &a, &b);
-	p->trials[slot] = (struct trial){
-		.check = p->c,
-		.run = try_pair,
+	if (left)
+		check_tell(f->c, CHECK_WARNING, check, "not tried",
+		           "Name fewer devices (--devices), or give it more "
+		           "time (--limit).",
+		           "%zu of %zu %s were not tried within %.3g s.", left,
+		           wanted, what, (double)f->c->limit_ns / 1e9);
+}
+
+/* ---- one job ------------------------------------------------------------------ */
+
+static bool begin(struct field *f, struct slot *s, const struct pair_plan *plan)
+{
+	struct trial *t = &f->trials[s - f->slots];
+
+	*t = (struct trial){
+		.check = f->c,
+		.run = s->job->a == s->job->b ? try_device : try_pair,
 		.user = plan,
-		.a = p->devices[a],
-		.b = p->devices[b],
+		.a = f->devices[s->job->a],
+		.b = f->devices[s->job->b],
 		.size = sizeof(struct pair_facts),
 	};
-	if (!trial_start(&p->trials[slot]))
+	if (!trial_start(t))
 		return false;
 	s->plan = plan;
 	return true;
-}
-
-static void leave(struct paths *p, struct slot *s)
-{
-	int a, b;
-
-	pair_at(p->n, s->pair, &a, &b);
-	p->is_busy[a] = p->is_busy[b] = false;
-	s->is_used = false;
 }
 
 static bool disables_p2p(void)
@@ -198,249 +194,201 @@ static bool disables_p2p(void)
 	return value && strcmp(value, "1") == 0;
 }
 
-/* Settings that the library refuses are no fault of the pair's: told once, and no other
- * pair is asked. */
-static void refuse(struct paths *p, struct slot *s, const struct trial *t)
+static void note_bad_copy(struct slot *s, const struct trial *t)
 {
-	if (!p->is_refused)
-		check_tell(p->c, CHECK_ERROR, SUMS, NULL,
-		           "Correct the setting.", "No group opens: %s.",
-		           t->text);
-	p->is_refused = true;
-	s->has_sum = false;
+	const size_t size = sizeof(s->copy_text);
+
+	s->copy_fails = true;
+	explain(t, s->copy_text, size);
+	/* What fails before a copy is no fault of the path's. */
+	s->path_fails = s->facts.is_direct && is_copy(t);
+	if (s->path_fails)
+		text_append(s->copy_text, size,
+		            ", although CUDA says that the devices reach each "
+		            "other: the path is advertised and %s.",
+		            t->end == TRIAL_HUNG ? "dead" : "broken");
 }
 
-/* Note how a trial of the slot has ended; what is to be tried then, or NULL. */
-static const struct pair_plan *note(struct paths *p, struct slot *s,
+/* Note how a trial of a pair has ended; what is to be tried then, or NULL. */
+static const struct pair_plan *note(struct field *f, struct slot *s,
                                     const struct trial *t)
 {
 	const struct pair_facts *facts =
-		t->shared ? (struct pair_facts *)t->shared->data : NULL;
+		(const struct pair_facts *)t->shared->data;
 
-	if (s->plan->copies && facts)
+	if (s->plan->copies)
 		s->facts = *facts;
-	if (t->end == TRIAL_DONE)
+	if (t->end != TRIAL_DONE && s->plan->copies && !facts->has_copied) {
+		note_bad_copy(s, t);
+		return s->plan->sums && !f->is_refused ? &only_sum : NULL;
+	}
+	if (facts->is_refused) {
+		if (!f->is_refused)
+			check_tell(f->c, CHECK_ERROR, SUMS, NULL,
+			           "Correct the setting, or raise the limit.",
+			           "No group opens: %s.", t->text);
+		f->is_refused = true;
 		return NULL;
-	if (s->plan->copies && !s->facts.has_copied) {
-		s->copy_fails = true;
-		s->copy_hangs = t->end == TRIAL_HUNG;
-		explain(t, s->copy_text, sizeof(s->copy_text));
-		return s->plan->sums && !p->is_refused ? &only_sum : NULL;
 	}
-	s->has_sum = true;
-	if (facts && facts->is_refused) {
-		refuse(p, s, t);
-	} else if (!s->plan->avoids_path) {
-		s->sum_fails = true;
-		explain(t, s->sum_text, sizeof(s->sum_text));
-		return s->facts.is_direct && !disables_p2p() ? &not_direct
-		                                             : NULL;
+	s->has_sum = s->plan->sums;
+	s->is_relieved = s->plan->avoids_path && t->end == TRIAL_DONE;
+	if (t->end == TRIAL_DONE || s->plan->avoids_path)
+		return NULL;
+	s->sum_fails = true;
+	explain(t, s->sum_text, sizeof(s->sum_text));
+	return s->facts.is_direct && !disables_p2p() ? &not_direct : NULL;
+}
+
+/* A trial of the slot has ended, or did not start: go on with the job, or tell what was
+ * found. */
+static void go_on(struct field *f, struct slot *s)
+{
+	struct trial *t = &f->trials[s - f->slots];
+	const bool is_pair = s->job->a != s->job->b,
+		   is_refused = t->end == TRIAL_REFUSED;
+	const struct pair_plan *next = NULL;
+
+	if (is_refused) {
+		tell_no_process(f, is_pair ? COPIES : DEVICE, t);
+	} else if (is_pair) {
+		next = note(f, s, t);
+	} else {
+		f->tried++;
+		f->is_bad[s->job->a] = t->end != TRIAL_DONE;
+		if (t->end != TRIAL_DONE)
+			tell_device(f, t->a, t);
 	}
+	trial_free(t);
+	if (next && clock_now() < f->until_ns && begin(f, s, next))
+		return;
+	if (is_pair && !is_refused)
+		tell_pair(f, s);
+	f->is_busy[s->job->a] = f->is_busy[s->job->b] = false;
+	s->job = NULL;
+}
+
+/* ---- all jobs ----------------------------------------------------------------- */
+
+/* The next job whose devices are idle, or NULL. */
+static struct job *find_job(struct field *f)
+{
+	for (; f->count && f->jobs->is_started; f->count--)
+		f->jobs++;
+	for (struct job *j = f->jobs; j < f->jobs + f->count; j++)
+		if (!j->is_started && !f->is_busy[j->a] && !f->is_busy[j->b])
+			return j;
 	return NULL;
 }
 
-/* A trial of the slot has ended: go on with the pair, or tell what was found. */
-static void go_on(struct paths *p, unsigned slot)
+static void run_jobs(struct field *f, struct job *jobs, size_t count)
 {
-	struct slot *s = &p->slots[slot];
-	struct trial *t = &p->trials[slot];
-	const bool is_done = t->end == TRIAL_DONE;
-	const struct pair_plan *plan = s->plan, *next = note(p, s, t);
-
-	if (is_done && plan->sums)
-		s->has_sum = true;
-	trial_free(t);
-	if (next && clock_now() < p->until_ns && begin(p, slot, next))
-		return;
-	tell_pair(p, s, plan == &not_direct && is_done);
-	leave(p, s);
-}
-
-/* The next pair whose devices are idle, of those from @p->next on. */
-static bool find_pair(struct paths *p, size_t *pair)
-{
-	size_t k;
-	int a, b;
-
-	while (p->next < p->pairs && p->is_started[p->next])
-		p->next++;
-	for (k = p->next; k < p->pairs; k++) {
-		if (p->is_started[k])
-			continue;
-		pair_at(p->n, k, &a, &b);
-		/* An odd number of devices: one has no partner in a round. */
-		if (b >= p->n || p->is_bad[a] || p->is_bad[b]) {
-			p->is_started[k] = true;
-			continue;
-		}
-		if (p->is_busy[a] || p->is_busy[b])
-			continue;
-		*pair = k;
-		return true;
-	}
-	return false;
-}
-
-static void fill_slots(struct paths *p)
-{
-	size_t pair;
-	unsigned i;
-	int a, b;
-
-	for (i = 0; i < p->slot_count; i++) {
-		if (p->slots[i].is_used || clock_now() >= p->until_ns ||
-		    !find_pair(p, &pair))
-			continue;
-		pair_at(p->n, pair, &a, &b);
-		p->slots[i] = (struct slot){
-			.is_used = true,
-			.pair = pair,
-			.plan = p->is_refused ? &only_copies : &all_of_it,
-		};
-		p->is_started[pair] = true;
-		p->is_busy[a] = p->is_busy[b] = true;
-		if (!begin(p, i, p->slots[i].plan))
-			go_on(p, i);
-	}
-}
-
-static void run_pairs(struct paths *p)
-{
+	struct slot *s;
 	struct trial *t;
-	size_t pair;
 
-	/* None runs if none could be started. */
+	f->jobs = jobs;
+	f->count = count;
+	f->tried = f->no_process = 0;
 	do {
-		fill_slots(p);
-		t = trial_wait(p->trials, p->slot_count);
-		if (t)
-			go_on(p, (unsigned)(t - p->trials));
-	} while (t || (clock_now() < p->until_ns && find_pair(p, &pair)));
-}
-
-static size_t pairs_of(size_t n)
-{
-	return n < 2 ? 0 : n * (n - 1) / 2;
-}
-
-static void tell_rest(struct paths *p, size_t good)
-{
-	const size_t wanted = pairs_of(good), left = wanted - p->copied;
-
-	if (p->copied > p->bad_copies)
-		check_tell(p->c, CHECK_OK, COPIES, NULL, NULL,
-		           "%zu of %zu pairs: %zu MiB each way arrive%s",
-		           p->copied - p->bad_copies, p->copied,
-		           TRY_BYTES >> 20,
-		           p->indirect ? ", some through the host: see "
-		                         "peer-access"
-		                       : "");
-	if (p->summed > p->bad_sums)
-		check_tell(p->c, CHECK_OK, SUMS, NULL, NULL,
-		           "%zu of %zu pairs: correct sums of 4 B and of %zu "
-		           "MiB",
-		           p->summed - p->bad_sums, p->summed, TRY_BYTES >> 20);
-	if (p->indirect)
-		check_tell(
-			p->c, CHECK_SKIPPED, "peer-access", NULL, NULL,
-			"%zu of %zu pairs have no direct path, as CUDA says, "
-			"and go through the host.",
-			p->indirect, p->copied);
-	if (left)
-		check_tell(p->c, CHECK_WARNING, SUMS, "not tried",
-		           "Name fewer devices (--devices), or give it more "
-		           "time (--limit).",
-		           "%zu of %zu pairs were not tried within %.3g s.",
-		           left, wanted, (double)p->c->limit_ns / 1e9);
-}
-
-/* ---- devices ------------------------------------------------------------------ */
-
-#define DEVICE "device"
-
-static void tell_device(struct paths *p, int i, const struct trial *t)
-{
-	char subject[16], text[TRIAL_TEXT + 256];
-
-	if (t->end == TRIAL_DONE)
-		return;
-	p->is_bad[i] = true;
-	explain(t, text, sizeof(text));
-	snprintf(subject, sizeof(subject), "%d", p->devices[i]);
-	check_tell(p->c, CHECK_ERROR, DEVICE, subject,
-	           "End what else runs on it, leave it out "
-	           "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
-	           "see what the kernel's log says of NVRM.",
-	           "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
-}
-
-/* Try each device; returns how many are well. */
-static int run_devices(struct paths *p)
-{
-	int started = 0, good = 0, of[TRIALS];
-	unsigned i;
-	struct trial *t;
-
-	for (;;) {
-		for (i = 0; i < p->slot_count && started < p->n &&
-		            clock_now() < p->until_ns;
-		     i++) {
-			if (p->trials[i].shared)
+		for (s = f->slots; s < f->slots + f->slot_count; s++) {
+			if (s->job || clock_now() >= f->until_ns)
 				continue;
-			of[i] = started;
-			p->trials[i] = (struct trial){
-				.check = p->c,
-				.run = try_device,
-				.a = p->devices[started++],
-			};
-			if (!trial_start(&p->trials[i]))
-				tell_device(p, of[i], &p->trials[i]);
+			*s = (struct slot){ .job = find_job(f) };
+			if (!s->job)
+				break;
+			s->job->is_started = true;
+			f->is_busy[s->job->a] = f->is_busy[s->job->b] = true;
+			if (!begin(f, s,
+			           f->is_refused ? &only_copies : &all_of_it))
+				go_on(f, s);
 		}
-		t = trial_wait(p->trials, p->slot_count);
+		t = trial_wait(f->trials, f->slot_count);
+		if (t)
+			go_on(f, &f->slots[t - f->trials]);
 		/* None runs if none could be started. */
-		if (!t && started < p->n && clock_now() < p->until_ns)
-			continue;
-		if (!t)
-			break;
-		tell_device(p, of[t - p->trials], t);
-		good += t->end == TRIAL_DONE;
-		trial_free(t);
-	}
-	for (int k = started; k < p->n; k++)
-		p->is_bad[k] = true;
-	if (good)
-		check_tell(p->c, CHECK_OK, DEVICE, NULL, NULL,
-		           "%d of %d: memory, and copies of %zu MiB", good,
-		           p->n, TRY_BYTES >> 20);
-	if (started < p->n)
-		check_tell(p->c, CHECK_WARNING, DEVICE, "not tried",
-		           "Name fewer devices (--devices), or give it more "
-		           "time (--limit).",
-		           "%d of %d devices were not tried within %.3g s.",
-		           p->n - started, p->n, (double)p->c->limit_ns / 1e9);
-	return good;
+	} while (t || (clock_now() < f->until_ns && find_job(f)));
 }
 
-static void run_all(struct paths *p)
+static void run_devices(struct field *f, struct job *jobs)
 {
-	const int good = run_devices(p);
+	int good = 0;
 
-	if (good < 2) {
-		check_tell(p->c, CHECK_SKIPPED, SUMS, NULL, NULL, "%s",
-		           p->n < 2 ? "There is one device, so there are no "
+	for (int i = 0; i < f->n; i++) {
+		jobs[i] = (struct job){ i, i, false };
+		f->is_bad[i] = true;
+	}
+	run_jobs(f, jobs, (size_t)f->n);
+	for (int i = 0; i < f->n; i++)
+		good += !f->is_bad[i];
+	if (good)
+		check_tell(f->c, CHECK_OK, DEVICE, NULL, NULL,
+		           "%d of %d: memory, and copies of %zu MiB", good,
+		           f->n, TRY_BYTES >> 20);
+	tell_rest(f, DEVICE, "devices", (size_t)f->n);
+}
+
+/* Add all pairs in rounds, as those of a tournament, so that pairs that follow each other
+ * have no device in common. */
+static size_t add_pairs(const struct field *f, struct job *jobs)
+{
+	const int even = f->n + (f->n & 1);
+	size_t count = 0;
+
+	for (int round = 0; round < even - 1; round++)
+		for (int i = 0; i < even / 2; i++) {
+			const int x = (round + i) % (even - 1),
+				  y = i ? (round + even - 1 - i) % (even - 1)
+			                : even - 1,
+				  a = x < y ? x : y, b = x < y ? y : x;
+
+			/* One of an odd number of devices has no partner. */
+			if (b < f->n && !f->is_bad[a] && !f->is_bad[b])
+				jobs[count++] = (struct job){ a, b, false };
+		}
+	return count;
+}
+
+static void run_pairs(struct field *f, struct job *jobs)
+{
+	const size_t count = add_pairs(f, jobs);
+
+	if (!count) {
+		check_tell(f->c, CHECK_SKIPPED, SUMS, NULL, NULL, "%s",
+		           f->n < 2 ? "There is one device, so there are no "
 		                      "pairs."
 		                    : "Pairs need two devices that are well.");
 		return;
 	}
-	run_pairs(p);
-	tell_rest(p, (size_t)good);
+	run_jobs(f, jobs, count);
+	if (f->tried > f->bad_copies)
+		check_tell(f->c, CHECK_OK, COPIES, NULL, NULL,
+		           "%zu of %zu pairs: %zu MiB each way arrive%s",
+		           f->tried - f->bad_copies, f->tried, TRY_BYTES >> 20,
+		           f->indirect ? ", some through the host: see "
+		                         "peer-access"
+		                       : "");
+	if (f->summed > f->bad_sums)
+		check_tell(f->c, CHECK_OK, SUMS, NULL, NULL,
+		           "%zu of %zu pairs: correct sums of 4 B and of %zu "
+		           "MiB",
+		           f->summed - f->bad_sums, f->summed, TRY_BYTES >> 20);
+	if (f->indirect)
+		check_tell(
+			f->c, CHECK_SKIPPED, "peer-access", NULL, NULL,
+			"%zu of %zu pairs have no direct path, as CUDA says, "
+			"and go through the host.",
+			f->indirect, f->tried);
+	tell_rest(f, SUMS, "pairs", count);
 }
 
 void check_devices_work(struct check *c)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	const int n = check_devices(c);
-	struct paths *p;
+	/* No more than this many pairs, nor devices. */
+	const size_t most = (size_t)n * (size_t)n;
+	struct field *f;
+	struct job *jobs;
+	bool *flags;
 	int *every;
 
 	if (!c->is_probed || c->probed.info.status != COHORT_OK) {
@@ -448,33 +396,30 @@ void check_devices_work(struct check *c)
 		           "The platform cannot be used.");
 		return;
 	}
-	p = calloc(1, sizeof(*p));
+	f = calloc(1, sizeof(*f));
 	every = calloc((size_t)n, sizeof(*every));
-	if (p && every) {
+	flags = calloc((size_t)n, 2 * sizeof(*flags));
+	jobs = calloc(most, sizeof(*jobs));
+	if (f && every && flags && jobs) {
 		for (int i = 0; i < n; i++)
 			every[i] = i;
-		p->c = c;
-		p->devices = c->devices ? c->devices : every;
-		p->n = n;
-		p->pairs = pair_slots(n);
-		p->until_ns = clock_deadline(c->limit_ns);
-		p->slot_count = cores < 2        ? 2
+		f->c = c;
+		f->devices = c->devices ? c->devices : every;
+		f->n = n;
+		f->is_bad = flags;
+		f->is_busy = flags + n;
+		f->until_ns = clock_deadline(c->limit_ns);
+		f->slot_count = cores < 2        ? 2
 		                : cores > TRIALS ? TRIALS
 		                                 : (unsigned)cores;
-		p->is_bad = calloc((size_t)n + 2, 1);
-		p->is_busy = calloc((size_t)n + 2, 1);
-		p->is_started = calloc(p->pairs + 1, 1);
-	}
-	if (p && every && p->is_bad && p->is_busy && p->is_started)
-		run_all(p);
-	else
+		run_devices(f, jobs);
+		run_pairs(f, jobs);
+	} else {
 		check_tell(c, CHECK_SKIPPED, DEVICE, NULL, NULL,
 		           "out of memory");
-	if (p) {
-		free(p->is_bad);
-		free(p->is_busy);
-		free(p->is_started);
 	}
+	free(f);
 	free(every);
-	free(p);
+	free(flags);
+	free(jobs);
 }

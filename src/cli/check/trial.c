@@ -69,7 +69,7 @@ __attribute__((noreturn)) static void become(struct trial *t, pid_t parent)
 static bool refuse(struct trial *t, const char *what)
 {
 	snprintf(t->text, sizeof(t->text), "%s: %s", what, strerror(errno));
-	t->end = TRIAL_FAILED;
+	t->end = TRIAL_REFUSED;
 	trial_free(t);
 	return false;
 }

@@ -20,9 +20,10 @@ struct check;
 enum trial_end {
 	TRIAL_RUNS,
 	TRIAL_DONE,
-	TRIAL_FAILED, /* it says why */
-	TRIAL_HUNG,   /* a step was not done in its time */
-	TRIAL_DIED,   /* by a signal, or without a word */
+	TRIAL_FAILED,  /* it says why */
+	TRIAL_HUNG,    /* a step was not done in its time */
+	TRIAL_DIED,    /* by a signal, or without a word */
+	TRIAL_REFUSED, /* there is no process or no memory for it */
 };
 
 #define TRIAL_TEXT 1024

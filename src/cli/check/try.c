@@ -151,22 +151,26 @@ static void enable_peer(const struct native *n, int device, int peer)
 		must(n, error, "cudaDeviceEnablePeerAccess", device);
 }
 
+const char try_there[] = "a copy to the second device",
+	   try_back[] = "a copy to the first device";
+
 static void try_copy(const struct native *n, void *const memory[2], int from,
                      int to, bool is_back, unsigned char *host)
 {
 	void *const sends = memory[is_back], *const receives = memory[!is_back];
-	cudaStream_t stream = make_stream(n, from);
+	const uint64_t ns = n->trial->check->deadline_ns;
+	cudaStream_t stream;
 
+	trial_step(n->trial, "a copy from the host", ns);
+	stream = make_stream(n, from);
 	put_pattern(n, sends, from, host);
+	trial_step(n->trial, is_back ? try_back : try_there, ns);
 	MUST(n, from, cudaMemcpyPeerAsync,
 	     (receives, to, sends, from, TRY_BYTES, stream));
 	MUST(n, from, cudaStreamSynchronize, (stream));
 	check_pattern(n, receives, to, from, host);
 	MUST(n, from, cudaStreamDestroy, (stream));
 }
-
-const char try_there[] = "a copy to the second device",
-	   try_back[] = "a copy to the first device";
 
 static void try_copies(struct trial *t)
 {
@@ -185,9 +189,7 @@ static void try_copies(struct trial *t)
 		enable_peer(&n, t->a, t->b);
 	if (can[1])
 		enable_peer(&n, t->b, t->a);
-	trial_step(t, try_there, t->check->deadline_ns);
 	try_copy(&n, memory, t->a, t->b, false, host);
-	trial_step(t, try_back, t->check->deadline_ns);
 	try_copy(&n, memory, t->b, t->a, true, host);
 	MUST(&n, t->a, cudaFree, (memory[0]));
 	MUST(&n, t->b, cudaFree, (memory[1]));
@@ -277,12 +279,16 @@ static void try_all_reduce(struct trial *t)
 	};
 	trial_step(t, "the connection of two ranks", ns + 2 * ABORT_NS);
 	rc = cohort_group_open((int[]){ t->a, t->b }, 2, &options, &group);
-	facts->is_refused = rc == COHORT_INVALID;
+	facts->is_refused = rc == COHORT_INVALID || rc == COHORT_SYSTEM;
 	if (rc != COHORT_OK)
 		trial_fail(t, "%s", cohort_last_error());
 	trial_step(t, "an all-reduce", 2 * ns + 2 * ABORT_NS);
-	if (cohort_group_run(group, worker, NULL, &cause) != COHORT_OK)
-		trial_fail(t, "%s", cause.text);
+	if (cohort_group_run(group, worker, NULL, &cause) != COHORT_OK) {
+		/* Without a cause no worker has run. */
+		facts->is_refused = !cause.text[0];
+		trial_fail(t, "%s",
+		           cause.text[0] ? cause.text : cohort_last_error());
+	}
 	trial_step(t, "the end of two ranks", ns + 2 * ABORT_NS);
 	if (cohort_group_close(group) != COHORT_OK)
 		trial_fail(t, "%s", cohort_last_error());

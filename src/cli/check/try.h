@@ -28,7 +28,8 @@ struct pair_plan {
 struct pair_facts {
 	bool is_direct;  /* CUDA says that both reach each other's memory */
 	bool has_copied; /* the copies are done, and right */
-	bool is_refused; /* the library refuses settings, not the devices */
+	/* The library refuses settings, or has no threads: no fault of the devices'. */
+	bool is_refused;
 };
 
 /* The steps of the copies: from @a to @b, and back. */

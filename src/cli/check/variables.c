@@ -44,7 +44,8 @@ static bool is_of_dumps(const char *name)
 	return strncmp(name, DUMPS, strlen(DUMPS)) == 0;
 }
 
-/* Leave no variable of this project but @name, and those that belong to it. */
+/* Leave no variable of this project but @name, and those that belong to it; none at all if
+ * @name is "". */
 static void keep_only(const char *name)
 {
 	char **at = environ, other[ENVIRONMENT_NAME_SIZE];
@@ -89,6 +90,20 @@ static void try_value(struct trial *t)
 	cohort_group_close(group);
 }
 
+/* True if a group opens without any variable: else no value is to blame. */
+static bool can_try(struct check *c)
+{
+	struct trial t = { .check = c, .run = try_value, .user = "" };
+
+	trial_run(&t);
+	trial_free(&t);
+	if (t.end != TRIAL_DONE)
+		check_tell(c, CHECK_SKIPPED, OURS, NULL, NULL,
+		           "The values cannot be tried: %s.",
+		           t.end == TRIAL_HUNG ? "it hangs" : t.text);
+	return t.end == TRIAL_DONE;
+}
+
 static void check_value(struct check *c, const char *name)
 {
 	struct trial t = { .check = c, .run = try_value, .user = name };
@@ -125,8 +140,8 @@ void check_variables(struct check *c)
 {
 	const unsigned before = check_troubles(c);
 	char **at, name[256];
-	bool has_dumps = false;
-	unsigned n = 0;
+	bool has_dumps = false, can = true;
+	unsigned n = 0, tried = 0;
 	size_t length;
 
 	for (at = environ; at && *at; at++) {
@@ -140,10 +155,12 @@ void check_variables(struct check *c)
 		else if ((*at)[length] && (*at)[length + 1] && is_tried(name) &&
 		         !(is_of_dumps(name) && has_dumps)) {
 			has_dumps = has_dumps || is_of_dumps(name);
-			check_value(c, name);
+			can = can && (tried++ || can_try(c));
+			if (can)
+				check_value(c, name);
 		}
 	}
-	if (check_troubles(c) == before)
+	if (can && check_troubles(c) == before)
 		check_tell(c, CHECK_OK, OURS, NULL, NULL,
 		           n ? "%u set, all of them known, with values that "
 		               "the library takes"
