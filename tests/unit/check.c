@@ -140,11 +140,10 @@ Test(check, long_values_of_nccls_files_are_cut)
 
 /* Read and tell what the files say: the one of the system's, and one of the user's own
  * or, if @own is NULL, none. */
-static struct nccl_files read_files(struct check *c, const char *system,
-                                    const char *own, int version)
+static void read_files(struct check *c, const char *system, const char *own,
+                       int version)
 {
 	static char path[PATH_MAX];
-	struct nccl_files files;
 
 	put("/etc/nccl.conf", system);
 	put("/own.conf", own ? own : "");
@@ -152,22 +151,19 @@ static struct nccl_files read_files(struct check *c, const char *system,
 	         own ? "/own.conf" : "/nowhere");
 	setenv("NCCL_CONF_FILE", path, 1);
 	setenv("HOME", root, 1);
-	cr_assert(nccl_files_read(c, &files, version));
-	nccl_files_tell(c, &files);
-	return files;
+	nccl_files_read(c, version);
 }
 
 Test(check, the_first_setting_of_a_variable_holds)
 {
 	struct check c = fresh();
-	struct nccl_files f;
 
 	setenv("NCCL_ALGO", "Tree", 1);
 	unsetenv("NCCL_PROTO");
 	unsetenv("NCCL_DEBUG");
-	f = read_files(&c, "NCCL_PROTO=LL\nNCCL_DEBUG=WARN\n",
-	               "NCCL_ALGO=Ring\nNCCL_PROTO=Simple\nNCCL_PROTO=LL128\n",
-	               22809);
+	read_files(&c, "NCCL_PROTO=LL\nNCCL_DEBUG=WARN\n",
+	           "NCCL_ALGO=Ring\nNCCL_PROTO=Simple\nNCCL_PROTO=LL128\n",
+	           22809);
 	cr_assert_str_eq(getenv("NCCL_ALGO"), "Tree");
 	cr_assert_str_eq(getenv("NCCL_PROTO"), "Simple");
 	cr_assert_str_eq(getenv("NCCL_DEBUG"), "WARN");
@@ -175,24 +171,25 @@ Test(check, the_first_setting_of_a_variable_holds)
 	HAS("own.conf:3: NCCL_PROTO is LL128 here");
 	HAS("nccl.conf:1: NCCL_PROTO is LL here");
 	HAS_NOT("NCCL_DEBUG");
-	nccl_files_free(&f);
+	free(c.settings);
 }
 
 Test(check, lines_that_do_not_do_what_they_seem_to_are_told)
 {
 	struct check c = fresh();
-	struct nccl_files f = read_files(&c,
-	                                 "# a comment\n"
-	                                 "\n"
-	                                 "NCCL_IB_HCA mlx5\n"
-	                                 "export NCCL_A=1\n"
-	                                 "NCCL_B =1\n"
-	                                 "NCCL_C= 1\n"
-	                                 "NCCL_D='1'\n"
-	                                 "NCCL_E=1 # one\n"
-	                                 "CUDA_VISIBLE_DEVICES=0\n"
-	                                 "=1\n",
-	                                 "", 22809);
+
+	read_files(&c,
+	           "# a comment\n"
+	           "\n"
+	           "NCCL_IB_HCA mlx5\n"
+	           "export NCCL_A=1\n"
+	           "NCCL_B =1\n"
+	           "NCCL_C= 1\n"
+	           "NCCL_D='1'\n"
+	           "NCCL_E=1 # one\n"
+	           "CUDA_VISIBLE_DEVICES=0\n"
+	           "=1\n",
+	           "", 22809);
 
 	HAS("nccl.conf:3: The line has no \"=\"");
 	HAS("nccl.conf:4: The line begins with \"export\"");
@@ -205,36 +202,37 @@ Test(check, lines_that_do_not_do_what_they_seem_to_are_told)
 	HAS_NOT("nccl.conf:1:");
 	HAS_NOT("nccl.conf:2:");
 	cr_assert_null(getenv("CUDA_VISIBLE_DEVICES"));
-	nccl_files_free(&f);
+	free(c.settings);
 }
 
 Test(check, a_file_of_nccls_that_is_not_there_is_an_error)
 {
 	struct check c = fresh();
-	struct nccl_files f = read_files(&c, "", NULL, 22809);
+
+	read_files(&c, "", NULL, 22809);
 
 	HAS("error nccl-files NCCL_CONF_FILE: ");
 	HAS("/nowhere: No such file or directory");
-	nccl_files_free(&f);
+	free(c.settings);
 }
 
 Test(check, the_file_in_the_home_folder_is_read_without_nccl_conf_file)
 {
 	struct check c = fresh();
-	struct nccl_files files;
 
 	unsetenv("NCCL_CONF_FILE");
 	unsetenv("NCCL_HOME_TEST");
 	put("/.nccl.conf", "NCCL_HOME_TEST=1\n");
 	setenv("HOME", root, 1);
-	cr_assert(nccl_files_read(&c, &files, 23003));
+	nccl_files_read(&c, 23003);
 	cr_assert_str_eq(getenv("NCCL_HOME_TEST"), "1");
-	nccl_files_free(&files);
+	free(c.settings);
+	c = fresh();
 	/* Before, the home folder is the user's own, whatever HOME says. */
 	unsetenv("NCCL_HOME_TEST");
-	cr_assert(nccl_files_read(&c, &files, 22907));
+	nccl_files_read(&c, 22907);
 	cr_assert_null(getenv("NCCL_HOME_TEST"));
-	nccl_files_free(&files);
+	free(c.settings);
 }
 
 /* ---- versions ------------------------------------------------------------------- */

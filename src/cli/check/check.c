@@ -108,7 +108,7 @@ static int run(struct check *c)
 	check_cuda(c);
 	check_limits(c);
 	check_devices_work(c);
-	nccl_files_free(&c->files);
+	free(c->settings);
 	return CLI_OK;
 }
 

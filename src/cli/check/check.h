@@ -50,15 +50,6 @@ struct nccl_setting {
 	char name[1024], value[1024];
 	int line;
 	const char *file;
-	bool is_used; /* else the environment, or a line before, has the variable */
-	bool is_skipped; /* no setting, nor a comment: NCCL skips the line */
-};
-
-struct nccl_files {
-	struct nccl_setting *settings;
-	size_t count;
-	char names[2][PATH_MAX]; /* of the files that were looked for, or "" */
-	int error;               /* why the first of them was not read, or 0 */
 };
 
 struct check {
@@ -71,7 +62,9 @@ struct check {
 	struct probed
 		probed; /* of the platform; status not OK: it cannot be used */
 	bool is_probed; /* else nothing is known of it */
-	struct nccl_files files;
+	char files[2][PATH_MAX];       /* of NCCL's, or "" */
+	struct nccl_setting *settings; /* from them; free() */
+	size_t setting_count;
 	unsigned counts[CHECK_RESULTS];
 
 	void (*tell)(const struct finding *finding, void *user);
@@ -138,17 +131,12 @@ int driver_version(const char *text);
 bool versions_tell(struct check *c, int library, int is, const char *check,
                    const char *subject);
 
-/* Read NCCL's files as NCCL of this version does, and put what they say into the
- * environment; false without memory (nccl_files.c). */
-bool nccl_files_read(struct check *c, struct nccl_files *files,
-                     int nccl_version);
-void nccl_files_free(struct nccl_files *files);
+/* Read NCCL's files as NCCL of this version does, put what they say into the environment and
+ * into @c->settings, and tell of lines that do not do what they seem to (nccl_files.c). */
+void nccl_files_read(struct check *c, int nccl_version);
 
 /* Parse one line, as NCCL does: false if it sets nothing.  Cuts @line. */
 bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out);
-
-/* Tell of lines that do not do what they seem to (nccl_files.c). */
-void nccl_files_tell(struct check *c, const struct nccl_files *files);
 
 /* True if a list as in NCCL_SOCKET_IFNAME matches the interface @name (nccl.c). */
 bool nccl_list_matches(const char *list, const char *name);

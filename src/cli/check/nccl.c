@@ -38,9 +38,9 @@ tell(struct check *c, enum check_result result, const char *name,
 	va_start(args, format);
 	text_vadd(&t, format, args);
 	va_end(args);
-	for (size_t i = 0; i < c->files.count; i++) {
-		s = &c->files.settings[i];
-		if (s->is_used && strcmp(s->name, name) == 0)
+	for (size_t i = 0; i < c->setting_count; i++) {
+		s = &c->settings[i];
+		if (strcmp(s->name, name) == 0)
 			text_add(&t, " (from %s, line %d)", s->file, s->line);
 	}
 	check_tell(c, result, CHECK, name, advice, "%s.", what);
@@ -425,11 +425,7 @@ void check_nccl(struct check *c)
 	char **at, name[256];
 	const char *value;
 
-	if (!nccl_files_read(c, &c->files, version))
-		check_tell(c, CHECK_SKIPPED, "nccl-files", NULL, NULL,
-		           "out of memory");
-	else
-		nccl_files_tell(c, &c->files);
+	nccl_files_read(c, version);
 	before = check_troubles(c);
 	if (check_is_nvidia(c))
 		image = map_library(c->probed.nccl_file);

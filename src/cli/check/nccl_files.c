@@ -49,106 +49,6 @@ bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out)
 	return true;
 }
 
-static bool add(struct nccl_files *files, const struct nccl_setting *s)
-{
-	struct nccl_setting *more = realloc(
-		files->settings, (files->count + 1) * sizeof(*files->settings));
-
-	if (!more)
-		return false;
-	files->settings = more;
-	more[files->count] = *s;
-	if (s->is_skipped) {
-		files->count++;
-		return true;
-	}
-	/* NCCL sets others, too, but in its first call, when their readers have looked. */
-	more[files->count].is_used =
-		strncmp(s->name, PREFIX, strlen(PREFIX)) == 0 &&
-		!getenv(s->name);
-	if (more[files->count].is_used)
-		setenv(s->name, s->value, 0);
-	files->count++;
-	return true;
-}
-
-static bool read_file(struct nccl_files *files, FILE *in, const char *name,
-                      int nccl_version)
-{
-	struct nccl_setting s = { .file = name };
-	char *line = NULL;
-	size_t size = 0;
-	bool rc = true;
-
-	while (rc && getline(&line, &size, in) >= 0) {
-		s.line++;
-		s.is_skipped = line[0] != '#' && !strchr(line, '=') &&
-		               line[strspn(line, " \t\r\n")];
-		if (s.is_skipped)
-			s.name[0] = s.value[0] = '\0';
-		if (s.is_skipped || nccl_files_parse(line, nccl_version, &s))
-			rc = add(files, &s);
-	}
-	free(line);
-	fclose(in);
-	return rc;
-}
-
-static const char *home(int nccl_version)
-{
-	const struct passwd *user;
-
-	if (nccl_version >= ASKS_HOME)
-		return getenv("HOME");
-	user = getpwuid(getuid());
-	return user ? user->pw_dir : NULL;
-}
-
-/* NCCL would wait for what a FIFO or a device says.  NULL, with errno, if there is none. */
-static FILE *open_regular(const char *name)
-{
-	struct stat is;
-
-	if (stat(name, &is) != 0)
-		return NULL;
-	if (S_ISREG(is.st_mode))
-		return fopen(name, "r");
-	errno = S_ISDIR(is.st_mode) ? EISDIR : EINVAL;
-	return NULL;
-}
-
-bool nccl_files_read(struct check *c, struct nccl_files *files,
-                     int nccl_version)
-{
-	const char *own = getenv("NCCL_CONF_FILE"), *in = home(nccl_version);
-	bool rc = true;
-	FILE *file;
-	int i;
-
-	memset(files, 0, sizeof(*files));
-	if (own && *own)
-		snprintf(files->names[0], PATH_MAX, "%s", own);
-	else if (in)
-		snprintf(files->names[0], PATH_MAX, "%s/.nccl.conf", in);
-	snprintf(files->names[1], PATH_MAX, "%s/etc/nccl.conf", c->root);
-	for (i = 0; rc && i < 2; i++) {
-		file = open_regular(files->names[i]);
-		if (file)
-			rc = read_file(files, file, files->names[i],
-			               nccl_version);
-		else if (i == 0)
-			files->error = errno;
-	}
-	return rc;
-}
-
-void nccl_files_free(struct nccl_files *files)
-{
-	free(files->settings);
-	files->settings = NULL;
-	files->count = 0;
-}
-
 /* What is wrong with the name, or NULL. */
 static const char *name_fault(const char *name)
 {
@@ -189,79 +89,117 @@ static const char *value_fault(const char *value)
 	return NULL;
 }
 
-static void tell_setting(struct check *c, const struct nccl_setting *s)
+/* Read a line into @s, and tell if it does not do what it seems to; true if NCCL makes it a
+ * variable.  NCCL sets others, too, but in its first call, when their readers have
+ * looked. */
+static bool read_line(struct check *c, char *line, int nccl_version,
+                      struct nccl_setting *s)
 {
-	const char *fault = name_fault(s->name);
 	char subject[PATH_MAX + 32];
+	const char *fault, *is;
+	bool is_nccl;
 
+	snprintf(subject, sizeof(subject), "%s:%d", s->file, s->line);
+	if (!nccl_files_parse(line, nccl_version, s)) {
+		if (line[0] != '#' && line[strspn(line, " \t\r\n")])
+			check_tell(c, CHECK_WARNING, CHECK, subject,
+			           "Write NAME=VALUE.",
+			           "The line has no \"=\", and NCCL skips it.");
+		return false;
+	}
+	is_nccl = strncmp(s->name, PREFIX, strlen(PREFIX)) == 0;
+	is = getenv(s->name);
+	fault = name_fault(s->name);
 	if (!fault)
 		fault = value_fault(s->value);
-	snprintf(subject, sizeof(subject), "%s:%d", s->file, s->line);
 	if (fault)
 		check_tell(c, CHECK_WARNING, CHECK, subject,
-		           strncmp(s->name, PREFIX, strlen(PREFIX)) == 0 ||
-		                           s->name[strcspn(s->name, " \t")]
+		           is_nccl || s->name[strcspn(s->name, " \t")]
 		                   ? "Write NAME=VALUE, with nothing around "
 		                     "either."
 		                   : "Set it in the environment.",
 		           "The line %s: %.60s=%.60s", fault, s->name,
 		           s->value);
-	else if (!s->is_used && getenv(s->name) &&
-	         strcmp(getenv(s->name), s->value) != 0)
+	else if (is && strcmp(is, s->value) != 0)
 		check_tell(c, CHECK_WARNING, CHECK, subject, NULL,
 		           "%.60s is %.60s here, but has been set to %.60s "
 		           "before, which holds.",
-		           s->name, s->value, getenv(s->name));
+		           s->name, s->value, is);
+	return is_nccl && !is && setenv(s->name, s->value, 0) == 0;
 }
 
-/* NCCL says nothing of a file that it cannot read. */
-static void tell_unread(struct check *c, int error)
+static void read_file(struct check *c, FILE *in, const char *name,
+                      int nccl_version)
 {
-	const char *own = getenv("NCCL_CONF_FILE");
+	struct nccl_setting s = { .file = name }, *more;
+	char *line = NULL;
+	size_t size = 0;
 
-	if (own && *own && error)
-		check_tell(
-			c, check_grave(c), CHECK, "NCCL_CONF_FILE",
-			"Correct the path, or unset the variable.",
-			"%s: %s; NCCL reads neither it nor ~/.nccl.conf, and "
-			"says nothing",
-			own,
-			error == EINVAL ? "not a regular file"
-					: strerror(error));
-}
-
-/* Lines that NCCL skips although they are no comments. */
-static void tell_skipped(struct check *c, const struct nccl_files *files)
-{
-	char subject[PATH_MAX + 32];
-	size_t i;
-
-	for (i = 0; i < files->count; i++) {
-		if (!files->settings[i].is_skipped)
+	while (getline(&line, &size, in) >= 0) {
+		s.line++;
+		if (!read_line(c, line, nccl_version, &s))
 			continue;
-		snprintf(subject, sizeof(subject), "%s:%d",
-		         files->settings[i].file, files->settings[i].line);
-		check_tell(c, CHECK_WARNING, CHECK, subject,
-		           "Write NAME=VALUE.",
-		           "The line has no \"=\", and NCCL skips it.");
+		more = realloc(c->settings,
+		               (c->setting_count + 1) * sizeof(*more));
+		if (!more)
+			break;
+		c->settings = more;
+		more[c->setting_count++] = s;
 	}
+	free(line);
+	fclose(in);
 }
 
-void nccl_files_tell(struct check *c, const struct nccl_files *files)
+static const char *home(int nccl_version)
+{
+	const struct passwd *user;
+
+	if (nccl_version >= ASKS_HOME)
+		return getenv("HOME");
+	user = getpwuid(getuid());
+	return user ? user->pw_dir : NULL;
+}
+
+/* NCCL would wait for what a FIFO or a device says.  NULL, with errno, if there is none. */
+static FILE *open_regular(const char *name)
+{
+	struct stat is;
+
+	if (stat(name, &is) != 0)
+		return NULL;
+	if (S_ISREG(is.st_mode))
+		return fopen(name, "r");
+	errno = S_ISDIR(is.st_mode) ? EISDIR : EINVAL;
+	return NULL;
+}
+
+void nccl_files_read(struct check *c, int nccl_version)
 {
 	const unsigned before = check_troubles(c);
-	size_t i, used = 0;
+	const char *own = getenv("NCCL_CONF_FILE"), *in = home(nccl_version);
+	FILE *file;
 
-	tell_unread(c, files->error);
-	tell_skipped(c, files);
-	for (i = 0; i < files->count; i++) {
-		if (files->settings[i].is_skipped)
-			continue;
-		tell_setting(c, &files->settings[i]);
-		used += files->settings[i].is_used;
+	if (own && *own)
+		snprintf(c->files[0], PATH_MAX, "%s", own);
+	else if (in)
+		snprintf(c->files[0], PATH_MAX, "%s/.nccl.conf", in);
+	snprintf(c->files[1], PATH_MAX, "%s/etc/nccl.conf", c->root);
+	for (int i = 0; i < 2; i++) {
+		file = open_regular(c->files[i]);
+		if (file)
+			read_file(c, file, c->files[i], nccl_version);
+		else if (i == 0 && own && *own)
+			/* NCCL says nothing of it. */
+			check_tell(c, check_grave(c), CHECK, "NCCL_CONF_FILE",
+			           "Correct the path, or unset the variable.",
+			           "%s: %s; NCCL reads neither it nor "
+			           "~/.nccl.conf, and says nothing.",
+			           own,
+			           errno == EINVAL ? "not a regular file"
+			                           : strerror(errno));
 	}
 	if (check_troubles(c) == before)
 		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
-		           "%zu setting%s from NCCL's files", used,
-		           used == 1 ? "" : "s");
+		           "%zu setting%s from NCCL's files", c->setting_count,
+		           c->setting_count == 1 ? "" : "s");
 }
