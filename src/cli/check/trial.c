@@ -3,8 +3,6 @@
 #include "cli/check/trial.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -37,6 +35,8 @@ void trial_step(struct trial *t, const char *step, uint64_t ns)
 
 __attribute__((noreturn)) static void leave(struct trial *t, enum trial_end end)
 {
+	/* The end has its time, too. */
+	trial_step(t, t->shared->step, t->check->deadline_ns);
 	atomic_store_explicit(&t->shared->end, end, memory_order_release);
 	/* Threads may be left that nothing ends. */
 	_exit(0);
@@ -77,13 +77,10 @@ static bool refuse(struct trial *t, const char *what)
 bool trial_start(struct trial *t)
 {
 	const pid_t parent = getpid();
-	int ends[2];
 
 	t->end = TRIAL_RUNS;
-	t->step = "the start of CUDA";
 	t->text[0] = '\0';
 	t->is_left = false;
-	t->fd = -1;
 	t->shared =
 		mmap(NULL, sizeof(*t->shared) + t->size, PROT_READ | PROT_WRITE,
 	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -92,135 +89,86 @@ bool trial_start(struct trial *t)
 		return refuse(t, "mmap");
 	}
 	atomic_store(&t->shared->end, TRIAL_RUNS);
-	trial_step(t, t->step, TRIAL_STARTS * t->check->deadline_ns);
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return refuse(t, "pipe");
+	trial_step(t, "the start of CUDA",
+	           TRIAL_STARTS * t->check->deadline_ns);
 	fflush(NULL);
 	t->pid = fork();
 	if (t->pid == 0)
-		become(t, parent); /* with its end of the pipe */
-	close(ends[1]);
-	t->fd = ends[0];
+		become(t, parent);
 	return t->pid > 0 || refuse(t, "fork");
 }
 
-/* Wait so long for a child's end: the driver may hold it. */
-static bool reap(struct trial *t, uint64_t ns, int *status)
+/* The child has ended. */
+static void note_end(struct trial *t, int status)
 {
-	const uint64_t until = clock_deadline(ns);
-
-	while (waitpid(t->pid, status, WNOHANG) == 0) {
-		if (clock_now() >= until)
-			return false;
-		usleep(1000);
-	}
-	return true;
-}
-
-static void end_late(struct trial *t, const char *step, uint64_t ns)
-{
-	int status;
-
-	t->step = step;
-	t->step_ns = ns;
-	kill(t->pid, SIGKILL);
-	t->is_left = !reap(t, KILL_NS, &status);
-	t->end = TRIAL_HUNG;
-}
-
-/* The child has closed its files. */
-static void note_end(struct trial *t)
-{
-	const enum trial_end end = (enum trial_end)atomic_load_explicit(
-		&t->shared->end, memory_order_acquire);
-	int status = 0;
-
-	t->step = atomic_load_explicit(&t->shared->step, memory_order_acquire);
-	if (!reap(t, t->check->deadline_ns, &status)) {
-		end_late(t, "the end of the process", t->check->deadline_ns);
-	} else if (WIFSIGNALED(status)) {
+	t->end = (enum trial_end)atomic_load_explicit(&t->shared->end,
+	                                              memory_order_acquire);
+	if (WIFSIGNALED(status)) {
 		t->end = TRIAL_DIED;
 		snprintf(t->text, sizeof(t->text), "the process ended: %s",
 		         strsignal(WTERMSIG(status)));
-	} else if (end == TRIAL_RUNS) {
+	} else if (t->end == TRIAL_RUNS) {
 		t->end = TRIAL_DIED;
 		snprintf(t->text, sizeof(t->text),
 		         "the process ended with status %d",
 		         WEXITSTATUS(status));
 	} else {
-		t->end = end;
-		memcpy(t->text, t->shared->text, sizeof(t->text));
-		t->text[sizeof(t->text) - 1] = '\0';
+		text_copy(t->text, sizeof(t->text), t->shared->text);
 	}
 }
 
-static bool runs(const struct trial *t)
+/* A step's time is up: end the child, which the driver may hold. */
+static void end_late(struct trial *t)
 {
-	return t->shared && t->end == TRIAL_RUNS;
-}
+	const uint64_t until = clock_deadline(KILL_NS);
+	int status;
 
-static uint64_t until(const struct trial *t)
-{
-	return atomic_load_explicit(&t->shared->until_ns, memory_order_relaxed);
-}
-
-/* Poll until a child has ended, or the first step's time is up. */
-static void sleep_for(struct trial *trials, unsigned n, struct pollfd *fds)
-{
-	uint64_t first = UINT64_MAX, now;
-	unsigned i;
-	int ms;
-
-	for (i = 0; i < n; i++) {
-		fds[i] = (struct pollfd){
-			.fd = runs(&trials[i]) ? trials[i].fd : -1,
-			.events = POLLIN,
-		};
-		if (runs(&trials[i]) && until(&trials[i]) < first)
-			first = until(&trials[i]);
+	if (atomic_load(&t->shared->end) != TRIAL_RUNS)
+		t->step = "the end of the process";
+	t->end = TRIAL_HUNG;
+	kill(t->pid, SIGKILL);
+	while (waitpid(t->pid, &status, WNOHANG) == 0) {
+		if (clock_now() >= until) {
+			t->is_left = true;
+			break;
+		}
+		usleep(1000);
 	}
-	now = clock_now();
-	/* A step may begin meanwhile, with a deadline that is sooner. */
-	ms = first <= now            ? 0
-	     : first - now > 50 * MS ? 50
-	                             : (int)((first - now) / MS) + 1;
-	poll(fds, n, ms);
 }
 
 struct trial *trial_wait(struct trial *trials, unsigned n)
 {
-	struct pollfd fds[TRIALS];
-	unsigned i;
+	bool any = true, is_late;
+	struct trial *t;
+	int status = 0;
+	pid_t ended;
 
-	for (;;) {
-		for (i = 0; i < n && !runs(&trials[i]);)
-			i++;
-		if (i == n)
-			return NULL;
-		sleep_for(trials, n, fds);
-		for (i = 0; i < n; i++) {
-			if (!runs(&trials[i]))
+	while (any) {
+		any = false;
+		for (t = trials; t < trials + n; t++) {
+			if (!t->shared || t->end != TRIAL_RUNS)
 				continue;
-			if (fds[i].revents)
-				note_end(&trials[i]);
-			else if (clock_now() >= until(&trials[i]))
-				end_late(&trials[i],
-				         atomic_load_explicit(
-						 &trials[i].shared->step,
-						 memory_order_acquire),
-				         trials[i].shared->step_ns);
+			any = true;
+			is_late = clock_now() >= t->shared->until_ns;
+			ended = waitpid(t->pid, &status, WNOHANG);
+			if (!ended && !is_late)
+				continue;
+			t->step = atomic_load_explicit(&t->shared->step,
+			                               memory_order_acquire);
+			t->step_ns = t->shared->step_ns;
+			if (ended)
+				note_end(t, status);
 			else
-				continue;
-			return &trials[i];
+				end_late(t);
+			return t;
 		}
+		usleep(1000);
 	}
+	return NULL;
 }
 
 void trial_free(struct trial *t)
 {
-	if (t->fd >= 0)
-		close(t->fd);
-	t->fd = -1;
 	if (t->shared)
 		munmap(t->shared, sizeof(*t->shared) + t->size);
 	t->shared = NULL;

@@ -49,7 +49,6 @@ struct trial {
 
 	struct trial_shared *shared; /* NULL: there is no trial */
 	pid_t pid;
-	int fd; /* ends with the child */
 	enum trial_end end;
 	const char *step;      /* the last one that began, */
 	uint64_t step_ns;      /* and how long it might take */
