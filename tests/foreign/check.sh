@@ -98,7 +98,7 @@ has warning cohort-variables COHORT_FAULTS 'Scripted faults'
 
 # A memory that answers nothing; NCCL off the direct paths.
 COHORT_HOST_DEVICES=2 COHORT_FAULTS=1@1:path check 1 --deadline 1
-has error device 1 'a copy within its memory does not finish'
+has error device 1 'a copy from the host does not finish'
 has skipped all-reduce - 'Pairs need two devices that are well'
 COHORT_FAULTS=0@1:path NCCL_P2P_DISABLE=1 check 1 --devices 0,1 --deadline 2
 has error peer-copy 0-1 'advertised and dead'
@@ -175,7 +175,7 @@ has warning nccl-variables NCCL_HOMES 'does not know the variable'
 has warning nccl-version 2.26.2 'NVIDIA/nccl#2418'
 has warning libraries libnccl.so.2 "programs that are linked with it get $scratch/other"
 has warning cuda-variables CUDA_MODULE_LOADING 'may wait for kernels on all GPUs'
-has error device 0 'bytes that were copied to device 0 and back are wrong'
+has error device 0 'bytes are wrong on device 0, the first at'
 # What NVIDIA's libraries look at, and the simulator does not, is an error there.
 has error nccl-variables NCCL_SOCKET_IFNAME 'No interface matches'
 has error nccl-variables NCCL_GRAPH_FILE 'so no communicator can be made'

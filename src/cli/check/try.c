@@ -25,7 +25,20 @@
 struct native {
 	struct trial *trial;
 	const struct platform *p;
+	unsigned char *host; /* a buffer that copies are checked with */
 };
+
+static struct native open_native(struct trial *t)
+{
+	struct native n = { .trial = t, .host = malloc(TRY_BYTES) };
+
+	if (!n.host)
+		trial_fail(t, "out of memory");
+	if (platform_open(t->check->platform, &n.p) != COHORT_OK)
+		trial_fail(t, "%s", cohort_last_error());
+	trial_step(t, "an allocation", TRIAL_STARTS * t->check->deadline_ns);
+	return n;
+}
 
 static void must(const struct native *n, cudaError_t error, const char *what,
                  int device)
@@ -38,12 +51,6 @@ static void must(const struct native *n, cudaError_t error, const char *what,
 #define MUST(n, device, call, arguments)                                       \
 	must(n, (n)->p->call arguments, #call, device)
 
-/* Byte @i of the data that device @from sends. */
-static unsigned char pattern(int from, size_t i)
-{
-	return (unsigned char)(i * 131 + (i >> 8) * 7 + (size_t)from * 17 + 1);
-}
-
 static void *allocate(const struct native *n, int device)
 {
 	void *memory = NULL;
@@ -53,147 +60,103 @@ static void *allocate(const struct native *n, int device)
 	return memory;
 }
 
-static cudaStream_t make_stream(const struct native *n, int device)
+/* Byte @i of the data that device @from sends. */
+static unsigned char pattern(int from, size_t i)
 {
-	cudaStream_t stream = NULL;
-
-	MUST(n, device, cudaSetDevice, (device));
-	MUST(n, device, cudaStreamCreateWithFlags,
-	     (&stream, cudaStreamNonBlocking));
-	return stream;
-}
-
-/* A buffer of the host's that copies are checked with. */
-static unsigned char *host_buffer(struct trial *t)
-{
-	unsigned char *buffer = malloc(TRY_BYTES);
-
-	if (!buffer)
-		trial_fail(t, "out of memory");
-	return buffer;
-}
-
-static void put_pattern(const struct native *n, void *memory, int device,
-                        unsigned char *host)
-{
-	for (size_t i = 0; i < TRY_BYTES; i++)
-		host[i] = pattern(device, i);
-	MUST(n, device, cudaSetDevice, (device));
-	MUST(n, device, cudaMemcpy,
-	     (memory, host, TRY_BYTES, cudaMemcpyHostToDevice));
+	return (unsigned char)(i * 131 + (i >> 8) * 7 + (size_t)from * 17 + 1);
 }
 
 /* Check what @from has sent to @memory on @to. */
 static void check_pattern(const struct native *n, const void *memory, int to,
-                          int from, unsigned char *host)
+                          int from)
 {
 	size_t wrong = 0, first = 0;
+	char source[32] = "";
 
-	memset(host, 0, TRY_BYTES);
+	memset(n->host, 0, TRY_BYTES);
 	MUST(n, to, cudaSetDevice, (to));
 	MUST(n, to, cudaMemcpy,
-	     (host, memory, TRY_BYTES, cudaMemcpyDeviceToHost));
+	     (n->host, memory, TRY_BYTES, cudaMemcpyDeviceToHost));
 	for (size_t i = 0; i < TRY_BYTES; i++)
-		if (host[i] != pattern(from, i) && !wrong++)
+		if (n->host[i] != pattern(from, i) && !wrong++)
 			first = i;
-	if (!wrong)
-		return;
-	if (to == from)
+	if (to != from)
+		snprintf(source, sizeof(source), " from device %d", from);
+	if (wrong)
 		trial_fail(n->trial,
-		           "%zu of %zu bytes that were copied to device %d and "
-		           "back are wrong, the first at %zu",
-		           wrong, TRY_BYTES, to, first);
-	trial_fail(n->trial,
-	           "%zu of %zu bytes from device %d are wrong on device %d, "
-	           "the first at %zu",
-	           wrong, TRY_BYTES, from, to, first);
+		           "%zu of %zu bytes%s are wrong on device %d, the "
+		           "first at %zu",
+		           wrong, TRY_BYTES, source, to, first);
 }
 
-static const struct platform *open_platform(struct trial *t)
+/* Copy from @sends on @from to @receives on @to, in a step of its own. */
+static void try_copy(const struct native *n, int from, void *sends, int to,
+                     void *receives, const char *step)
 {
-	const struct platform *p = NULL;
+	const uint64_t ns = n->trial->check->deadline_ns;
+	cudaStream_t stream = NULL;
 
-	if (platform_open(t->check->platform, &p) != COHORT_OK)
-		trial_fail(t, "%s", cohort_last_error());
-	return p;
+	trial_step(n->trial, "a copy from the host", ns);
+	MUST(n, from, cudaSetDevice, (from));
+	MUST(n, from, cudaStreamCreateWithFlags,
+	     (&stream, cudaStreamNonBlocking));
+	for (size_t i = 0; i < TRY_BYTES; i++)
+		n->host[i] = pattern(from, i);
+	MUST(n, from, cudaMemcpy,
+	     (sends, n->host, TRY_BYTES, cudaMemcpyHostToDevice));
+	trial_step(n->trial, step, ns);
+	MUST(n, from, cudaMemcpyPeerAsync,
+	     (receives, to, sends, from, TRY_BYTES, stream));
+	MUST(n, from, cudaStreamSynchronize, (stream));
+	check_pattern(n, receives, to, from);
+	MUST(n, from, cudaStreamDestroy, (stream));
 }
 
 void try_device(struct trial *t)
 {
-	struct native n = { .trial = t, .p = open_platform(t) };
-	unsigned char *host = host_buffer(t);
-	cudaStream_t stream;
-	void *from, *to;
+	struct native n = open_native(t);
+	void *from = allocate(&n, t->a), *to = allocate(&n, t->a);
 
-	trial_step(t, "an allocation", t->check->deadline_ns);
-	from = allocate(&n, t->a);
-	to = allocate(&n, t->a);
-	stream = make_stream(&n, t->a);
-	trial_step(t, "a copy within its memory", t->check->deadline_ns);
-	put_pattern(&n, from, t->a, host);
-	MUST(&n, t->a, cudaMemcpyAsync,
-	     (to, from, TRY_BYTES, cudaMemcpyDeviceToDevice, stream));
-	MUST(&n, t->a, cudaStreamSynchronize, (stream));
-	check_pattern(&n, to, t->a, t->a, host);
+	try_copy(&n, t->a, from, t->a, to, "a copy within its memory");
 }
 
 /* ---- a pair ------------------------------------------------------------------- */
 
-static void enable_peer(const struct native *n, int device, int peer)
+/* Returns true if @device reaches the memory of @peer, which is then enabled. */
+static bool enable_peer(const struct native *n, int device, int peer)
 {
 	cudaError_t error;
+	int can = 0;
 
+	MUST(n, device, cudaDeviceCanAccessPeer, (&can, device, peer));
+	if (!can)
+		return false;
 	MUST(n, device, cudaSetDevice, (device));
 	error = n->p->cudaDeviceEnablePeerAccess(peer, 0);
 	if (error == cudaErrorPeerAccessAlreadyEnabled)
 		n->p->cudaGetLastError();
 	else
 		must(n, error, "cudaDeviceEnablePeerAccess", device);
+	return true;
 }
 
 const char try_there[] = "a copy to the second device",
 	   try_back[] = "a copy to the first device";
 
-static void try_copy(const struct native *n, void *const memory[2], int from,
-                     int to, bool is_back, unsigned char *host)
-{
-	void *const sends = memory[is_back], *const receives = memory[!is_back];
-	const uint64_t ns = n->trial->check->deadline_ns;
-	cudaStream_t stream;
-
-	trial_step(n->trial, "a copy from the host", ns);
-	stream = make_stream(n, from);
-	put_pattern(n, sends, from, host);
-	trial_step(n->trial, is_back ? try_back : try_there, ns);
-	MUST(n, from, cudaMemcpyPeerAsync,
-	     (receives, to, sends, from, TRY_BYTES, stream));
-	MUST(n, from, cudaStreamSynchronize, (stream));
-	check_pattern(n, receives, to, from, host);
-	MUST(n, from, cudaStreamDestroy, (stream));
-}
-
 static void try_copies(struct trial *t)
 {
 	struct pair_facts *facts = (struct pair_facts *)t->shared->data;
-	struct native n = { .trial = t, .p = open_platform(t) };
-	unsigned char *host = host_buffer(t);
-	int can[2] = { 0, 0 };
-	void *memory[2];
+	struct native n = open_native(t);
+	void *a = allocate(&n, t->a), *b = allocate(&n, t->b);
+	const bool there = enable_peer(&n, t->a, t->b),
+		   back = enable_peer(&n, t->b, t->a);
 
-	memory[0] = allocate(&n, t->a);
-	memory[1] = allocate(&n, t->b);
-	MUST(&n, t->a, cudaDeviceCanAccessPeer, (&can[0], t->a, t->b));
-	MUST(&n, t->b, cudaDeviceCanAccessPeer, (&can[1], t->b, t->a));
-	facts->is_direct = can[0] && can[1];
-	if (can[0])
-		enable_peer(&n, t->a, t->b);
-	if (can[1])
-		enable_peer(&n, t->b, t->a);
-	try_copy(&n, memory, t->a, t->b, false, host);
-	try_copy(&n, memory, t->b, t->a, true, host);
-	MUST(&n, t->a, cudaFree, (memory[0]));
-	MUST(&n, t->b, cudaFree, (memory[1]));
-	free(host);
+	facts->is_direct = there && back;
+	try_copy(&n, t->a, a, t->b, b, try_there);
+	try_copy(&n, t->b, b, t->a, a, try_back);
+	MUST(&n, t->a, cudaFree, (a));
+	MUST(&n, t->b, cudaFree, (b));
+	free(n.host);
 	facts->has_copied = true;
 }
 
