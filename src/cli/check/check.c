@@ -58,22 +58,12 @@ static void write_finding(const struct finding *f, void *user)
 	fflush(stdout);
 }
 
-static void print_count(const struct check *c, enum check_result result,
-                        const char *one, const char *more)
+static void print_summary(const unsigned counts[CHECK_RESULTS])
 {
-	printf("%u %s", c->counts[result], c->counts[result] == 1 ? one : more);
-}
-
-static void print_summary(const struct check *c)
-{
-	print_count(c, CHECK_ERROR, "error", "errors");
-	printf(", ");
-	print_count(c, CHECK_WARNING, "warning", "warnings");
-	printf(", ");
-	print_count(c, CHECK_OK, "ok", "ok");
-	printf(", ");
-	print_count(c, CHECK_SKIPPED, "skipped", "skipped");
-	putchar('\n');
+	printf("%u error%s, %u warning%s, %u ok, %u skipped\n",
+	       counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s",
+	       counts[CHECK_WARNING], counts[CHECK_WARNING] == 1 ? "" : "s",
+	       counts[CHECK_OK], counts[CHECK_SKIPPED]);
 }
 
 /* ---- all checks --------------------------------------------------------------- */
@@ -141,26 +131,10 @@ static void print_help(void)
 	/* clang-format on */
 }
 
-static int devices[COHORT_MAX_RANKS];
-
-static int add_device(struct check *c, uint64_t device, const char *text)
-{
-	int i;
-
-	for (i = 0; i < c->device_count; i++)
-		if (devices[i] == (int)device) {
-			cli_complain(
-				"check",
-				"--devices: '%s': it names device %d twice",
-				text, (int)device);
-			return CLI_USAGE;
-		}
-	devices[c->device_count++] = (int)device;
-	return CLI_OK;
-}
-
 static int read_devices(struct check *c, const char *text)
 {
+	static int devices[COHORT_MAX_RANKS];
+	static bool is_named[COHORT_MAX_RANKS];
 	char *copy = strdup(text), *rest = copy, *part;
 	uint64_t device;
 	int status = copy ? CLI_OK : CLI_FAILED;
@@ -170,8 +144,16 @@ static int read_devices(struct check *c, const char *text)
 	while (status == CLI_OK && (part = strsep(&rest, ","))) {
 		status = cli_number("check", "devices", part, 0,
 		                    COHORT_MAX_RANKS - 1, &device);
-		if (status == CLI_OK)
-			status = add_device(c, device, text);
+		if (status == CLI_OK && is_named[device]) {
+			cli_complain(
+				"check",
+				"--devices: '%s': it names device %d twice",
+				text, (int)device);
+			status = CLI_USAGE;
+		} else if (status == CLI_OK) {
+			is_named[device] = true;
+			devices[c->device_count++] = (int)device;
+		}
 	}
 	free(copy);
 	c->devices = devices;
@@ -224,7 +206,7 @@ int check_main(int argc, char **argv)
 		json_close(&out, '}');
 		putchar('\n');
 	} else if (status == CLI_OK) {
-		print_summary(&c);
+		print_summary(c.counts);
 	}
 	if (status != CLI_OK)
 		return status;

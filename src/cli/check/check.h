@@ -71,10 +71,17 @@ struct check {
 	void *user;
 };
 
-/* Count a finding, and tell it (tell.c).  @subject and @advice may be NULL. */
+/* Count a finding, and tell it.  @subject and @advice may be NULL. */
 void check_tell(struct check *c, enum check_result result, const char *check,
                 const char *subject, const char *advice, const char *format,
                 ...) __attribute__((format(printf, 6, 7)));
+
+#define check_ok(c, check, ...)                                                \
+	check_tell(c, CHECK_OK, check, NULL, NULL, __VA_ARGS__)
+#define check_skip(c, check, ...)                                              \
+	check_tell(c, CHECK_SKIPPED, check, NULL, NULL, __VA_ARGS__)
+#define check_warn(c, ...) check_tell(c, CHECK_WARNING, __VA_ARGS__)
+#define check_error(c, ...) check_tell(c, CHECK_ERROR, __VA_ARGS__)
 
 /* How many warnings and errors have been told. */
 static inline unsigned check_troubles(const struct check *c)

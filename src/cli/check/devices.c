@@ -101,9 +101,9 @@ static void tell_no_process(struct field *f, const char *check,
                             const struct trial *t)
 {
 	if (!f->no_process++)
-		check_tell(f->c, CHECK_ERROR, check, "not tried",
-		           "Raise the limits of threads and memory.",
-		           "There is no process for a trial: %s.", t->text);
+		check_error(f->c, check, "not tried",
+		            "Raise the limits of threads and memory.",
+		            "There is no process for a trial: %s.", t->text);
 }
 
 static void tell_device(struct field *f, int device, const struct trial *t)
@@ -112,11 +112,11 @@ static void tell_device(struct field *f, int device, const struct trial *t)
 
 	explain(t, text, sizeof(text));
 	snprintf(subject, sizeof(subject), "%d", device);
-	check_tell(f->c, CHECK_ERROR, DEVICE, subject,
-	           "End what else runs on it, leave it out "
-	           "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
-	           "see what the kernel's log says of NVRM.",
-	           "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
+	check_error(f->c, DEVICE, subject,
+	            "End what else runs on it, leave it out "
+	            "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
+	            "see what the kernel's log says of NVRM.",
+	            "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
 }
 
 static void tell_pair(struct field *f, const struct slot *s)
@@ -126,27 +126,29 @@ static void tell_pair(struct field *f, const struct slot *s)
 	snprintf(subject, sizeof(subject), "%d-%d", f->devices[s->job->a],
 	         f->devices[s->job->b]);
 	if (s->copy_fails)
-		check_tell(f->c, CHECK_ERROR, COPIES, subject,
-		           s->path_fails
-		                   ? "Turn off access control (ACS) in the PCI "
-		                     "bridges and the IOMMU, update the "
-		                     "driver, and see nvidia-smi topo -p2p p.  "
-		                     "Until then set NCCL_P2P_DISABLE=1."
-		                   : "See what the kernel's log (dmesg) says "
-		                     "of NVRM.",
-		           "%s", s->copy_text);
+		check_error(
+			f->c, COPIES, subject,
+			s->path_fails
+				? "Turn off access control (ACS) in the PCI "
+				  "bridges and the IOMMU, update the "
+				  "driver, and see nvidia-smi topo -p2p p.  "
+				  "Until then set NCCL_P2P_DISABLE=1."
+				: "See what the kernel's log (dmesg) says "
+				  "of NVRM.",
+			"%s", s->copy_text);
 	if (s->sum_fails)
-		check_tell(f->c, CHECK_ERROR, SUMS, subject,
-		           s->is_relieved
-		                   ? "Set NCCL_P2P_DISABLE=1 until the path is "
-		                     "mended."
-		                   : "NCCL_DEBUG=INFO shows which way NCCL "
-		                     "takes.",
-		           "%s%s", s->sum_text,
-		           s->is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
-		           : s->plan == &not_direct ? "; nor does it work with "
-		                                      "NCCL_P2P_DISABLE=1"
-		                                    : "");
+		check_error(
+			f->c, SUMS, subject,
+			s->is_relieved
+				? "Set NCCL_P2P_DISABLE=1 until the path is "
+				  "mended."
+				: "NCCL_DEBUG=INFO shows which way NCCL "
+				  "takes.",
+			"%s%s", s->sum_text,
+			s->is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
+			: s->plan == &not_direct ? "; nor does it work with "
+						   "NCCL_P2P_DISABLE=1"
+						 : "");
 	f->tried++;
 	f->indirect += !s->facts.is_direct && s->facts.has_copied;
 	f->summed += s->has_sum;
@@ -160,7 +162,7 @@ static void tell_rest(struct field *f, const char *check, const char *what,
 	const size_t left = wanted - f->tried - f->no_process;
 
 	if (left)
-		check_tell(f->c, CHECK_WARNING, check, "not tried",
+		check_warn(f->c, check, "not tried",
 		           "Name fewer devices (--devices), or give it more "
 		           "time (--limit).",
 		           "%zu of %zu %s were not tried within %.3g s.", left,
@@ -224,9 +226,9 @@ static const struct pair_plan *note(struct field *f, struct slot *s,
 	}
 	if (facts->is_refused) {
 		if (!f->is_refused)
-			check_tell(f->c, CHECK_ERROR, SUMS, NULL,
-			           "Correct the setting, or raise the limit.",
-			           "No group opens: %s.", t->text);
+			check_error(f->c, SUMS, NULL,
+			            "Correct the setting, or raise the limit.",
+			            "No group opens: %s.", t->text);
 		f->is_refused = true;
 		return NULL;
 	}
@@ -320,9 +322,9 @@ static void run_devices(struct field *f, struct job *jobs)
 	for (int i = 0; i < f->n; i++)
 		good += !f->is_bad[i];
 	if (good)
-		check_tell(f->c, CHECK_OK, DEVICE, NULL, NULL,
-		           "%d of %d: memory, and copies of %zu MiB", good,
-		           f->n, TRY_BYTES >> 20);
+		check_ok(f->c, DEVICE,
+		         "%d of %d: memory, and copies of %zu MiB", good, f->n,
+		         TRY_BYTES >> 20);
 	tell_rest(f, DEVICE, "devices", (size_t)f->n);
 }
 
@@ -352,7 +354,7 @@ static void run_pairs(struct field *f, struct job *jobs)
 	const size_t count = add_pairs(f, jobs);
 
 	if (!count) {
-		check_tell(f->c, CHECK_SKIPPED, SUMS, NULL, NULL, "%s",
+		check_skip(f->c, SUMS, "%s",
 		           f->n < 2 ? "There is one device, so there are no "
 		                      "pairs."
 		                    : "Pairs need two devices that are well.");
@@ -360,20 +362,20 @@ static void run_pairs(struct field *f, struct job *jobs)
 	}
 	run_jobs(f, jobs, count);
 	if (f->tried > f->bad_copies)
-		check_tell(f->c, CHECK_OK, COPIES, NULL, NULL,
-		           "%zu of %zu pairs: %zu MiB each way arrive%s",
-		           f->tried - f->bad_copies, f->tried, TRY_BYTES >> 20,
-		           f->indirect ? ", some through the host: see "
-		                         "peer-access"
-		                       : "");
+		check_ok(f->c, COPIES,
+		         "%zu of %zu pairs: %zu MiB each way arrive%s",
+		         f->tried - f->bad_copies, f->tried, TRY_BYTES >> 20,
+		         f->indirect ? ", some through the host: see "
+		                       "peer-access"
+		                     : "");
 	if (f->summed > f->bad_sums)
-		check_tell(f->c, CHECK_OK, SUMS, NULL, NULL,
-		           "%zu of %zu pairs: correct sums of 4 B and of %zu "
-		           "MiB",
-		           f->summed - f->bad_sums, f->summed, TRY_BYTES >> 20);
+		check_ok(f->c, SUMS,
+		         "%zu of %zu pairs: correct sums of 4 B and of %zu "
+		         "MiB",
+		         f->summed - f->bad_sums, f->summed, TRY_BYTES >> 20);
 	if (f->indirect)
-		check_tell(
-			f->c, CHECK_SKIPPED, "peer-access", NULL, NULL,
+		check_skip(
+			f->c, "peer-access",
 			"%zu of %zu pairs have no direct path, as CUDA says, "
 			"and go through the host.",
 			f->indirect, f->tried);
@@ -392,8 +394,7 @@ void check_devices_work(struct check *c)
 	int *every;
 
 	if (!c->is_probed || c->probed.info.status != COHORT_OK) {
-		check_tell(c, CHECK_SKIPPED, DEVICE, NULL, NULL,
-		           "The platform cannot be used.");
+		check_skip(c, DEVICE, "The platform cannot be used.");
 		return;
 	}
 	f = calloc(1, sizeof(*f));
@@ -415,8 +416,7 @@ void check_devices_work(struct check *c)
 		run_devices(f, jobs);
 		run_pairs(f, jobs);
 	} else {
-		check_tell(c, CHECK_SKIPPED, DEVICE, NULL, NULL,
-		           "out of memory");
+		check_skip(c, DEVICE, "out of memory");
 	}
 	free(f);
 	free(every);

@@ -66,15 +66,14 @@ static void check_library(struct check *c, const char *name, const char *stem,
 	if (!*file)
 		return;
 	if (loaded && !is_same_file(loaded, file))
-		check_tell(c, CHECK_WARNING, CHECK, name, "Leave one of them.",
+		check_warn(c, CHECK, name, "Leave one of them.",
 		           "LD_PRELOAD has %s, and groups use %s: calls of "
 		           "both in one process do not mix.",
 		           loaded, file);
 	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose. */
 	if (!c->probed.info.is_drop_in && find_other(name, file, other))
-		check_tell(
-			c, CHECK_WARNING, CHECK, name,
-			"Leave one of them in LD_LIBRARY_PATH.",
+		check_warn(
+			c, CHECK, name, "Leave one of them in LD_LIBRARY_PATH.",
 			"Groups use %s%s, and programs that are linked with "
 			"it get %s: calls of both in one process do not mix.",
 			file,
@@ -89,26 +88,26 @@ static void check_launcher(struct check *c)
 	void *library;
 
 	if (!space || !*space) {
-		check_tell(c, CHECK_SKIPPED, "launcher", NULL, NULL,
+		check_skip(c, "launcher",
 		           "No launcher with a PMIx server has started this "
 		           "process.");
 		return;
 	}
 	library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
 	if (library) {
-		check_tell(c, CHECK_OK, "launcher", NULL, NULL,
-		           "libpmix.so.2 is here, for the launcher's PMIx "
-		           "server");
+		check_ok(c, "launcher",
+		         "libpmix.so.2 is here, for the launcher's PMIx "
+		         "server");
 		dlclose(library);
 		return;
 	}
-	check_tell(c, CHECK_ERROR, "launcher", NULL,
-	           "Install it (Debian: libpmix2), or use "
-	           "COHORT_BOOTSTRAP_TABLE.",
-	           "A launcher has started this process with a PMIx server, "
-	           "but %s: processes of several machines cannot find each "
-	           "other.",
-	           dlerror());
+	check_error(c, "launcher", NULL,
+	            "Install it (Debian: libpmix2), or use "
+	            "COHORT_BOOTSTRAP_TABLE.",
+	            "A launcher has started this process with a PMIx server, "
+	            "but %s: processes of several machines cannot find each "
+	            "other.",
+	            dlerror());
 }
 
 void check_libraries(struct check *c)
@@ -124,10 +123,9 @@ void check_libraries(struct check *c)
 		              "libcudart", c->probed.runtime_file);
 	}
 	if (!c->is_probed || !c->probed.nccl_file[0])
-		check_tell(c, CHECK_SKIPPED, CHECK, NULL, NULL,
-		           "The platform opens no libraries.");
+		check_skip(c, CHECK, "The platform opens no libraries.");
 	else if (check_troubles(c) == before)
-		check_tell(c, CHECK_OK, CHECK, NULL, NULL, "%s and %s",
-		           c->probed.nccl_file, c->probed.runtime_file);
+		check_ok(c, CHECK, "%s and %s", c->probed.nccl_file,
+		         c->probed.runtime_file);
 	check_launcher(c);
 }

@@ -564,10 +564,9 @@ static const struct limit *check_rows(struct check *c, const struct limit *l)
 			failed = l->subject;
 	}
 	if (!any)
-		check_tell(c, CHECK_SKIPPED, first->check, NULL, NULL, "%s",
-		           check_no_driver(c));
+		check_skip(c, first->check, "%s", check_no_driver(c));
 	else if (check_troubles(c) == before)
-		check_tell(c, CHECK_OK, first->check, NULL, NULL, "%s", enough);
+		check_ok(c, first->check, "%s", enough);
 	return l;
 }
 
@@ -621,7 +620,7 @@ static void check_leftovers(struct check *c)
 		bytes += (double)file.st_blocks * 512;
 	}
 	if (n)
-		check_tell(c, CHECK_WARNING, "shared-memory", "leftovers",
+		check_warn(c, "shared-memory", "leftovers",
 		           "Remove them, unless a job is about to start, or "
 		           "runs in another container.",
 		           "%u file%s of NCCL's or Cohort's that no process "

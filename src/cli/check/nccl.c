@@ -443,9 +443,9 @@ void check_nccl(struct check *c)
 	if (image.size)
 		munmap((void *)(uintptr_t)image.bytes, image.size);
 	if (check_troubles(c) == before)
-		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
-		           n ? "%u set; nothing is wrong with the %u that are "
-		               "checked"
-		             : "none is set",
-		           n, checked);
+		check_ok(c, CHECK,
+		         n ? "%u set; nothing is wrong with the %u that are "
+		             "checked"
+		           : "none is set",
+		         n, checked);
 }

@@ -102,8 +102,7 @@ static bool read_line(struct check *c, char *line, int nccl_version,
 	snprintf(subject, sizeof(subject), "%s:%d", s->file, s->line);
 	if (!nccl_files_parse(line, nccl_version, s)) {
 		if (line[0] != '#' && line[strspn(line, " \t\r\n")])
-			check_tell(c, CHECK_WARNING, CHECK, subject,
-			           "Write NAME=VALUE.",
+			check_warn(c, CHECK, subject, "Write NAME=VALUE.",
 			           "The line has no \"=\", and NCCL skips it.");
 		return false;
 	}
@@ -113,7 +112,7 @@ static bool read_line(struct check *c, char *line, int nccl_version,
 	if (!fault)
 		fault = value_fault(s->value);
 	if (fault)
-		check_tell(c, CHECK_WARNING, CHECK, subject,
+		check_warn(c, CHECK, subject,
 		           is_nccl || s->name[strcspn(s->name, " \t")]
 		                   ? "Write NAME=VALUE, with nothing around "
 		                     "either."
@@ -121,7 +120,7 @@ static bool read_line(struct check *c, char *line, int nccl_version,
 		           "The line %s: %.60s=%.60s", fault, s->name,
 		           s->value);
 	else if (is && strcmp(is, s->value) != 0)
-		check_tell(c, CHECK_WARNING, CHECK, subject, NULL,
+		check_warn(c, CHECK, subject, NULL,
 		           "%.60s is %.60s here, but has been set to %.60s "
 		           "before, which holds.",
 		           s->name, s->value, is);
@@ -199,7 +198,6 @@ void nccl_files_read(struct check *c, int nccl_version)
 			                           : strerror(errno));
 	}
 	if (check_troubles(c) == before)
-		check_tell(c, CHECK_OK, CHECK, NULL, NULL,
-		           "%zu setting%s from NCCL's files", c->setting_count,
-		           c->setting_count == 1 ? "" : "s");
+		check_ok(c, CHECK, "%zu setting%s from NCCL's files",
+		         c->setting_count, c->setting_count == 1 ? "" : "s");
 }

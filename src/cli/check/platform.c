@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which platform a group would get, and whether it can be used
+ * Which platform a group would get, and whether it can be used; and what all checks need
  */
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,28 @@
 #include "cli/check/trial.h"
 #include "cli/common/cli.h"
 #include "platform/platform.h"
+
+void check_tell(struct check *c, enum check_result result, const char *check,
+                const char *subject, const char *advice, const char *format,
+                ...)
+{
+	char what[4096];
+	struct text t = { what, sizeof(what) };
+	const struct finding f = {
+		.result = result,
+		.check = check,
+		.subject = subject,
+		.what = what,
+		.advice = advice,
+	};
+	va_list args;
+
+	va_start(args, format);
+	text_vadd(&t, format, args);
+	va_end(args);
+	c->counts[result]++;
+	c->tell(&f, c->user);
+}
 
 bool check_is_real(const struct check *c)
 {
@@ -104,7 +127,7 @@ static void tell_usable(struct check *c)
 	         info->devices, info->devices == 1 ? "" : "s");
 	add_versions(&t, info);
 	if (c->probed.unused_library[0])
-		check_tell(c, CHECK_WARNING, "platform", NULL,
+		check_warn(c, "platform", NULL,
 		           "If this is a container, start it with its GPUs, as "
 		           "by --gpus all; COHORT_PLATFORM=gpu makes it an "
 		           "error that there is none.",
@@ -112,7 +135,7 @@ static void tell_usable(struct check *c)
 		           "/dev/nvidiactl, so groups run on CPUs.",
 		           what, c->probed.unused_library);
 	else
-		check_tell(c, CHECK_OK, "platform", NULL, NULL, "%s", what);
+		check_ok(c, "platform", "%s", what);
 }
 
 void check_platform(struct check *c)
@@ -130,22 +153,22 @@ void check_platform(struct check *c)
 	}
 	trial_free(&t);
 	if (t.end == TRIAL_HUNG)
-		check_tell(c, CHECK_ERROR, "platform", NULL,
-		           "See what the kernel's log (dmesg) says of NVRM; "
-		           "nvidia-smi will hang, too.",
-		           "The libraries and the driver do not start within "
-		           "%.3g s.",
-		           (double)TRIAL_STARTS * (double)c->deadline_ns / 1e9);
+		check_error(c, "platform", NULL,
+		            "See what the kernel's log (dmesg) says of NVRM; "
+		            "nvidia-smi will hang, too.",
+		            "The libraries and the driver do not start within "
+		            "%.3g s.",
+		            (double)TRIAL_STARTS * (double)c->deadline_ns /
+		                    1e9);
 	else if (!c->is_probed)
-		check_tell(c, CHECK_ERROR, "platform", NULL, NULL, "%s",
-		           t.text);
+		check_error(c, "platform", NULL, NULL, "%s", t.text);
 	else if (c->probed.info.status != COHORT_OK)
-		check_tell(c, CHECK_ERROR, "platform", NULL,
-		           "cohort info tells which libraries were found; "
-		           "docs/gpu.md what they must be.",
-		           "The %s platform cannot be used: %s",
-		           cli_platform_name(c->probed.info.platform),
-		           c->probed.info.reason);
+		check_error(c, "platform", NULL,
+		            "cohort info tells which libraries were found; "
+		            "docs/gpu.md what they must be.",
+		            "The %s platform cannot be used: %s",
+		            cli_platform_name(c->probed.info.platform),
+		            c->probed.info.reason);
 	else
 		tell_usable(c);
 }

@@ -98,8 +98,7 @@ static bool can_try(struct check *c)
 	trial_run(&t);
 	trial_free(&t);
 	if (t.end != TRIAL_DONE)
-		check_tell(c, CHECK_SKIPPED, OURS, NULL, NULL,
-		           "The values cannot be tried: %s.",
+		check_skip(c, OURS, "The values cannot be tried: %s.",
 		           t.end == TRIAL_HUNG ? "it hangs" : t.text);
 	return t.end == TRIAL_DONE;
 }
@@ -111,14 +110,13 @@ static void check_value(struct check *c, const char *name)
 	trial_run(&t);
 	trial_free(&t);
 	if (t.end == TRIAL_FAILED)
-		check_tell(c, CHECK_ERROR, OURS, name, "Correct the value.",
-		           "%s.", t.text);
+		check_error(c, OURS, name, "Correct the value.", "%s.", t.text);
 	else if (t.end != TRIAL_DONE)
-		check_tell(c, CHECK_ERROR, OURS, name, NULL,
-		           "With this value a group does not open: %s.",
-		           t.end == TRIAL_HUNG ? "it hangs" : t.text);
+		check_error(c, OURS, name, NULL,
+		            "With this value a group does not open: %s.",
+		            t.end == TRIAL_HUNG ? "it hangs" : t.text);
 	else if (strcmp(name, "COHORT_FAULTS") == 0)
-		check_tell(c, CHECK_WARNING, OURS, name, "Unset it.",
+		check_warn(c, OURS, name, "Unset it.",
 		           "Scripted faults strike the simulator: %s.",
 		           getenv(name));
 }
@@ -128,11 +126,11 @@ static void check_unknown(struct check *c, const char *name)
 	const char *meant = environment_meant(name, strlen(name));
 
 	if (meant)
-		check_tell(c, CHECK_WARNING, OURS, name, "Correct the name.",
+		check_warn(c, OURS, name, "Correct the name.",
 		           "The variable means nothing; did you mean %s?",
 		           meant);
 	else
-		check_tell(c, CHECK_WARNING, OURS, name, "Unset it.",
+		check_warn(c, OURS, name, "Unset it.",
 		           "The variable means nothing.");
 }
 
@@ -161,11 +159,11 @@ void check_variables(struct check *c)
 		}
 	}
 	if (can && check_troubles(c) == before)
-		check_tell(c, CHECK_OK, OURS, NULL, NULL,
-		           n ? "%u set, all of them known, with values that "
-		               "the library takes"
-		             : "none is set",
-		           n);
+		check_ok(c, OURS,
+		         n ? "%u set, all of them known, with values that "
+		             "the library takes"
+		           : "none is set",
+		         n);
 }
 
 /* ---- of CUDA -------------------------------------------------------------- */
@@ -248,15 +246,14 @@ void check_cuda(struct check *c)
 
 	check_visible(c);
 	if (is_on("CUDA_LAUNCH_BLOCKING"))
-		check_tell(c, CHECK_WARNING, CUDA, "CUDA_LAUNCH_BLOCKING",
+		check_warn(c, CUDA, "CUDA_LAUNCH_BLOCKING",
 		           "Unset it, except for debugging kernels.",
 		           "Each launch waits for its kernel, so the "
 		           "group-level calls of several ranks are refused, "
 		           "and nothing overlaps.");
 	value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	if (value && strcmp(value, "1") == 0)
-		check_tell(c, CHECK_WARNING, CUDA,
-		           "CUDA_DEVICE_MAX_CONNECTIONS",
+		check_warn(c, CUDA, "CUDA_DEVICE_MAX_CONNECTIONS",
 		           "Unset it, unless the program asks for it.",
 		           "All streams of a device share one queue: a kernel "
 		           "of one communicator that waits for other ranks "
@@ -264,17 +261,15 @@ void check_cuda(struct check *c)
 	value = getenv("CUDA_MODULE_LOADING");
 	if (value && strcmp(value, "EAGER") != 0 &&
 	    strcmp(value, "LAZY") != 0 && strcmp(value, "DEFAULT") != 0)
-		check_tell(c, CHECK_WARNING, CUDA, "CUDA_MODULE_LOADING",
-		           "Set it to EAGER.",
+		check_warn(c, CUDA, "CUDA_MODULE_LOADING", "Set it to EAGER.",
 		           "The value \"%.100s\" is none that CUDA knows.",
 		           value);
 	else if (check_is_real(c) && check_devices(c) > 1 &&
 	         (!value || strcmp(value, "EAGER") != 0))
-		check_tell(c, CHECK_WARNING, CUDA, "CUDA_MODULE_LOADING",
-		           "Set it to EAGER.",
+		check_warn(c, CUDA, "CUDA_MODULE_LOADING", "Set it to EAGER.",
 		           "Kernels are loaded when they are first used, which "
 		           "may wait for kernels on all GPUs of the process.");
 	if (check_troubles(c) == before)
-		check_tell(c, CHECK_OK, CUDA, NULL, NULL,
-		           "nothing that hides a device or makes ranks wait");
+		check_ok(c, CUDA,
+		         "nothing that hides a device or makes ranks wait");
 }

@@ -4,8 +4,8 @@
  * Versions of NCCL, of the CUDA runtime and of the driver with known faults
  */
 
-#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/check/check.h"
 #include "platform/gpu/known.h"
@@ -37,20 +37,13 @@ int driver_version(const char *text)
 {
 	int major, minor, patch;
 
-	for (; *text; text++) {
-		/* The first number of three digits and a dot. */
-		if (!isdigit((unsigned char)*text) ||
-		    sscanf(text, "%3d.%d", &major, &minor) != 2)
-			continue;
-		if (major < 100) {
-			while (isdigit((unsigned char)*text) || *text == '.')
-				text++;
-			text--;
-			continue;
-		}
+	/* The first number of three digits and a dot. */
+	for (; *text; text += strspn(text, "0123456789.")) {
+		text += strcspn(text, "0123456789");
 		patch = 0;
-		sscanf(text, "%*d.%*d.%d", &patch);
-		return DRIVER_VERSION(major, minor, patch);
+		if (sscanf(text, "%3d.%d.%d", &major, &minor, &patch) >= 2 &&
+		    major >= 100)
+			return DRIVER_VERSION(major, minor, patch);
 	}
 	return 0;
 }
@@ -61,69 +54,62 @@ static void check_nccl_version(struct check *c)
 	char version[VERSION_TEXT_SIZE];
 
 	if (!check_is_nvidia(c) || !is)
-		check_tell(c, CHECK_SKIPPED, "nccl-version", NULL, NULL,
-		           "There is no NCCL of NVIDIA's.");
+		check_skip(c, "nccl-version", "There is no NCCL of NVIDIA's.");
 	else if (!versions_tell(c, KNOWN_NCCL, is, "nccl-version",
 	                        nccl_version_text(is, version)))
-		check_tell(c, CHECK_OK, "nccl-version", NULL, NULL,
-		           "NCCL %s has no known faults",
-		           nccl_version_text(is, version));
+		check_ok(c, "nccl-version", "NCCL %s has no known faults",
+		         version);
 }
 
 static void check_cuda_version(struct check *c)
 {
-	const struct cohort_platform_info *info = &c->probed.info;
+	const int is = c->probed.info.runtime_version,
+		  of_driver = c->probed.info.driver_version;
 	char runtime[VERSION_TEXT_SIZE], driver[VERSION_TEXT_SIZE];
 
-	if (!check_is_real(c) || !info->runtime_version) {
-		check_tell(c, CHECK_SKIPPED, "cuda-version", NULL, NULL,
+	if (!check_is_real(c) || !is) {
+		check_skip(c, "cuda-version",
 		           "There is no CUDA runtime of NVIDIA's.");
 		return;
 	}
-	cuda_version_text(info->runtime_version, runtime);
-	if (versions_tell(c, KNOWN_CUDA, info->runtime_version, "cuda-version",
-	                  runtime))
+	cuda_version_text(is, runtime);
+	cuda_version_text(of_driver, driver);
+	if (versions_tell(c, KNOWN_CUDA, is, "cuda-version", runtime))
 		return;
 	/* Within a major version an older driver runs what is built for a newer one. */
-	if (info->driver_version &&
-	    info->runtime_version / 1000 > info->driver_version / 1000)
-		check_tell(c, CHECK_WARNING, "cuda-version", NULL,
+	if (of_driver && is / 1000 > of_driver / 1000)
+		check_warn(c, "cuda-version", NULL,
 		           "Install a newer driver, or an older runtime.",
 		           "The runtime is CUDA %s, and the driver is for CUDA "
 		           "%s: what the runtime has since then is refused, or "
 		           "fails.",
-		           runtime,
-		           cuda_version_text(info->driver_version, driver));
+		           runtime, driver);
 	else
-		check_tell(c, CHECK_OK, "cuda-version", NULL, NULL,
-		           "the runtime is CUDA %s, the driver for CUDA %s",
-		           runtime,
-		           cuda_version_text(info->driver_version, driver));
+		check_ok(c, "cuda-version",
+		         "the runtime is CUDA %s, the driver for CUDA %s",
+		         runtime, driver);
 }
 
 static void check_driver_version(struct check *c)
 {
 	const char *none = check_no_driver(c);
-	char text[1024], number[32];
+	char text[1024] = "", number[32];
 	int is;
 
 	if (none) {
-		check_tell(c, CHECK_SKIPPED, "driver-version", NULL, NULL, "%s",
-		           none);
+		check_skip(c, "driver-version", "%s", none);
 		return;
 	}
-	if (check_read(c, "/proc/driver/nvidia/version", text, sizeof(text)) <
-	    0)
-		text[0] = '\0';
+	check_read(c, "/proc/driver/nvidia/version", text, sizeof(text));
 	is = driver_version(text);
 	snprintf(number, sizeof(number), "%d.%02d.%02d", is / 1000000,
 	         is / 1000 % 1000, is % 1000);
 	if (!is)
-		check_tell(c, CHECK_SKIPPED, "driver-version", NULL, NULL,
+		check_skip(c, "driver-version",
 		           "/proc/driver/nvidia/version tells no version.");
 	else if (!versions_tell(c, KNOWN_DRIVER, is, "driver-version", number))
-		check_tell(c, CHECK_OK, "driver-version", NULL, NULL,
-		           "the driver %s has no known faults", number);
+		check_ok(c, "driver-version",
+		         "the driver %s has no known faults", number);
 }
 
 void check_versions(struct check *c)
