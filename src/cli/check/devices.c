@@ -28,12 +28,6 @@
 #define COPIES "peer-copy"
 #define SUMS "all-reduce"
 
-static const struct pair_plan all_of_it = { .copies = true, .sums = true },
-			      only_copies = { .copies = true },
-			      only_sum = { .sums = true },
-			      not_direct = { .sums = true,
-	                                     .avoids_path = true };
-
 /* A device or, if @b is not @a, a pair of them; by index. */
 struct job {
 	int a, b;
@@ -42,8 +36,8 @@ struct job {
 
 /* Where a job is tried. */
 struct slot {
-	struct job *job;              /* NULL if there is none */
-	const struct pair_plan *plan; /* of a pair */
+	struct job *job; /* NULL if there is none */
+	unsigned plan;   /* of a pair */
 	struct pair_facts facts;
 	bool copy_fails, path_fails, sum_fails, is_relieved;
 	bool has_sum; /* tried it */
@@ -146,7 +140,7 @@ static void tell_pair(struct field *f, const struct slot *s)
 				  "takes.",
 			"%s%s", s->sum_text,
 			s->is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
-			: s->plan == &not_direct ? "; nor does it work with "
+			: (s->plan & TRY_AVOIDS) ? "; nor does it work with "
 						   "NCCL_P2P_DISABLE=1"
 						 : "");
 	f->tried++;
@@ -171,14 +165,14 @@ static void tell_rest(struct field *f, const char *check, const char *what,
 
 /* ---- one job ------------------------------------------------------------------ */
 
-static bool begin(struct field *f, struct slot *s, const struct pair_plan *plan)
+static bool begin(struct field *f, struct slot *s, unsigned plan)
 {
 	struct trial *t = &f->trials[s - f->slots];
 
 	*t = (struct trial){
 		.check = f->c,
 		.run = s->job->a == s->job->b ? try_device : try_pair,
-		.user = plan,
+		.plan = plan,
 		.a = f->devices[s->job->a],
 		.b = f->devices[s->job->b],
 		.size = sizeof(struct pair_facts),
@@ -211,18 +205,18 @@ static void note_bad_copy(struct slot *s, const struct trial *t)
 		            t->end == TRIAL_HUNG ? "dead" : "broken");
 }
 
-/* Note how a trial of a pair has ended; what is to be tried then, or NULL. */
-static const struct pair_plan *note(struct field *f, struct slot *s,
-                                    const struct trial *t)
+/* Note how a trial of a pair has ended; what is to be tried then, or 0. */
+static unsigned note(struct field *f, struct slot *s, const struct trial *t)
 {
 	const struct pair_facts *facts =
 		(const struct pair_facts *)t->shared->data;
 
-	if (s->plan->copies)
+	if ((s->plan & TRY_COPIES))
 		s->facts = *facts;
-	if (t->end != TRIAL_DONE && s->plan->copies && !facts->has_copied) {
+	if (t->end != TRIAL_DONE && (s->plan & TRY_COPIES) &&
+	    !facts->has_copied) {
 		note_bad_copy(s, t);
-		return s->plan->sums && !f->is_refused ? &only_sum : NULL;
+		return (s->plan & TRY_SUMS) && !f->is_refused ? TRY_SUMS : 0;
 	}
 	if (facts->is_refused) {
 		if (!f->is_refused)
@@ -230,15 +224,16 @@ static const struct pair_plan *note(struct field *f, struct slot *s,
 			            "Correct the setting, or raise the limit.",
 			            "No group opens: %s.", t->text);
 		f->is_refused = true;
-		return NULL;
+		return 0;
 	}
-	s->has_sum = s->plan->sums;
-	s->is_relieved = s->plan->avoids_path && t->end == TRIAL_DONE;
-	if (t->end == TRIAL_DONE || s->plan->avoids_path)
-		return NULL;
+	s->has_sum = s->plan & TRY_SUMS;
+	s->is_relieved = (s->plan & TRY_AVOIDS) && t->end == TRIAL_DONE;
+	if (t->end == TRIAL_DONE || (s->plan & TRY_AVOIDS))
+		return 0;
 	s->sum_fails = true;
 	explain(t, s->sum_text, sizeof(s->sum_text));
-	return s->facts.is_direct && !disables_p2p() ? &not_direct : NULL;
+	return s->facts.is_direct && !disables_p2p() ? TRY_SUMS | TRY_AVOIDS
+	                                             : 0;
 }
 
 /* A trial of the slot has ended, or did not start: go on with the job, or tell what was
@@ -248,7 +243,7 @@ static void go_on(struct field *f, struct slot *s)
 	struct trial *t = &f->trials[s - f->slots];
 	const bool is_pair = s->job->a != s->job->b,
 		   is_refused = t->end == TRIAL_REFUSED;
-	const struct pair_plan *next = NULL;
+	unsigned next = 0;
 
 	if (is_refused) {
 		tell_no_process(f, is_pair ? COPIES : DEVICE, t);
@@ -300,7 +295,8 @@ static void run_jobs(struct field *f, struct job *jobs, size_t count)
 			s->job->is_started = true;
 			f->is_busy[s->job->a] = f->is_busy[s->job->b] = true;
 			if (!begin(f, s,
-			           f->is_refused ? &only_copies : &all_of_it))
+			           f->is_refused ? TRY_COPIES
+			                         : TRY_COPIES | TRY_SUMS))
 				go_on(f, s);
 		}
 		t = trial_wait(f->trials, f->slot_count);

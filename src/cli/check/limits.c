@@ -182,31 +182,17 @@ static void read_is_limited(struct reading *r)
 /* The threads of this user, for the limit of which root is exempt. */
 static void read_threads(struct reading *r)
 {
-	char text[4096];
-	const char *at;
+	struct stat thread;
 	glob_t files;
-	FILE *in;
 
 	if (geteuid() != 0)
 		read_resource(r);
 	if (r->most == INFINITY)
 		return;
-	files = find_files("", "/proc/[1-9]*/status");
-	for (size_t i = 0; i < files.gl_pathc; i++) {
-		unsigned uid = 0, threads = 0;
-
-		in = fopen(files.gl_pathv[i], "r");
-		if (!in)
-			continue;
-		text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
-		fclose(in);
-		if ((at = strstr(text, "\nUid:")))
-			sscanf(at, "\nUid: %u", &uid);
-		if ((at = strstr(text, "\nThreads:")))
-			sscanf(at, "\nThreads: %u", &threads);
-		if (uid == getuid())
-			r->used += threads;
-	}
+	files = find_files("", "/proc/[1-9]*/task/*");
+	for (size_t i = 0; i < files.gl_pathc; i++)
+		r->used += stat(files.gl_pathv[i], &thread) == 0 &&
+		           thread.st_uid == getuid();
 	globfree(&files);
 }
 

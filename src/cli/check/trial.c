@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "cli/check/check.h"
 
 #define MS UINT64_C(1000000)
@@ -103,18 +104,14 @@ static void note_end(struct trial *t, int status)
 {
 	t->end = (enum trial_end)atomic_load_explicit(&t->shared->end,
 	                                              memory_order_acquire);
-	if (WIFSIGNALED(status)) {
-		t->end = TRIAL_DIED;
-		snprintf(t->text, sizeof(t->text), "the process ended: %s",
-		         strsignal(WTERMSIG(status)));
-	} else if (t->end == TRIAL_RUNS) {
-		t->end = TRIAL_DIED;
-		snprintf(t->text, sizeof(t->text),
-		         "the process ended with status %d",
-		         WEXITSTATUS(status));
-	} else {
-		text_copy(t->text, sizeof(t->text), t->shared->text);
-	}
+	text_copy(t->text, sizeof(t->text), t->shared->text);
+	if (!WIFSIGNALED(status) && t->end != TRIAL_RUNS)
+		return;
+	t->end = TRIAL_DIED;
+	text_set(t->text, sizeof(t->text), "the process ");
+	thread_add_end(&(struct text){ t->text + strlen(t->text),
+	                               sizeof(t->text) - strlen(t->text) },
+	               status);
 }
 
 /* A step's time is up: end the child, which the driver may hold. */

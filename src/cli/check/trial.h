@@ -43,8 +43,9 @@ struct trial_shared {
 struct trial {
 	const struct check *check;
 	void (*run)(struct trial *trial); /* in the child */
-	const void *user;                 /* for @run */
+	const char *name;                 /* of a variable, for @run */
 	int a, b;                         /* devices, for @run */
+	unsigned plan;                    /* for @run (try.h) */
 	size_t size;                      /* of @shared->data */
 
 	struct trial_shared *shared; /* NULL: there is no trial */
@@ -56,7 +57,7 @@ struct trial {
 	bool is_left; /* the child could not be ended: it is inside the driver */
 };
 
-/* Start a trial, whose first five members are set.  False, with @end and @text set, if
+/* Start a trial, whose first members are set.  False, with @end and @text set, if
  * there is no process or no memory for it. */
 bool trial_start(struct trial *trial);
 

@@ -259,12 +259,10 @@ static void try_all_reduce(struct trial *t)
 
 void try_pair(struct trial *t)
 {
-	const struct pair_plan *plan = t->user;
-
-	if (plan->avoids_path)
+	if (t->plan & TRY_AVOIDS)
 		setenv("NCCL_P2P_DISABLE", "1", 1);
-	if (plan->copies)
+	if (t->plan & TRY_COPIES)
 		try_copies(t);
-	if (plan->sums)
+	if (t->plan & TRY_SUMS)
 		try_all_reduce(t);
 }

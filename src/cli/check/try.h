@@ -16,13 +16,15 @@
 /* For a struct trial's run: the device @a by itself. */
 void try_device(struct trial *trial);
 
-/* The devices @a and @b: copies each way, and an all-reduce.  The trial's user is a plan,
- * and its data the facts. */
+/* The devices @a and @b: copies each way, and an all-reduce.  The trial has a plan, and
+ * its data are the facts. */
 void try_pair(struct trial *trial);
 
-struct pair_plan {
-	bool copies, sums; /* what is tried */
-	bool avoids_path;  /* with NCCL_P2P_DISABLE=1 */
+/* What is tried, as bits of a trial's plan. */
+enum {
+	TRY_COPIES = 1,
+	TRY_SUMS = 2,
+	TRY_AVOIDS = 4, /* with NCCL_P2P_DISABLE=1 */
 };
 
 struct pair_facts {

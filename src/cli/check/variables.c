@@ -72,7 +72,7 @@ static void try_value(struct trial *t)
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_group_options options;
 	struct cohort_group *group;
-	const char *name = t->user;
+	const char *name = t->name;
 	int first = 0;
 
 	keep_only(name);
@@ -93,7 +93,7 @@ static void try_value(struct trial *t)
 /* True if a group opens without any variable: else no value is to blame. */
 static bool can_try(struct check *c)
 {
-	struct trial t = { .check = c, .run = try_value, .user = "" };
+	struct trial t = { .check = c, .run = try_value, .name = "" };
 
 	trial_run(&t);
 	trial_free(&t);
@@ -105,7 +105,7 @@ static bool can_try(struct check *c)
 
 static void check_value(struct check *c, const char *name)
 {
-	struct trial t = { .check = c, .run = try_value, .user = name };
+	struct trial t = { .check = c, .run = try_value, .name = name };
 
 	trial_run(&t);
 	trial_free(&t);
