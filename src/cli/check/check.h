@@ -83,6 +83,11 @@ void check_tell(struct check *c, enum check_result result, const char *check,
 #define check_warn(c, ...) check_tell(c, CHECK_WARNING, __VA_ARGS__)
 #define check_error(c, ...) check_tell(c, CHECK_ERROR, __VA_ARGS__)
 
+/* True if @word is one of those in @list, which have a space between them; @compare is
+ * strncmp() or strncasecmp(). */
+bool check_has_word(const char *list, const char *word,
+                    int (*compare)(const char *, const char *, size_t));
+
 /* How many warnings and errors have been told. */
 static inline unsigned check_troubles(const struct check *c)
 {

@@ -31,9 +31,8 @@
 struct reading {
 	const struct check *c;
 	const struct limit *limit;
-	double most,
-		used; /* INFINITY and 0 if there is no limit, or none known */
-	char found[128]; /* why @most is 0, or what there is; or "" */
+	double most, used; /* INFINITY and 0 if no limit is known */
+	char found[128];   /* why @most is 0, or what there is; or "" */
 };
 
 struct limit {

@@ -66,41 +66,30 @@ bool nccl_list_matches(const char *list, const char *name)
 	return found != excludes;
 }
 
-/* True if NCCL could use an interface of the list; @names gets those that are there. */
-static bool has_interface(const char *list, char *names, size_t size)
-{
-	struct text t = { names, size };
-	struct ifaddrs *all = NULL, *i;
-	bool found = false;
-
-	names[0] = '\0';
-	if (getifaddrs(&all) != 0)
-		return true; /* nothing is known */
-	for (i = all; i; i = i->ifa_next) {
-		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET &&
-		                     i->ifa_addr->sa_family != AF_INET6))
-			continue;
-		found = found || nccl_list_matches(list, i->ifa_name);
-		if (i->ifa_addr->sa_family == AF_INET)
-			text_add(&t, "%s%s", names[0] ? ", " : "", i->ifa_name);
-	}
-	freeifaddrs(all);
-	return found;
-}
-
 static void check_interface(struct check *c, const char *name,
                             const char *value)
 {
-	char names[512], advice[600];
+	char advice[600] = "Name an interface that has an address:";
+	struct ifaddrs *all = NULL, *i;
+	bool found = false;
+	int family;
 
 	/* NCCL ignores a value of one byte. */
-	if (strlen(value) < 2 || has_interface(value, names, sizeof(names)))
+	if (strlen(value) < 2 || getifaddrs(&all) != 0)
 		return;
-	snprintf(advice, sizeof(advice),
-	         "Name an interface that has an address: %s.", names);
-	tell(c, check_grave(c), name, advice,
-	     "No interface matches \"%.100s\", so no communicator can be made",
-	     value);
+	for (i = all; i; i = i->ifa_next) {
+		family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+		if (family == AF_INET || family == AF_INET6)
+			found = found || nccl_list_matches(value, i->ifa_name);
+		if (family == AF_INET)
+			text_append(advice, sizeof(advice), " %s", i->ifa_name);
+	}
+	freeifaddrs(all);
+	if (!found)
+		tell(c, check_grave(c), name, advice,
+		     "No interface matches \"%.100s\", so no communicator can "
+		     "be made",
+		     value);
 }
 
 /* ---- files ------------------------------------------------------------------ */
@@ -162,24 +151,10 @@ static void check_plugin(struct check *c, const char *name, const char *value)
 
 /* ---- values ----------------------------------------------------------------- */
 
-/* True if @word is one of those in @list, which have a space between them. */
-static bool has_word(const char *list, const char *word,
-                     int (*compare)(const char *, const char *, size_t))
-{
-	const size_t n = strlen(word);
-	size_t length;
-
-	for (; *list; list += length + strspn(list + length, " ")) {
-		length = strcspn(list, " ");
-		if (length == n && compare(list, word, n) == 0)
-			return true;
-	}
-	return false;
-}
-
 static void check_debug(struct check *c, const char *name, const char *value)
 {
-	if (!has_word("VERSION WARN INFO ABORT TRACE", value, strncasecmp))
+	if (!check_has_word("VERSION WARN INFO ABORT TRACE", value,
+	                    strncasecmp))
 		tell(c, CHECK_WARNING, name, "Set it to WARN, INFO or TRACE.",
 		     "NCCL does not know the value \"%.100s\", and prints "
 		     "nothing",
@@ -241,8 +216,8 @@ static void check_level(struct check *c, const char *name, const char *value)
 		     "GPUs",
 		     value);
 	else if (!is_number &&
-	         !has_word("LOC NVL NVB C2C PIX PXB P2C PXN PHB SYS", value,
-	                   strncmp))
+	         !check_has_word("LOC NVL NVB C2C PIX PXB P2C PXN PHB SYS",
+	                         value, strncmp))
 		tell(c, CHECK_WARNING, name,
 		     "Set it to LOC, NVL, PIX, PXB, PHB or SYS.",
 		     "NCCL does not know the level \"%.100s\", and ignores it",
@@ -320,8 +295,8 @@ static bool check_setting(struct check *c, const char *name, const char *value)
 			return true;
 		}
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (has_word(numbers[i].name, name + strlen("NCCL_"),
-		             strncmp)) {
+		if (check_has_word(numbers[i].name, name + strlen("NCCL_"),
+		                   strncmp)) {
 			if (check_number(c, name, value) == 1 &&
 			    numbers[i].effect)
 				tell(c, CHECK_WARNING, name, numbers[i].advice,
@@ -404,7 +379,7 @@ static void check_name(struct check *c, const struct image *image,
 	char meant[ENVIRONMENT_NAME_SIZE];
 
 	if (!image->size || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
-	    has_word(of_builds, name, strncmp) ||
+	    check_has_word(of_builds, name, strncmp) ||
 	    library_knows(image, name, meant))
 		return;
 	tell(c, CHECK_WARNING, name,
@@ -436,7 +411,7 @@ void check_nccl(struct check *c)
 		n++;
 		snprintf(name, sizeof(name), "%.*s", (int)(value - *at), *at);
 		check_name(c, &image, name);
-		/* Of these, NCCL takes an empty name of a file for one. */
+		/* An empty NCCL_GRAPH_FILE is a file that is missing. */
 		if (value[1] || strcmp(name, "NCCL_GRAPH_FILE") == 0)
 			checked += check_setting(c, name, value + 1);
 	}

@@ -36,6 +36,20 @@ void check_tell(struct check *c, enum check_result result, const char *check,
 	c->tell(&f, c->user);
 }
 
+bool check_has_word(const char *list, const char *word,
+                    int (*compare)(const char *, const char *, size_t))
+{
+	const size_t n = strlen(word);
+	size_t length;
+
+	for (; *list; list += length + strspn(list + length, " ")) {
+		length = strcspn(list, " ");
+		if (length == n && compare(list, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool check_is_real(const struct check *c)
 {
 	return c->is_probed && c->probed.info.platform == COHORT_PLATFORM_GPU &&

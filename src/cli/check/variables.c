@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/text.h"
 #include "cli/check/check.h"
 #include "cli/check/trial.h"
 
@@ -20,21 +21,10 @@
 
 /* Not tried one by one: the platform's own check says what is wrong with the first, and
  * launchers set the others. */
-static const char *const not_tried[] = {
-	"COHORT_PLATFORM",      "COHORT_GPU_LIBRARIES",   "COHORT_HOST_NCCL",
-	"COHORT_JOB",           "COHORT_PROCESS",         "COHORT_PROCESSES",
-	"COHORT_LOCAL_PROCESS", "COHORT_LOCAL_PROCESSES",
-};
-
-static bool is_tried(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(not_tried) / sizeof(not_tried[0]); i++)
-		if (strcmp(name, not_tried[i]) == 0)
-			return false;
-	return true;
-}
+static const char not_tried[] =
+	"COHORT_PLATFORM COHORT_GPU_LIBRARIES "
+	"COHORT_HOST_NCCL COHORT_JOB COHORT_PROCESS COHORT_PROCESSES "
+	"COHORT_LOCAL_PROCESS COHORT_LOCAL_PROCESSES";
 
 /* Those that mean something together only. */
 #define DUMPS "COHORT_DUMP_"
@@ -90,35 +80,36 @@ static void try_value(struct trial *t)
 	cohort_group_close(group);
 }
 
-/* True if a group opens without any variable: else no value is to blame. */
-static bool can_try(struct check *c)
-{
-	struct trial t = { .check = c, .run = try_value, .name = "" };
-
-	trial_run(&t);
-	trial_free(&t);
-	if (t.end != TRIAL_DONE)
-		check_skip(c, OURS, "The values cannot be tried: %s.",
-		           t.end == TRIAL_HUNG ? "it hangs" : t.text);
-	return t.end == TRIAL_DONE;
-}
-
-static void check_value(struct check *c, const char *name)
+static struct trial run_value(const struct check *c, const char *name)
 {
 	struct trial t = { .check = c, .run = try_value, .name = name };
 
 	trial_run(&t);
 	trial_free(&t);
-	if (t.end == TRIAL_FAILED)
-		check_error(c, OURS, name, "Correct the value.", "%s.", t.text);
-	else if (t.end != TRIAL_DONE)
-		check_error(c, OURS, name, NULL,
-		            "With this value a group does not open: %s.",
-		            t.end == TRIAL_HUNG ? "it hangs" : t.text);
+	if (t.end == TRIAL_HUNG)
+		text_copy(t.text, sizeof(t.text), "it hangs");
+	return t;
+}
+
+/* Returns false if no value can be tried. */
+static bool check_value(struct check *c, const char *name)
+{
+	const struct trial with = run_value(c, name),
+			   without = with.end == TRIAL_DONE ? with
+	                                                    : run_value(c, "");
+
+	if (without.end != TRIAL_DONE)
+		check_tell(c, CHECK_SKIPPED, OURS, name, NULL,
+		           "No group opens without it, either: %s.",
+		           without.text);
+	else if (with.end != TRIAL_DONE)
+		check_error(c, OURS, name, "Correct the value.",
+		            "No group opens: %s.", with.text);
 	else if (strcmp(name, "COHORT_FAULTS") == 0)
 		check_warn(c, OURS, name, "Unset it.",
 		           "Scripted faults strike the simulator: %s.",
 		           getenv(name));
+	return without.end == TRIAL_DONE;
 }
 
 static void check_unknown(struct check *c, const char *name)
@@ -139,7 +130,7 @@ void check_variables(struct check *c)
 	const unsigned before = check_troubles(c);
 	char **at, name[256];
 	bool has_dumps = false, can = true;
-	unsigned n = 0, tried = 0;
+	unsigned n = 0;
 	size_t length;
 
 	for (at = environ; at && *at; at++) {
@@ -150,12 +141,11 @@ void check_variables(struct check *c)
 		snprintf(name, sizeof(name), "%.*s", (int)length, *at);
 		if (!environment_knows(name, length))
 			check_unknown(c, name);
-		else if ((*at)[length] && (*at)[length + 1] && is_tried(name) &&
+		else if ((*at)[length] && (*at)[length + 1] &&
+		         !check_has_word(not_tried, name, strncmp) &&
 		         !(is_of_dumps(name) && has_dumps)) {
 			has_dumps = has_dumps || is_of_dumps(name);
-			can = can && (tried++ || can_try(c));
-			if (can)
-				check_value(c, name);
+			can = check_value(c, name) && can;
 		}
 	}
 	if (can && check_troubles(c) == before)
@@ -232,20 +222,14 @@ static void check_visible(struct check *c)
 		           "The value \"%.200s\" %s.", value, fault);
 }
 
-static bool is_on(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value && strcmp(value, "0") != 0;
-}
-
 void check_cuda(struct check *c)
 {
 	const unsigned before = check_troubles(c);
 	const char *value;
 
 	check_visible(c);
-	if (is_on("CUDA_LAUNCH_BLOCKING"))
+	value = getenv("CUDA_LAUNCH_BLOCKING");
+	if (value && *value && strcmp(value, "0") != 0)
 		check_warn(c, CUDA, "CUDA_LAUNCH_BLOCKING",
 		           "Unset it, except for debugging kernels.",
 		           "Each launch waits for its kernel, so the "
@@ -259,8 +243,7 @@ void check_cuda(struct check *c)
 		           "of one communicator that waits for other ranks "
 		           "holds up those of another.");
 	value = getenv("CUDA_MODULE_LOADING");
-	if (value && strcmp(value, "EAGER") != 0 &&
-	    strcmp(value, "LAZY") != 0 && strcmp(value, "DEFAULT") != 0)
+	if (value && !check_has_word("EAGER LAZY DEFAULT", value, strncmp))
 		check_warn(c, CUDA, "CUDA_MODULE_LOADING", "Set it to EAGER.",
 		           "The value \"%.100s\" is none that CUDA knows.",
 		           value);
