@@ -46,10 +46,9 @@ struct slot {
 
 struct field {
 	struct check *c;
-	const int *devices;
 	int n;
-	bool *is_bad;  /* by index: the device has failed, or was not tried */
-	bool *is_busy; /* by index */
+	bool is_bad[COHORT_MAX_RANKS];  /* by index: failed, or not tried */
+	bool is_busy[COHORT_MAX_RANKS]; /* by index */
 	struct job *jobs;
 	size_t count;
 	uint64_t until_ns;
@@ -64,6 +63,11 @@ struct field {
 	size_t no_process, tried;
 	size_t summed, bad_copies, bad_sums, indirect;
 };
+
+static int device_at(const struct field *f, int index)
+{
+	return f->c->devices ? f->c->devices[index] : index;
+}
 
 /* ---- what is told ------------------------------------------------------------- */
 
@@ -117,8 +121,8 @@ static void tell_pair(struct field *f, const struct slot *s)
 {
 	char subject[64];
 
-	snprintf(subject, sizeof(subject), "%d-%d", f->devices[s->job->a],
-	         f->devices[s->job->b]);
+	snprintf(subject, sizeof(subject), "%d-%d", device_at(f, s->job->a),
+	         device_at(f, s->job->b));
 	if (s->copy_fails)
 		check_error(
 			f->c, COPIES, subject,
@@ -173,8 +177,8 @@ static bool begin(struct field *f, struct slot *s, unsigned plan)
 		.check = f->c,
 		.run = s->job->a == s->job->b ? try_device : try_pair,
 		.plan = plan,
-		.a = f->devices[s->job->a],
-		.b = f->devices[s->job->b],
+		.a = device_at(f, s->job->a),
+		.b = device_at(f, s->job->b),
 		.size = sizeof(struct pair_facts),
 	};
 	if (!trial_start(t))
@@ -324,31 +328,14 @@ static void run_devices(struct field *f, struct job *jobs)
 	tell_rest(f, DEVICE, "devices", (size_t)f->n);
 }
 
-/* Add all pairs in rounds, as those of a tournament, so that pairs that follow each other
- * have no device in common. */
-static size_t add_pairs(const struct field *f, struct job *jobs)
-{
-	const int even = f->n + (f->n & 1);
-	size_t count = 0;
-
-	for (int round = 0; round < even - 1; round++)
-		for (int i = 0; i < even / 2; i++) {
-			const int x = (round + i) % (even - 1),
-				  y = i ? (round + even - 1 - i) % (even - 1)
-			                : even - 1,
-				  a = x < y ? x : y, b = x < y ? y : x;
-
-			/* One of an odd number of devices has no partner. */
-			if (b < f->n && !f->is_bad[a] && !f->is_bad[b])
-				jobs[count++] = (struct job){ a, b, false };
-		}
-	return count;
-}
-
 static void run_pairs(struct field *f, struct job *jobs)
 {
-	const size_t count = add_pairs(f, jobs);
+	size_t count = 0;
 
+	for (int a = 0; a < f->n; a++)
+		for (int b = a + 1; b < f->n; b++)
+			if (!f->is_bad[a] && !f->is_bad[b])
+				jobs[count++] = (struct job){ a, b, false };
 	if (!count) {
 		check_skip(f->c, SUMS, "%s",
 		           f->n < 2 ? "There is one device, so there are no "
@@ -381,30 +368,20 @@ static void run_pairs(struct field *f, struct job *jobs)
 void check_devices_work(struct check *c)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	const int n = check_devices(c);
-	/* No more than this many pairs, nor devices. */
-	const size_t most = (size_t)n * (size_t)n;
+	const size_t n = (size_t)check_devices(c);
 	struct field *f;
 	struct job *jobs;
-	bool *flags;
-	int *every;
 
 	if (!c->is_probed || c->probed.info.status != COHORT_OK) {
 		check_skip(c, DEVICE, "The platform cannot be used.");
 		return;
 	}
 	f = calloc(1, sizeof(*f));
-	every = calloc((size_t)n, sizeof(*every));
-	flags = calloc((size_t)n, 2 * sizeof(*flags));
-	jobs = calloc(most, sizeof(*jobs));
-	if (f && every && flags && jobs) {
-		for (int i = 0; i < n; i++)
-			every[i] = i;
+	/* As many as there are devices, or pairs. */
+	jobs = calloc(n > 2 ? n * (n - 1) / 2 : 2, sizeof(*jobs));
+	if (f && jobs) {
 		f->c = c;
-		f->devices = c->devices ? c->devices : every;
-		f->n = n;
-		f->is_bad = flags;
-		f->is_busy = flags + n;
+		f->n = (int)n;
 		f->until_ns = clock_deadline(c->limit_ns);
 		f->slot_count = cores < 2        ? 2
 		                : cores > TRIALS ? TRIALS
@@ -415,7 +392,5 @@ void check_devices_work(struct check *c)
 		check_skip(c, DEVICE, "out of memory");
 	}
 	free(f);
-	free(every);
-	free(flags);
 	free(jobs);
 }
