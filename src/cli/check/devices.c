@@ -39,9 +39,8 @@ struct slot {
 	struct job *job; /* NULL if there is none */
 	unsigned plan;   /* of a pair */
 	struct pair_facts facts;
-	bool copy_fails, path_fails, sum_fails, is_relieved;
-	bool has_sum; /* tried it */
-	char copy_text[TRIAL_TEXT + 256], sum_text[TRIAL_TEXT + 256];
+	char subject[32];
+	char fault[TRIAL_TEXT + 256]; /* of the all-reduce, or "" */
 };
 
 struct field {
@@ -104,54 +103,54 @@ static void tell_no_process(struct field *f, const char *check,
 		            "There is no process for a trial: %s.", t->text);
 }
 
-static void tell_device(struct field *f, int device, const struct trial *t)
+static void tell_device(struct field *f, const struct slot *s,
+                        const struct trial *t)
 {
-	char subject[16], text[TRIAL_TEXT + 256];
+	char text[TRIAL_TEXT + 256];
 
 	explain(t, text, sizeof(text));
-	snprintf(subject, sizeof(subject), "%d", device);
-	check_error(f->c, DEVICE, subject,
+	check_error(f->c, DEVICE, s->subject,
 	            "End what else runs on it, leave it out "
 	            "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
 	            "see what the kernel's log says of NVRM.",
 	            "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
 }
 
-static void tell_pair(struct field *f, const struct slot *s)
+static void tell_copies(struct field *f, const struct slot *s,
+                        const struct trial *t)
 {
-	char subject[64];
+	char text[TRIAL_TEXT + 256];
 
-	snprintf(subject, sizeof(subject), "%d-%d", device_at(f, s->job->a),
-	         device_at(f, s->job->b));
-	if (s->copy_fails)
-		check_error(
-			f->c, COPIES, subject,
-			s->path_fails
-				? "Turn off access control (ACS) in the PCI "
-				  "bridges and the IOMMU, update the "
-				  "driver, and see nvidia-smi topo -p2p p.  "
-				  "Until then set NCCL_P2P_DISABLE=1."
-				: "See what the kernel's log (dmesg) says "
-				  "of NVRM.",
-			"%s", s->copy_text);
-	if (s->sum_fails)
-		check_error(
-			f->c, SUMS, subject,
-			s->is_relieved
-				? "Set NCCL_P2P_DISABLE=1 until the path is "
-				  "mended."
-				: "NCCL_DEBUG=INFO shows which way NCCL "
-				  "takes.",
-			"%s%s", s->sum_text,
-			s->is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
-			: (s->plan & TRY_AVOIDS) ? "; nor does it work with "
-						   "NCCL_P2P_DISABLE=1"
-						 : "");
-	f->tried++;
-	f->indirect += !s->facts.is_direct && s->facts.has_copied;
-	f->summed += s->has_sum;
-	f->bad_copies += s->copy_fails;
-	f->bad_sums += s->sum_fails;
+	f->bad_copies++;
+	explain(t, text, sizeof(text));
+	/* What fails before a copy is no fault of the path's. */
+	if (s->facts.is_direct && is_copy(t))
+		check_error(f->c, COPIES, s->subject,
+		            "Turn off access control (ACS) in the PCI bridges "
+		            "and the IOMMU, update the driver, and see "
+		            "nvidia-smi topo -p2p p.  Until then set "
+		            "NCCL_P2P_DISABLE=1.",
+		            "%s, although CUDA says that the devices reach "
+		            "each other: the path is advertised and %s.",
+		            text, t->end == TRIAL_HUNG ? "dead" : "broken");
+	else
+		check_error(f->c, COPIES, s->subject,
+		            "See what the kernel's log (dmesg) says of NVRM.",
+		            "%s", text);
+}
+
+static void tell_sum(struct field *f, const struct slot *s, bool is_relieved)
+{
+	f->bad_sums++;
+	check_error(f->c, SUMS, s->subject,
+	            is_relieved
+	                    ? "Set NCCL_P2P_DISABLE=1 until the path is mended."
+	                    : "NCCL_DEBUG=INFO shows which way NCCL takes.",
+	            "%s%s", s->fault,
+	            is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
+	            : s->plan & TRY_AVOIDS
+	                    ? "; nor does it work with NCCL_P2P_DISABLE=1"
+	                    : "");
 }
 
 static void tell_rest(struct field *f, const char *check, const char *what,
@@ -184,6 +183,9 @@ static bool begin(struct field *f, struct slot *s, unsigned plan)
 	if (!trial_start(t))
 		return false;
 	s->plan = plan;
+	snprintf(s->subject, sizeof(s->subject), "%d", t->a);
+	if (t->b != t->a)
+		text_append(s->subject, sizeof(s->subject), "-%d", t->b);
 	return true;
 }
 
@@ -194,33 +196,22 @@ static bool disables_p2p(void)
 	return value && strcmp(value, "1") == 0;
 }
 
-static void note_bad_copy(struct slot *s, const struct trial *t)
-{
-	const size_t size = sizeof(s->copy_text);
-
-	s->copy_fails = true;
-	explain(t, s->copy_text, size);
-	/* What fails before a copy is no fault of the path's. */
-	s->path_fails = s->facts.is_direct && is_copy(t);
-	if (s->path_fails)
-		text_append(s->copy_text, size,
-		            ", although CUDA says that the devices reach each "
-		            "other: the path is advertised and %s.",
-		            t->end == TRIAL_HUNG ? "dead" : "broken");
-}
-
-/* Note how a trial of a pair has ended; what is to be tried then, or 0. */
-static unsigned note(struct field *f, struct slot *s, const struct trial *t)
+/* A trial of a pair has ended: returns what is to be tried then, or 0. */
+static unsigned next_of_pair(struct field *f, struct slot *s,
+                             const struct trial *t)
 {
 	const struct pair_facts *facts =
 		(const struct pair_facts *)t->shared->data;
+	const bool is_done = t->end == TRIAL_DONE;
 
-	if ((s->plan & TRY_COPIES))
+	if (s->plan & TRY_COPIES) {
+		f->tried++;
 		s->facts = *facts;
-	if (t->end != TRIAL_DONE && (s->plan & TRY_COPIES) &&
-	    !facts->has_copied) {
-		note_bad_copy(s, t);
-		return (s->plan & TRY_SUMS) && !f->is_refused ? TRY_SUMS : 0;
+		f->indirect += !facts->is_direct && facts->has_copied;
+		if (!is_done && !facts->has_copied) {
+			tell_copies(f, s, t);
+			return f->is_refused ? 0 : s->plan & TRY_SUMS;
+		}
 	}
 	if (facts->is_refused) {
 		if (!f->is_refused)
@@ -230,40 +221,36 @@ static unsigned note(struct field *f, struct slot *s, const struct trial *t)
 		f->is_refused = true;
 		return 0;
 	}
-	s->has_sum = s->plan & TRY_SUMS;
-	s->is_relieved = (s->plan & TRY_AVOIDS) && t->end == TRIAL_DONE;
-	if (t->end == TRIAL_DONE || (s->plan & TRY_AVOIDS))
+	f->summed += (s->plan & TRY_SUMS) && !(s->plan & TRY_AVOIDS);
+	if (is_done || s->plan & TRY_AVOIDS)
 		return 0;
-	s->sum_fails = true;
-	explain(t, s->sum_text, sizeof(s->sum_text));
+	explain(t, s->fault, sizeof(s->fault));
 	return s->facts.is_direct && !disables_p2p() ? TRY_SUMS | TRY_AVOIDS
 	                                             : 0;
 }
 
-/* A trial of the slot has ended, or did not start: go on with the job, or tell what was
- * found. */
+/* A trial of the slot has ended, or did not start: go on with the job, or free the slot. */
 static void go_on(struct field *f, struct slot *s)
 {
 	struct trial *t = &f->trials[s - f->slots];
-	const bool is_pair = s->job->a != s->job->b,
-		   is_refused = t->end == TRIAL_REFUSED;
+	const bool is_done = t->end == TRIAL_DONE;
 	unsigned next = 0;
 
-	if (is_refused) {
-		tell_no_process(f, is_pair ? COPIES : DEVICE, t);
-	} else if (is_pair) {
-		next = note(f, s, t);
+	if (t->end == TRIAL_REFUSED) {
+		tell_no_process(f, s->job->a == s->job->b ? DEVICE : COPIES, t);
+	} else if (s->job->a != s->job->b) {
+		next = next_of_pair(f, s, t);
 	} else {
 		f->tried++;
-		f->is_bad[s->job->a] = t->end != TRIAL_DONE;
-		if (t->end != TRIAL_DONE)
-			tell_device(f, t->a, t);
+		f->is_bad[s->job->a] = !is_done;
+		if (!is_done)
+			tell_device(f, s, t);
 	}
 	trial_free(t);
 	if (next && clock_now() < f->until_ns && begin(f, s, next))
 		return;
-	if (is_pair && !is_refused)
-		tell_pair(f, s);
+	if (s->fault[0])
+		tell_sum(f, s, is_done);
 	f->is_busy[s->job->a] = f->is_busy[s->job->b] = false;
 	s->job = NULL;
 }
