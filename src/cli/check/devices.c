@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/check/check.h"
-#include "cli/check/try.h"
+#include "cli/check/trial.h"
 
 #define DEVICE "device"
 #define COPIES "peer-copy"

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/check/check.h"
 
 #define CHECK "libraries"
@@ -23,53 +24,52 @@ static bool is_same_file(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
+/* Copy the next part of the list in @at to @out, and move @at behind it; false at its end. */
+static bool next_part(const char **at, const char *separators,
+                      char out[PATH_MAX])
+{
+	size_t n;
+
+	if (!*at || !**at)
+		return false;
+	n = strcspn(*at, separators);
+	snprintf(out, PATH_MAX, "%.*s", (int)n, *at);
+	*at += n + ((*at)[n] != 0);
+	return true;
+}
+
 /* The file @name that the loader finds in LD_LIBRARY_PATH, if it is not @file; false if it
  * is, or if there is none. */
 static bool find_other(const char *name, const char *file, char out[PATH_MAX])
 {
 	const char *at = getenv("LD_LIBRARY_PATH");
-	size_t n;
 
-	for (; at && *at; at += n + (at[n] == ':')) {
-		n = strcspn(at, ":");
-		snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name);
+	while (next_part(&at, ":", out)) {
+		text_append(out, PATH_MAX, "/%s", name);
 		if (access(out, F_OK) == 0)
 			return !is_same_file(out, file);
 	}
 	return false;
 }
 
-/* The part of LD_PRELOAD that has @stem in its name, or NULL. */
-static const char *preloaded(const char *stem)
-{
-	static char out[PATH_MAX];
-	const char *at = getenv("LD_PRELOAD");
-	size_t n;
-
-	for (; at && *at; at += n + (at[n] != 0)) {
-		n = strcspn(at, ": ");
-		snprintf(out, sizeof(out), "%.*s", (int)n, at);
-		if (strstr(out, stem))
-			return out;
-	}
-	return NULL;
-}
-
 /* @name is what the loader is asked for, @file what the library has opened. */
 static void check_library(struct check *c, const char *name, const char *stem,
                           const char *file)
 {
-	const char *loaded = preloaded(stem),
-		   *chosen = getenv("COHORT_GPU_LIBRARIES");
+	const char *chosen = getenv("COHORT_GPU_LIBRARIES"),
+		   *at = getenv("LD_PRELOAD");
 	char other[PATH_MAX];
 
 	if (!*file)
 		return;
-	if (loaded && !is_same_file(loaded, file))
+	while (next_part(&at, ": ", other)) {
+		if (!strstr(other, stem) || is_same_file(other, file))
+			continue;
 		check_warn(c, CHECK, name, "Leave one of them.",
 		           "LD_PRELOAD has %s, and groups use %s: calls of "
 		           "both in one process do not mix.",
-		           loaded, file);
+		           other, file);
+	}
 	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose. */
 	if (!c->probed.info.is_drop_in && find_other(name, file, other))
 		check_warn(

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <libgen.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,13 +99,11 @@ static void check_interface(struct check *c, const char *name,
 static void check_debug_file(struct check *c, const char *name,
                              const char *value)
 {
-	const char *level = getenv("NCCL_DEBUG"), *slash = strrchr(value, '/');
-	char folder[PATH_MAX];
+	const char *level = getenv("NCCL_DEBUG"), *folder;
+	char copy[PATH_MAX];
 
-	snprintf(folder, sizeof(folder), "%.*s",
-	         slash ? (int)(slash - value) : 1, slash ? value : ".");
-	if (!folder[0])
-		strcpy(folder, "/");
+	snprintf(copy, sizeof(copy), "%s", value);
+	folder = dirname(copy);
 	if (!level || strcasecmp(level, "VERSION") == 0)
 		tell(c, CHECK_WARNING, name,
 		     "Set NCCL_DEBUG to WARN or INFO, or unset this.",

@@ -4,7 +4,7 @@
  * What the trials of devices and of pairs do, each in its process
  */
 
-#include "cli/check/try.h"
+#include "cli/check/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
