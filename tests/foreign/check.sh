@@ -207,7 +207,7 @@ if unshare -m mount -t tmpfs none /dev/shm 2>/dev/null; then
 	mounted size=512k true
 	has error shared-memory - 'cannot open a group'
 	mounted size=4m true
-	has error shared-memory - '4 MiB are left in /dev/shm, and a run of 1 rank needs some 10, else an init fails'
+	has error shared-memory - '4 MiB are left in /dev/shm, and a run of 1 rank needs some 10, else an init may fail'
 	mounted size=15m true
 	has warning shared-memory - '15 MiB are left in /dev/shm, and a run of 1 rank needs some 20'
 	mounted ro true

@@ -407,13 +407,13 @@ static const struct limit limits[] = {
 	 * path have one for each direction. */
 	{ "shared-memory", "", check_is_nvidia, read_free_bytes, 0,
 	  NEED(10, 0, 0), NEED(0, 20, 0), "MiB are left in " SHM,
-	  "an init fails where ranks have no direct path", MORE_SHM },
+	  "an init may fail where ranks have no direct path", MORE_SHM },
 
 	/* NCCL has sockets and files for each rank, and for each pair of them.  The simulator
 	 * has none. */
 	{ "limits", "nofile", check_is_nvidia, read_resource, RLIMIT_NOFILE,
 	  NEED(64, 16, 0), NEED(128, 32, 4), "open files are allowed",
-	  "an init fails", MORE_FILES },
+	  "an init may fail", MORE_FILES },
 	{ "limits", "nofile", NULL, read_resource, RLIMIT_NOFILE, NOTHING,
 	  NEED(64, 1, 0), "open files are allowed", "a group may not open",
 	  MORE_FILES },
