@@ -105,8 +105,13 @@ static void try_copy(const struct native *n, int from, void *sends, int to,
 	MUST(n, from, cudaMemcpy,
 	     (sends, n->host, TRY_BYTES, cudaMemcpyHostToDevice));
 	trial_step(n->trial, step, ns);
-	MUST(n, from, cudaMemcpyPeerAsync,
-	     (receives, to, sends, from, TRY_BYTES, stream));
+	if (from == to)
+		MUST(n, from, cudaMemcpyAsync,
+		     (receives, sends, TRY_BYTES, cudaMemcpyDeviceToDevice,
+		      stream));
+	else
+		MUST(n, from, cudaMemcpyPeerAsync,
+		     (receives, to, sends, from, TRY_BYTES, stream));
 	MUST(n, from, cudaStreamSynchronize, (stream));
 	check_pattern(n, receives, to, from);
 	MUST(n, from, cudaStreamDestroy, (stream));
