@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort demo: trains a perceptron on handwritten digits, one thread per rank
- *
- * This file has the options, opens and closes the group, and runs the training;
- * train.c is what the ranks do, report.c prints the results.
+ * The options of cohort demo, its processes, and its group
  */
 
 #include "cli/demo/demo.h"
@@ -13,30 +10,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cohort/bootstrap.h>
-#include <cohort/cohort.h>
 #include <cohort/sim.h>
 
+#include "base/clock.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "cli/common/processes.h"
 #include "cli/common/symbols.h"
-#include "cli/demo/digits.h"
-#include "cli/demo/mlp.h"
-#include "cli/demo/supervise.h"
 
-#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_MS (NS_PER_S / 1000)
 
 /* How long the run waits for a rank that stalls, and for an abort, which takes NCCL
  * half a second. */
-#define ABORT_DEADLINE_NS (2000 * NS_PER_MS)
+#define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-/* The deadline of a call that all ranks have made: shorter than STEP_TIMEOUT_NS,
- * for which a rank waits for its step. */
-#define EXEC_DEADLINE_NS (5000 * NS_PER_MS)
+/* The deadline of a call that all ranks have made: shorter than the time for which a rank
+ * waits for its step. */
+#define EXEC_DEADLINE_NS (5 * NS_PER_S)
 
 enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
+
+const char *const demo_faults[FAULTS] = {
+	[FAULT_STALL] = "stall",
+	[FAULT_DIE] = "die",
+	[FAULT_MISMATCH] = "mismatch",
+	[FAULT_KILL] = "kill",
+};
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -47,7 +49,6 @@ static const struct demo_options defaults = {
 	.batch = 64,
 	.seed = 1,
 	.lr = 0.1f,
-	.momentum = 0.9f,
 	.join_deadline_ns = 500 * NS_PER_MS,
 };
 
@@ -99,50 +100,31 @@ static int read_rate(const struct cli_option *option, const char *text)
 }
 
 /* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they exist. */
-static int read_fault(const struct cli_option *option, const char *text,
-                      enum demo_fault fault)
+static int read_fault(const struct cli_option *option, const char *text)
 {
 	struct demo_options *options = option->value;
-	const char *at = strchr(text, '@');
-	bool kill = fault == FAULT_KILL;
+	bool kill = !strcmp(option->name, demo_faults[FAULT_KILL]);
 	char who[24];
+	int n = (int)strcspn(text, "@");
 	uint64_t number;
 
-	if (!at || (size_t)(at - text) >= sizeof(who)) {
+	if (!text[n] || n >= (int)sizeof(who)) {
 		cli_complain("demo", "--%s: '%s' is not %s@STEP", option->name,
 		             text, kill ? "PROCESS" : "RANK");
 		return CLI_USAGE;
 	}
-	snprintf(who, sizeof(who), "%.*s", (int)(at - text), text);
+	snprintf(who, sizeof(who), "%.*s", n, text);
 	if (cli_number("demo", option->name, who, kill ? 1 : 0,
 	               kill ? MAX_PROCESSES - 1 : COHORT_SIM_MAX_DEVICES - 1,
 	               &number) != CLI_OK ||
-	    cli_number("demo", option->name, at + 1, 0, UINT64_MAX,
+	    cli_number("demo", option->name, text + n + 1, 0, UINT64_MAX,
 	               &options->fault_step) != CLI_OK)
 		return CLI_USAGE;
-	options->fault = fault;
+	options->fault = FAULT_STALL;
+	while (strcmp(option->name, demo_faults[options->fault]) != 0)
+		options->fault++;
 	*(kill ? &options->fault_process : &options->fault_rank) = (int)number;
 	return CLI_OK;
-}
-
-static int read_stall(const struct cli_option *option, const char *text)
-{
-	return read_fault(option, text, FAULT_STALL);
-}
-
-static int read_die(const struct cli_option *option, const char *text)
-{
-	return read_fault(option, text, FAULT_DIE);
-}
-
-static int read_mismatch(const struct cli_option *option, const char *text)
-{
-	return read_fault(option, text, FAULT_MISMATCH);
-}
-
-static int read_kill(const struct cli_option *option, const char *text)
-{
-	return read_fault(option, text, FAULT_KILL);
 }
 
 static int read_no_fault(const struct cli_option *option, const char *text)
@@ -169,10 +151,10 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 		{ "seed", 0, CLI_UINT, &o->seed, .least = 0,
 		  .most = UINT64_MAX },
 		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
-		{ "stall", 0, CLI_READ, o, .read = read_stall },
-		{ "die", 0, CLI_READ, o, .read = read_die },
-		{ "mismatch", 0, CLI_READ, o, .read = read_mismatch },
-		{ "kill", 0, CLI_READ, o, .read = read_kill },
+		{ "stall", 0, CLI_READ, o, .read = read_fault },
+		{ "die", 0, CLI_READ, o, .read = read_fault },
+		{ "mismatch", 0, CLI_READ, o, .read = read_fault },
+		{ "kill", 0, CLI_READ, o, .read = read_fault },
 		{ "no-fault", 0, CLI_CALL, o, .read = read_no_fault },
 		{ "join-deadline", 0, CLI_MS, &o->join_deadline_ns, .least = 1,
 		  .most = 1000000 },
@@ -184,104 +166,83 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 	return cli_options("demo", argc, argv, options, print_help, help_out);
 }
 
-/* The number of ranks that nobody has asked for: DEFAULT_RANKS, or the number of devices if
- * that is less. */
-static int choose_ranks(struct demo_options *options)
-{
-	struct cohort_platform_info info = { .size = sizeof(info) };
-
-	if (cohort_platform_probe(options->platform, &info) != COHORT_OK) {
-		cli_complain("demo", "%s", cohort_last_error());
-		return CLI_FAILED;
-	}
-	/* Opening the group explains why a platform is unusable. */
-	options->ranks = DEFAULT_RANKS;
-	if (info.status == COHORT_OK && info.devices > 0 &&
-	    info.devices < DEFAULT_RANKS)
-		options->ranks = info.devices;
-	return CLI_OK;
-}
-
 /*
  * Set the number of ranks, and of devices of the host platform.  The latter must be set
- * before the host platform is used, and has no effect on GPUs.  Devices that have been
- * looked at cannot be used in processes that are forked then.
+ * before the host platform is used, and has no effect on GPUs.  Devices are not probed
+ * if there are several processes: those that are forked later could not use them.
  */
-static int settle_ranks(struct demo_options *options)
+static int settle_ranks(struct demo_options *o)
 {
-	int ranks = options->ranks, n = options->processes;
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	char devices[16];
 
-	if (!ranks && n > 1)
-		ranks = n > DEFAULT_RANKS ? n : DEFAULT_RANKS;
+	if (!o->ranks && o->processes > 1)
+		o->ranks = o->processes > DEFAULT_RANKS ? o->processes
+		                                        : DEFAULT_RANKS;
 	snprintf(devices, sizeof(devices), "%d",
-	         ranks > DEFAULT_HOST_DEVICES ? ranks : DEFAULT_HOST_DEVICES);
+	         o->ranks > DEFAULT_HOST_DEVICES ? o->ranks
+	                                         : DEFAULT_HOST_DEVICES);
 	if (setenv("COHORT_HOST_DEVICES", devices, 0)) {
 		cli_complain("demo", "out of memory");
 		return CLI_FAILED;
 	}
-	options->ranks = ranks;
-	if (!ranks)
-		return choose_ranks(options);
-	if (ranks >= n)
-		return CLI_OK;
-	cli_complain("demo", "--processes: %d are more than the ranks, %d", n,
-	             ranks);
-	return CLI_USAGE;
-}
-
-/* Choose the rank that is made to fail, or the first of those with which its process is
- * killed. */
-static int settle_fault_rank(struct demo_options *options)
-{
-	if (options->fault == FAULT_KILL) {
-		if (options->fault_process >= options->processes) {
-			cli_complain("demo",
-			             "--kill: there is no process %d, only %d",
-			             options->fault_process,
-			             options->processes);
-			return CLI_USAGE;
-		}
-		options->fault_rank =
-			train_first_rank(options, options->fault_process);
-	}
-	if (options->fault_rank || options->processes == 1 ||
-	    train_first_rank(options, 1) > 1)
-		return CLI_OK;
-	cli_complain("demo", "process 0 reports, and has no rank but rank 0");
-	return CLI_USAGE;
-}
-
-/* Choose which rank fails at which step, now that both numbers are known. */
-static int settle_fault(struct demo_options *options)
-{
-	uint64_t steps = train_steps(options);
-
-	if (options->fault == FAULT_UNSAID && options->ranks == 1)
-		options->fault = FAULT_NONE;
-	if (options->fault == FAULT_UNSAID) {
-		options->fault = FAULT_STALL;
-		options->fault_rank = options->ranks > 2 ? 2 : 1;
-		options->fault_step = steps / 2;
-	}
-	if (options->fault == FAULT_NONE)
-		return CLI_OK;
-	if (settle_fault_rank(options) != CLI_OK)
-		return CLI_USAGE;
-	if (options->ranks == 1) {
-		cli_complain(
-			"demo",
-			"a single rank cannot fail: no other rank could go on");
+	if (o->ranks && o->ranks < o->processes) {
+		cli_complain("demo",
+		             "--processes: %d are more than the ranks, %d",
+		             o->processes, o->ranks);
 		return CLI_USAGE;
 	}
-	if (options->fault_rank >= options->ranks ||
-	    options->fault_step >= steps) {
+	if (o->ranks)
+		return CLI_OK;
+	if (cohort_platform_probe(o->platform, &info) != COHORT_OK) {
+		cli_complain("demo", "%s", cohort_last_error());
+		return CLI_FAILED;
+	}
+	/* Opening the group explains why a platform is unusable. */
+	o->ranks = info.status == COHORT_OK && info.devices > 0 &&
+	                           info.devices < DEFAULT_RANKS
+	                   ? info.devices
+	                   : DEFAULT_RANKS;
+	return CLI_OK;
+}
+
+int demo_first_rank(const struct demo_options *options, int process)
+{
+	int n = options->processes;
+
+	return (options->ranks * process + n - 1) / n;
+}
+
+/* Choose which rank fails at which of @steps, or check the choice. */
+static int settle_fault(struct demo_options *o, uint64_t steps)
+{
+	if (o->fault == FAULT_UNSAID && o->ranks == 1)
+		o->fault = FAULT_NONE;
+	if (o->fault == FAULT_UNSAID) {
+		o->fault = FAULT_STALL;
+		o->fault_rank = o->ranks > 2 ? 2 : 1;
+		o->fault_step = steps / 2;
+	}
+	if (o->fault == FAULT_NONE)
+		return CLI_OK;
+	if (o->fault == FAULT_KILL && o->fault_process >= o->processes) {
+		cli_complain("demo", "--kill: there is no process %d, only %d",
+		             o->fault_process, o->processes);
+		return CLI_USAGE;
+	}
+	if (o->fault == FAULT_KILL)
+		o->fault_rank = demo_first_rank(o, o->fault_process);
+	if (o->fault_rank >= o->ranks || o->fault_step >= steps) {
 		cli_complain("demo",
 		             "%d@%llu: there are ranks 0 to %d and steps 0 to "
 		             "%llu",
-		             options->fault_rank,
-		             (unsigned long long)options->fault_step,
-		             options->ranks - 1, (unsigned long long)steps - 1);
+		             o->fault_rank, (unsigned long long)o->fault_step,
+		             o->ranks - 1, (unsigned long long)steps - 1);
+		return CLI_USAGE;
+	}
+	if (!o->fault_rank && demo_first_rank(o, 1) == 1) {
+		cli_complain("demo",
+		             "process 0 reports, and has no rank but rank 0");
 		return CLI_USAGE;
 	}
 	return CLI_OK;
@@ -289,173 +250,118 @@ static int settle_fault(struct demo_options *options)
 
 /* ---- run: open, train, close ------------------------------------------ */
 
-static int run_group(struct plan *plan, struct demo_result *result)
-{
-	int status;
-
-	result->platform = cohort_group_platform(plan->group);
-	if (plan->process == 0)
-		progress_start(&plan->progress);
-	result->start_ns = demo_ns();
-	status = supervise(plan, result);
-	result->end_ns = demo_ns();
-	progress_erase(&plan->progress);
-	supervise_release(plan);
-	return status;
-}
-
 /* Each process drives the devices whose numbers are those of its ranks. */
-static int open_group(struct plan *plan, const int *devices)
+static int open_group(struct demo *d)
 {
 	const struct cohort_bootstrap bootstrap = {
 		.size = sizeof(bootstrap),
 		.kind = COHORT_BOOTSTRAP_ENV,
 	};
+	int first = demo_first_rank(&d->options, d->process);
+	int n = demo_first_rank(&d->options, d->process + 1) - first;
 	struct cohort_group_options options;
+	int devices[COHORT_SIM_MAX_DEVICES];
 
+	for (int i = 0; i < n; i++)
+		devices[i] = first + i;
 	cohort_group_options_init(&options);
 	options.log = "none";
-	if (plan->options->processes > 1)
+	if (d->options.processes > 1)
 		options.bootstrap = &bootstrap;
 	options.name = "demo";
-	options.platform = plan->options->platform;
-	options.deadlines.join_ns = plan->options->join_deadline_ns;
+	options.platform = d->options.platform;
+	options.deadlines.join_ns = d->options.join_deadline_ns;
 	options.deadlines.exec_ns = EXEC_DEADLINE_NS;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	options.stack_signal = CLI_STACK_SIGNAL;
 	symbols_use();
-	if (cohort_group_open(devices + plan->first_rank, plan->own_ranks,
-	                      &options, &plan->group) == COHORT_OK)
+	if (cohort_group_open(devices, n, &options, &d->group) == COHORT_OK)
 		return CLI_OK;
 	cli_complain("demo", "%s", cohort_last_error());
 	return CLI_FAILED;
 }
 
-static int train(struct plan *plan, struct demo_result *result)
+/* Run one process; process 0 also waits for the others, and reports. */
+static int run_process(struct demo *d, struct processes *processes)
 {
-	int closed, status;
+	char complaint[1024] = "";
+	int status = open_group(d);
 
-	for (int r = 0; r < plan->options->ranks; r++)
-		result->devices[r] = r;
-	status = open_group(plan, result->devices);
 	if (status != CLI_OK)
 		return status;
-	status = run_group(plan, result);
-	closed = cohort_group_close(plan->group);
-	if (closed != COHORT_OK)
-		snprintf(result->complaint, sizeof(result->complaint), "%s",
+	d->platform = cohort_group_platform(d->group);
+	d->start_ns = clock_now();
+	status = train(d);
+	d->end_ns = clock_now();
+	train_release(d);
+	if (cohort_group_close(d->group) != COHORT_OK)
+		snprintf(complaint, sizeof(complaint), "%s",
 		         cohort_last_error());
-	for (int r = 0; closed == COHORT_WEDGED && r < plan->own_ranks; r++)
-		plan->ranks[plan->first_rank + r].wedged = true;
-	return status;
-}
-
-/* ---- report ----------------------------------------------------------- */
-
-/* Once all processes are done. */
-static int report(const struct plan *plan, struct demo_result *result)
-{
-	const struct demo_options *options = plan->options;
-	int status = CLI_OK;
-
-	train_collect(plan, result);
-	if (options->verify)
-		status = train_compare(plan, &result->difference);
-	if (status != CLI_OK)
-		return status;
-	if (options->json)
-		report_json(options, result);
-	else
-		report_print(options, result);
-	return CLI_OK;
-}
-
-/* What each process does; process 0 also waits for the others, and reports. */
-static int run_process(struct plan *plan, struct processes *processes,
-                       struct demo_result *result)
-{
-	const struct demo_options *options = plan->options;
-	int status = train(plan, result);
-
-	if (plan->process == 0 && status == CLI_OK)
-		status = processes_wait(processes,
-		                        options->fault == FAULT_KILL
-		                                ? options->fault_process
-		                                : 0);
-	if (plan->process == 0 && status == CLI_OK)
-		status = report(plan, result);
-	if (status == CLI_OK && *result->complaint) {
-		cli_complain("demo", "%s", result->complaint);
+	if (d->process == 0 && status == CLI_OK)
+		status = processes_wait(processes, d->options.fault_process);
+	if (d->process == 0 && status == CLI_OK)
+		report(d);
+	if (status == CLI_OK && *complaint) {
+		cli_complain("demo", "%s", complaint);
 		status = CLI_FAILED;
 	}
 	return status;
 }
 
-static int run_plan(struct plan *plan)
+/* Map memory for the ranks that processes share once they are forked. */
+static int create_ranks(struct demo *d)
 {
-	const struct demo_options *options = plan->options;
-	struct demo_result result = {
-		.devices = calloc((size_t)options->ranks, sizeof(int)),
-		.curve = calloc(options->epochs, sizeof(double)),
-		.abandoned = calloc((size_t)options->ranks, sizeof(int)),
-	};
+	size_t n = (size_t)d->options.ranks;
+
+	d->shared =
+		mmap(NULL, sizeof(*d->shared) + n * sizeof(struct rank),
+	             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (d->shared == MAP_FAILED) {
+		cli_complain("demo", "out of memory");
+		return CLI_FAILED;
+	}
+	for (size_t r = 0; r < n; r++)
+		mlp_init(&d->shared->ranks[r].model.weights, d->options.seed);
+	return CLI_OK;
+}
+
+static int run(struct demo *d)
+{
 	struct processes processes = {
 		.command = "demo",
 		.first = 1,
-		.n = options->processes,
+		.n = d->options.processes,
 	};
-	int status = CLI_FAILED;
+	int status = create_ranks(d);
 
-	if (!result.devices || !result.curve || !result.abandoned) {
-		cli_complain("demo", "out of memory");
-		goto out;
-	}
-	status = processes_fork(&processes, &plan->process);
+	d->digits = digits_load();
+	sem_init(&d->release, 0, 0);
+	sem_init(&d->released, 0, 0);
+	if (status == CLI_OK)
+		status = processes_fork(&processes, &d->process);
 	if (status != CLI_OK)
-		goto out;
-	plan->first_rank = train_first_rank(options, plan->process);
-	plan->own_ranks =
-		train_first_rank(options, plan->process + 1) - plan->first_rank;
-	status = run_process(plan, &processes, &result);
-	if (plan->process == 0)
+		return status;
+	status = run_process(d, &processes);
+	if (d->process == 0)
 		processes_end(&processes);
-out:
-	free(result.abandoned);
-	free(result.curve);
-	free(result.devices);
-	return status;
-}
-
-static int demo(const struct demo_options *options)
-{
-	const char *error = "";
-	struct digits *digits = digits_load(&error);
-	struct plan plan;
-	int status;
-
-	if (!digits) {
-		cli_complain("demo", "%s", error);
-		return CLI_FAILED;
-	}
-	status = plan_init(&plan, options, digits);
-	if (status == CLI_OK) {
-		status = run_plan(&plan);
-		plan_fini(&plan);
-	}
-	free(digits);
 	return status;
 }
 
 int demo_main(int argc, char **argv)
 {
-	struct demo_options options = defaults;
+	static struct demo d;
+	struct demo_options *o = &d.options;
 	bool help;
-	int status = parse(argc, argv, &options, &help);
+	int status;
 
+	*o = defaults;
+	status = parse(argc, argv, o, &help);
 	if (status != CLI_OK || help)
 		return status;
-	status = settle_ranks(&options);
+	status = settle_ranks(o);
+	d.epoch_steps = (DIGITS_TRAIN + o->batch - 1) / o->batch;
+	d.steps = d.epoch_steps * o->epochs;
 	if (status == CLI_OK)
-		status = settle_fault(&options);
-	return status == CLI_OK ? demo(&options) : status;
+		status = settle_fault(o, d.steps);
+	return status == CLI_OK ? run(&d) : status;
 }

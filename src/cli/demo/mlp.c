@@ -18,17 +18,17 @@ static_assert(MLP_FLOATS == (MLP_INPUTS + 1) * MLP_HIDDEN +
                                     (MLP_HIDDEN + 1) * MLP_OUTPUTS,
               "struct mlp must have no padding");
 
+const struct mlp_tensor mlp_tensors[MLP_TENSORS] = {
 #define TENSOR(field)                                                          \
 	{                                                                      \
-		.offset = offsetof(struct mlp, field) / sizeof(float),         \
-		.count = sizeof(((struct mlp *)0)->field) / sizeof(float),     \
+#field, offsetof(struct mlp, field) / sizeof(float),           \
+			sizeof(((struct mlp *)0)->field) / sizeof(float)       \
 	}
-
-const struct mlp_tensor mlp_tensors[MLP_TENSORS] = {
 	TENSOR(w1),
 	TENSOR(b1),
 	TENSOR(w2),
 	TENSOR(b2),
+#undef TENSOR
 };
 
 /* What the forward pass of one sample leaves for the backward pass. */
@@ -154,7 +154,7 @@ static void backward(const struct mlp *restrict m, const float *restrict x,
 
 void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
                    const uint16_t *order, size_t n, size_t batch,
-                   struct mlp *gradients, struct mlp_score *score)
+                   struct mlp *gradients, struct mlp_loss *loss)
 {
 	float *g = (float *)gradients;
 
@@ -165,10 +165,9 @@ void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
 		struct activations a;
 
 		forward(m, sample->inputs, &a);
-		score->loss += (double)loss_derivative(a.outputs, sample->label,
-		                                       doutputs);
-		score->count++;
-		score->correct += largest(a.outputs) == sample->label;
+		loss->sum += (double)loss_derivative(a.outputs, sample->label,
+		                                     doutputs);
+		loss->images++;
 		backward(m, sample->inputs, &a, doutputs, gradients);
 	}
 	for (size_t i = 0; i < MLP_FLOATS; i++)
@@ -218,12 +217,12 @@ double mlp_difference(const struct mlp *a, const struct mlp *b)
 	double most = 0.0;
 
 	for (size_t i = 0; i < MLP_FLOATS; i++) {
-		/* Equal infinities must not be subtracted. */
+		double d = fabs((double)p[i] - (double)q[i]);
+
+		/* Equal infinities have no difference that is a number. */
 		if (p[i] == q[i] || (isnan(p[i]) && isnan(q[i])))
 			continue;
-		if (isnan(p[i]) || isnan(q[i]))
-			return NAN;
-		most = fmax(most, fabs((double)p[i] - (double)q[i]));
+		most = isnan(d) ? INFINITY : fmax(most, d);
 	}
 	return most;
 }

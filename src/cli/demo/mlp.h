@@ -3,7 +3,7 @@
 #define CLI_DEMO_MLP_H
 
 /*
- * A multilayer perceptron with one hidden layer, and the functions to train it
+ * A multilayer perceptron with one hidden layer, the functions to train it, and images
  *
  * The functions have no state, allocate nothing and start no threads.  The order of
  * every sum depends on the arguments alone, so equal arguments give equal bits on any
@@ -34,23 +34,23 @@ struct mlp {
 
 #define MLP_FLOATS (sizeof(struct mlp) / sizeof(float))
 
-/* Where each tensor lies in a struct mlp, in floats. */
+/* Name and place of each tensor in a struct mlp; the place is in floats. */
 extern const struct mlp_tensor {
+	const char *name;
 	size_t offset;
 	size_t count;
 } mlp_tensors[MLP_TENSORS];
 
 /* One image and its class. */
 struct mlp_sample {
-	float inputs[MLP_INPUTS];
+	float inputs[MLP_INPUTS]; /* 0..1 */
 	int label;
 };
 
-/* Sums over samples. */
-struct mlp_score {
-	double loss;
-	unsigned correct;
-	unsigned count;
+/* Sum of the loss over images. */
+struct mlp_loss {
+	double sum;
+	unsigned images;
 };
 
 /* Set random weights and zero biases. */
@@ -61,26 +61,41 @@ void mlp_shuffle(uint16_t *order, size_t n, uint64_t seed, uint64_t epoch);
 
 /*
  * Compute the gradients of @samples[@order[0]] to @samples[@order[@n - 1]], summed
- * and divided by @batch; zeros if @n is 0.  Adds their loss and correct answers to
- * @score.
+ * and divided by @batch; zeros if @n is 0.  Adds their loss to @loss.
  */
 void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
                    const uint16_t *order, size_t n, size_t batch,
-                   struct mlp *gradients, struct mlp_score *score);
+                   struct mlp *gradients, struct mlp_loss *loss);
 
 /* Add @other to @sum, element by element. */
 void mlp_add(struct mlp *sum, const struct mlp *other);
 
-/* One step of gradient descent with momentum. */
+/* Make one step of gradient descent with momentum. */
 void mlp_update(struct mlp *m, struct mlp *momentum,
                 const struct mlp *gradients, float lr, float decay);
 
-/* How many of @n samples are classified correctly. */
+/* Return how many of @n samples are classified correctly. */
 unsigned mlp_correct(const struct mlp *m, const struct mlp_sample *samples,
                      size_t n);
 
-/* The largest absolute difference between two parameters.  Two NaNs are equal; one
- * NaN makes the result NaN. */
+/* Return the largest absolute difference between two parameters.  Two NaNs are equal; a
+ * NaN and a number differ by infinity. */
 double mlp_difference(const struct mlp *a, const struct mlp *b);
+
+/* The images of handwritten digits that are part of the binary (data/README.md), of which
+ * every fifth is held out from training. */
+enum {
+	DIGITS_ROWS = 1797,
+	DIGITS_HELD_OUT = DIGITS_ROWS / 5,
+	DIGITS_TRAIN = DIGITS_ROWS - DIGITS_HELD_OUT,
+};
+
+struct digits {
+	struct mlp_sample train[DIGITS_TRAIN];
+	struct mlp_sample held_out[DIGITS_HELD_OUT];
+};
+
+/* Read the embedded table.  Called once. */
+const struct digits *digits_load(void);
 
 #endif
