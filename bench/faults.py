@@ -25,7 +25,7 @@ LIMITS = {  # of medians, in ms
     "mismatch": {"detected_ms": 20},
 }
 KINDS = {
-    "stall": "outside the library",
+    "stall": "busy in the program",
     "die": "thread exited",
     "mismatch": "different call",
 }
