@@ -18,6 +18,7 @@
 #include "base/environment.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 #include "cli/demo/demo.h"
 #include "cli/drill/drill.h"
 #include "cli/launch/launch.h"
@@ -42,8 +43,6 @@ static const struct command {
 	{ "trace", trace_main,
 	  "print what the dumps of a flight recorder show" },
 };
-
-enum { OPTION_VERSION = CLI_LONG_OPTION };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -77,26 +76,18 @@ static int run_command(int argc, char **argv)
 
 static int dispatch(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, OPTION_VERSION },
-		{ 0 },
+	bool help, version = false;
+	const struct cli_option options[] = {
+		{ "version", 0, CLI_TRUE, .value = &version },
+		{ .kind = CLI_PROGRAM },
 	};
-	int c;
+	int status = cli_options(NULL, argc, argv, options, print_help, &help);
 
-	opterr = 0;
-	c = getopt_long(argc, argv, "+:h", options, NULL);
-	if (c == 'h') {
-		print_help();
-		return CLI_OK;
-	}
-	if (c == OPTION_VERSION) {
+	if (status != CLI_OK || help)
+		return status;
+	if (version) {
 		printf("cohort %s\n", cohort_version());
 		return CLI_OK;
-	}
-	if (c != -1) {
-		cli_bad_option(NULL, argv, c);
-		return CLI_USAGE;
 	}
 	if (optind == argc) {
 		cli_complain(NULL, "no command given, see cohort --help");

@@ -26,9 +26,8 @@
 #include <cohort/sim.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 #include "cli/run_nccl.h"
-
-enum { OPTION_STRICT = CLI_LONG_OPTION, OPTION_FAULTS, OPTION_NCCL };
 
 /* The exit statuses of a shell that cannot run a program. */
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -235,13 +234,25 @@ static int become(char **argv)
 
 /* ---- options ---------------------------------------------------------- */
 
-static int set_ranks(const char *text)
+static int set_ranks(const struct cli_option *option, const char *text)
 {
 	uint64_t ranks;
-	int status = cli_number("run", "ranks", text, 1, COHORT_SIM_MAX_DEVICES,
-	                        &ranks);
+	int status = cli_number("run", option->name, text, 1,
+	                        COHORT_SIM_MAX_DEVICES, &ranks);
 
 	return status == CLI_OK ? set("COHORT_HOST_DEVICES", text) : status;
+}
+
+static int set_strict(const struct cli_option *option, const char *text)
+{
+	(void)option, (void)text;
+	return set("COHORT_HOST_STRICT", "1");
+}
+
+static int set_faults(const struct cli_option *option, const char *text)
+{
+	(void)option;
+	return set("COHORT_FAULTS", text);
 }
 
 /* Complain now of settings that the program would fail on. */
@@ -260,46 +271,21 @@ static int check_environment(void)
 	return CLI_USAGE;
 }
 
-static int parse_option(int c, char **argv)
-{
-	switch (c) {
-	case 'n':
-		return set_ranks(optarg);
-	case OPTION_STRICT:
-		return set("COHORT_HOST_STRICT", "1");
-	case OPTION_FAULTS:
-		return set("COHORT_FAULTS", optarg);
-	}
-	cli_bad_option("run", argv, c);
-	return CLI_USAGE;
-}
-
 int run_main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "ranks", required_argument, NULL, 'n' },
-		{ "strict", no_argument, NULL, OPTION_STRICT },
-		{ "faults", required_argument, NULL, OPTION_FAULTS },
-		{ "nccl", required_argument, NULL, OPTION_NCCL },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
 	const char *nccl = NULL;
-	int c, status;
+	const struct cli_option options[] = {
+		{ "ranks", 'n', CLI_READ, .read = set_ranks },
+		{ "strict", 0, CLI_CALL, .read = set_strict },
+		{ "faults", 0, CLI_READ, .read = set_faults },
+		{ "nccl", 0, CLI_TEXT, .value = &nccl },
+		{ .kind = CLI_PROGRAM },
+	};
+	bool help;
+	int status = cli_options("run", argc, argv, options, print_help, &help);
 
-	while ((c = getopt_long(argc, argv, "+:hn:", options, NULL)) != -1) {
-		if (c == 'h') {
-			print_help();
-			return CLI_OK;
-		}
-		if (c == OPTION_NCCL) {
-			nccl = optarg;
-			continue;
-		}
-		status = parse_option(c, argv);
-		if (status != CLI_OK)
-			return status;
-	}
+	if (status != CLI_OK || help)
+		return status;
 	if (optind == argc) {
 		cli_complain("run", "no program given, see cohort run --help");
 		return CLI_USAGE;

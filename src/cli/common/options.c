@@ -19,11 +19,15 @@ static bool takes_value(const struct cli_option *option)
 /* Fill what getopt_long() takes.  Its value for an option is the option's letter, or
  * else CLI_LONG_OPTION and the option's place in the table. */
 static void make_tables(const struct cli_option *options,
-                        char letters[2 * CLI_MOST_OPTIONS + 3],
+                        char letters[2 * CLI_MOST_OPTIONS + 4],
                         struct option table[CLI_MOST_OPTIONS + 2])
 {
-	const struct cli_option *o;
+	const struct cli_option *o = options;
 
+	while (o->name)
+		o++;
+	if (o->kind == CLI_PROGRAM)
+		*letters++ = '+';
 	*letters++ = ':';
 	*letters++ = 'h';
 	*table++ = (struct option){ "help", no_argument, NULL, 'h' };
@@ -101,6 +105,7 @@ static int take(const char *command, const struct cli_option *o)
 	case CLI_END:
 	case CLI_FILES:
 	case CLI_REST:
+	case CLI_PROGRAM:
 		break;
 	}
 	return CLI_OK;
@@ -133,7 +138,7 @@ int cli_options(const char *command, int argc, char **argv,
                 const struct cli_option *options, void (*print_help)(void),
                 bool *help_out)
 {
-	char letters[2 * CLI_MOST_OPTIONS + 3];
+	char letters[2 * CLI_MOST_OPTIONS + 4];
 	struct option table[CLI_MOST_OPTIONS + 2];
 	const struct cli_option *option;
 	int c, status = CLI_OK;

@@ -14,13 +14,15 @@ enum cli_value {
 	CLI_END,   /* of the table, for a command without operands */
 	CLI_FILES, /* of the table, for a command that needs one file or more */
 	CLI_REST,  /* of the table, for a command that may have operands */
-	CLI_TRUE,  /* takes no value: sets a bool */
-	CLI_FALSE, /* takes no value: clears a bool */
-	CLI_BIT,   /* 0 or 1, for a bool */
-	CLI_INT,   /* a number from least to most, for an int */
-	CLI_UINT,  /* a number from least to most, for a uint64_t or size_t */
-	CLI_MS,    /* milliseconds from least to most, for a uint64_t of ns */
-	CLI_TEXT,  /* for a const char * */
+	CLI_PROGRAM, /* of the table, for a command whose first operand ends the
+	                options, as it has options of its own */
+	CLI_TRUE,    /* takes no value: sets a bool */
+	CLI_FALSE,   /* takes no value: clears a bool */
+	CLI_BIT,     /* 0 or 1, for a bool */
+	CLI_INT,     /* a number from least to most, for an int */
+	CLI_UINT,    /* a number from least to most, for a uint64_t or size_t */
+	CLI_MS,      /* milliseconds from least to most, for a uint64_t of ns */
+	CLI_TEXT,    /* for a const char * */
 	CLI_PLATFORM, /* for an int */
 	CLI_READ,     /* for @read */
 	CLI_CALL,     /* takes no value: calls @read with NULL */
@@ -42,9 +44,9 @@ struct cli_option {
 enum { CLI_MOST_OPTIONS = 30 };
 
 /*
- * Read the options of @command: those of the table, and --help and -h.  CLI_OK, with
- * optind at the first operand, if the command takes any, and @help_out true if the help
- * was printed; or CLI_USAGE after a complaint.
+ * Read the options of @command, or of cohort itself if that is NULL: those of the table, and
+ * --help and -h.  CLI_OK, with optind at the first operand, if the command takes any, and
+ * @help_out true if the help was printed; or CLI_USAGE after a complaint.
  */
 int cli_options(const char *command, int argc, char **argv,
                 const struct cli_option *options, void (*print_help)(void),

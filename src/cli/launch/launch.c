@@ -16,13 +16,8 @@
 #include <cohort/cohort.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/options.h"
 #include "cli/launch/server.h"
-
-enum {
-	OPTION_HOSTS = CLI_LONG_OPTION,
-	OPTION_AGENT,
-	OPTION_INTERFACE,
-};
 
 #define AGENT                                                                  \
 	"ssh -o BatchMode=yes -o ServerAliveInterval=1 -o "                    \
@@ -246,62 +241,37 @@ static int launch(struct launch *l, const char *hosts)
 
 /* ---- options ----------------------------------------------------------- */
 
-static int parse_option(struct launch *l, const char **hosts, int c,
-                        char **argv)
+static int read_interface(const struct cli_option *option, const char *text)
 {
-	uint64_t n;
-	int status;
-
-	switch (c) {
-	case 'n':
-		status = cli_number("launch", "processes", optarg, 1,
-		                    COHORT_MAX_RANKS, &n);
-		if (status == CLI_OK)
-			l->n = (int)n;
-		return status;
-	case OPTION_HOSTS:
-		*hosts = optarg;
+	*(const char **)option->value = text;
+	if (if_nametoindex(text))
 		return CLI_OK;
-	case OPTION_AGENT:
-		l->agent = optarg;
-		return CLI_OK;
-	case OPTION_INTERFACE:
-		l->interface = optarg;
-		if (if_nametoindex(optarg))
-			return CLI_OK;
-		cli_complain("launch",
-		             "--interface: '%s' is no network interface of "
-		             "this machine",
-		             optarg);
-		return CLI_USAGE;
-	}
-	cli_bad_option("launch", argv, c);
+	cli_complain("launch",
+	             "--interface: '%s' is no network interface of this "
+	             "machine",
+	             text);
 	return CLI_USAGE;
 }
 
 int launch_main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "processes", required_argument, NULL, 'n' },
-		{ "hosts", required_argument, NULL, OPTION_HOSTS },
-		{ "agent", required_argument, NULL, OPTION_AGENT },
-		{ "interface", required_argument, NULL, OPTION_INTERFACE },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
 	struct launch l = { .agent = AGENT };
 	const char *hosts = NULL;
-	int c, status;
+	const struct cli_option options[] = {
+		{ "processes", 'n', CLI_INT, &l.n, .least = 1,
+		  .most = COHORT_MAX_RANKS },
+		{ "hosts", 0, CLI_TEXT, .value = &hosts },
+		{ "agent", 0, CLI_TEXT, .value = &l.agent },
+		{ "interface", 0, CLI_READ, &l.interface,
+		  .read = read_interface },
+		{ .kind = CLI_PROGRAM },
+	};
+	bool help;
+	int status =
+		cli_options("launch", argc, argv, options, print_help, &help);
 
-	while ((c = getopt_long(argc, argv, "+:hn:", options, NULL)) != -1) {
-		if (c == 'h') {
-			print_help();
-			return CLI_OK;
-		}
-		status = parse_option(&l, &hosts, c, argv);
-		if (status != CLI_OK)
-			return status;
-	}
+	if (status != CLI_OK || help)
+		return status;
 	if (!l.n) {
 		cli_complain("launch", "no number of processes given, see "
 		                       "cohort launch --help");
