@@ -66,14 +66,6 @@ static int probe(struct findings *found)
 	return CLI_OK;
 }
 
-static void write_text(struct json *json, const char *name, const char *text)
-{
-	if (text)
-		json_string(json, name, text);
-	else
-		json_null(json, name);
-}
-
 static void write_platform(struct json *json,
                            const struct cohort_platform_info *info)
 {
@@ -86,11 +78,11 @@ static void write_platform(struct json *json,
 	json_int(json, "nccl_version", info->nccl_version);
 	json_int(json, "runtime_version", info->runtime_version);
 	json_int(json, "driver_version", info->driver_version);
-	write_text(json, "nccl_file", info->nccl_file);
-	write_text(json, "runtime_file", info->runtime_file);
+	json_string(json, "nccl_file", info->nccl_file);
+	json_string(json, "runtime_file", info->runtime_file);
 	json_bool(json, "drop_in", info->is_drop_in);
 	json_bool(json, "nvidia_nccl", info->is_drop_in == 2);
-	write_text(json, "launch", cli_launch_name(info->launch));
+	json_string(json, "launch", cli_launch_name(info->launch));
 	json_string(json, "notes", info->notes);
 	json_close(json, '}');
 }
@@ -105,10 +97,7 @@ static void write_json(const struct findings *found)
 	for (int i = 0; i < N_KINDS; i++)
 		write_platform(&json, &found->platforms[i]);
 	json_close(&json, ']');
-	if (found->chosen)
-		json_string(&json, "default", found->chosen);
-	else
-		json_null(&json, "default");
+	json_string(&json, "default", found->chosen);
 	json_string(&json, "default_reason", found->reason);
 	json_string(&json, "default_notes", found->notes);
 	json_close(&json, '}');

@@ -29,9 +29,6 @@
 #include "cli/common/options.h"
 #include "cli/run_nccl.h"
 
-/* The exit statuses of a shell that cannot run a program. */
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
-
 static void print_help(void)
 {
 	/* clang-format off */
@@ -65,22 +62,6 @@ static void print_help(void)
 
 /* ---- the libraries ---------------------------------------------------- */
 
-/* Find the folder of this executable. */
-static bool find_own_folder(char path[PATH_MAX])
-{
-	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-	char *slash;
-
-	if (length <= 0)
-		return false;
-	path[length] = '\0';
-	slash = strrchr(path, '/');
-	if (!slash)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
 /* Where the drop-in libraries are, relative to the folder of the command: where
  * they are built, and where they are installed for several names of libdir. */
 static const char *const places[] = {
@@ -109,12 +90,14 @@ static bool find_in_folder(const char *folder, const char *pattern,
 	return found;
 }
 
+/* Find the folder of this executable, and that of the libraries. */
 static int find_libraries(char folder[PATH_MAX], char out[PATH_MAX])
 {
-	if (!find_own_folder(folder)) {
+	if (!realpath("/proc/self/exe", folder)) {
 		cli_complain("run", "/proc/self/exe: %s", strerror(errno));
 		return CLI_FAILED;
 	}
+	*strrchr(folder, '/') = '\0';
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
 		if (find_in_folder(folder, places[i], out))
 			return CLI_OK;
@@ -136,20 +119,9 @@ static int put_in_front(const char *folder)
 		cli_complain("run", "out of memory");
 		return CLI_FAILED;
 	}
-	rc = setenv("LD_LIBRARY_PATH", path, 1);
+	rc = cli_setenv("run", "LD_LIBRARY_PATH", path, true);
 	free(path);
-	if (!rc)
-		return CLI_OK;
-	cli_complain("run", "LD_LIBRARY_PATH: %s", strerror(errno));
-	return CLI_FAILED;
-}
-
-static int set(const char *variable, const char *value)
-{
-	if (!setenv(variable, value, 1))
-		return CLI_OK;
-	cli_complain("run", "%s: %s", variable, strerror(errno));
-	return CLI_FAILED;
+	return rc;
 }
 
 /* Let the loader find the drop-in libraries first and, if @nccl is not NULL, what
@@ -175,7 +147,9 @@ static int choose_platform(void)
 	const char *chosen = getenv("COHORT_PLATFORM");
 
 	unsetenv("COHORT_GPU_LIBRARIES");
-	return chosen && *chosen ? CLI_OK : set("COHORT_PLATFORM", "gpu");
+	return chosen && *chosen
+	               ? CLI_OK
+	               : cli_setenv("run", "COHORT_PLATFORM", "gpu", true);
 }
 
 /* ---- the program ------------------------------------------------------ */
@@ -229,7 +203,7 @@ static int become(char **argv)
 	execvp(argv[0], argv);
 	err = errno;
 	cli_complain("run", "%s: %s", argv[0], strerror(err));
-	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+	return err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 
 /* ---- options ---------------------------------------------------------- */
@@ -240,19 +214,21 @@ static int set_ranks(const struct cli_option *option, const char *text)
 	int status = cli_number("run", option->name, text, 1,
 	                        COHORT_SIM_MAX_DEVICES, &ranks);
 
-	return status == CLI_OK ? set("COHORT_HOST_DEVICES", text) : status;
+	return status == CLI_OK
+	               ? cli_setenv("run", "COHORT_HOST_DEVICES", text, true)
+	               : status;
 }
 
 static int set_strict(const struct cli_option *option, const char *text)
 {
 	(void)option, (void)text;
-	return set("COHORT_HOST_STRICT", "1");
+	return cli_setenv("run", "COHORT_HOST_STRICT", "1", true);
 }
 
 static int set_faults(const struct cli_option *option, const char *text)
 {
 	(void)option;
-	return set("COHORT_FAULTS", text);
+	return cli_setenv("run", "COHORT_FAULTS", text, true);
 }
 
 /* Complain now of settings that the program would fail on. */

@@ -225,23 +225,16 @@ static const struct {
 	{ "COHORT_HOST_SYNC", "memory" },
 };
 
-static int set(const char *name, const char *value, bool replace)
-{
-	if (!setenv(name, value, replace))
-		return CLI_OK;
-	cli_complain("run", "%s: %s", name, strerror(errno));
-	return CLI_FAILED;
-}
-
 static int set_all(const char *nccl)
 {
-	int status = set("COHORT_HOST_NCCL", nccl, true);
+	int status = cli_setenv("run", "COHORT_HOST_NCCL", nccl, true);
 	size_t i;
 
 	for (i = 0;
 	     status == CLI_OK && i < sizeof(settings) / sizeof(settings[0]);
 	     i++)
-		status = set(settings[i].name, settings[i].value, false);
+		status = cli_setenv("run", settings[i].name, settings[i].value,
+		                    false);
 	return status;
 }
 

@@ -43,6 +43,15 @@ void cli_complain(const char *command, const char *format, ...)
 	free(text);
 }
 
+int cli_setenv(const char *command, const char *variable, const char *value,
+               bool replaces)
+{
+	if (!setenv(variable, value, replaces))
+		return CLI_OK;
+	cli_complain(command, "%s: %s", variable, strerror(errno));
+	return CLI_FAILED;
+}
+
 /* The columns of a terminal that are used. */
 #define WIDTH 79
 
@@ -128,28 +137,23 @@ int cli_number(const char *command, const char *option, const char *text,
 
 const char *cli_platform_name(int platform)
 {
-	switch (platform) {
-	case COHORT_PLATFORM_GPU:
-		return "gpu";
-	case COHORT_PLATFORM_HOST:
-		return "host";
-	}
-	return "?";
+	return platform == COHORT_PLATFORM_GPU    ? "gpu"
+	       : platform == COHORT_PLATFORM_HOST ? "host"
+	                                          : "?";
 }
 
 int cli_platform(const char *command, const char *text, int *platform_out)
 {
-	static const int kinds[] = { COHORT_PLATFORM_GPU,
-		                     COHORT_PLATFORM_HOST };
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!strcmp(text, cli_platform_name(kinds[i]))) {
-			*platform_out = kinds[i];
-			return CLI_OK;
-		}
+	if (!strcmp(text, "gpu")) {
+		*platform_out = COHORT_PLATFORM_GPU;
+	} else if (!strcmp(text, "host")) {
+		*platform_out = COHORT_PLATFORM_HOST;
+	} else {
+		cli_complain(command,
+		             "--platform: '%s' is neither gpu nor host", text);
+		return CLI_USAGE;
 	}
-	cli_complain(command, "--platform: '%s' is neither gpu nor host", text);
-	return CLI_USAGE;
+	return CLI_OK;
 }
 
 const char *cli_launch_name(int launch)
@@ -161,16 +165,15 @@ const char *cli_launch_name(int launch)
 
 int cli_launch(const char *command, const char *text, int *launch_out)
 {
-	static const int kinds[] = { COHORT_LAUNCH_TOGETHER,
-		                     COHORT_LAUNCH_AHEAD };
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!strcmp(text, cli_launch_name(kinds[i]))) {
-			*launch_out = kinds[i];
-			return CLI_OK;
-		}
+	if (!strcmp(text, "together")) {
+		*launch_out = COHORT_LAUNCH_TOGETHER;
+	} else if (!strcmp(text, "ahead")) {
+		*launch_out = COHORT_LAUNCH_AHEAD;
+	} else {
+		cli_complain(command,
+		             "--launch: '%s' is neither together nor ahead",
+		             text);
+		return CLI_USAGE;
 	}
-	cli_complain(command, "--launch: '%s' is neither together nor ahead",
-	             text);
-	return CLI_USAGE;
+	return CLI_OK;
 }

@@ -8,12 +8,17 @@
  */
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum cli_exit {
 	CLI_OK = 0,
 	CLI_FAILED = 1,
 	CLI_USAGE = 2,
+
+	/* A program that is to be run cannot be, or is not found; as of a shell. */
+	CLI_NOT_EXECUTABLE = 126,
+	CLI_NOT_FOUND = 127,
 };
 
 /* The signal that asks a thread for its stack, for verdicts. */
@@ -26,6 +31,11 @@ void cli_plain(char *text);
 /* Complain, in a plain text.  @command may be NULL. */
 void cli_complain(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* Set an environment variable, unless it is set and @replaces is false.  Returns CLI_OK, or
+ * CLI_FAILED after a complaint. */
+int cli_setenv(const char *command, const char *variable, const char *value,
+               bool replaces);
 
 /* Print the words of @text in lines, behind the @indent columns that are printed already. */
 void cli_print_wrapped(int indent, const char *text);

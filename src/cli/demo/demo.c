@@ -182,10 +182,8 @@ static int settle_ranks(struct demo_options *o)
 	snprintf(devices, sizeof(devices), "%d",
 	         o->ranks > DEFAULT_HOST_DEVICES ? o->ranks
 	                                         : DEFAULT_HOST_DEVICES);
-	if (setenv("COHORT_HOST_DEVICES", devices, 0)) {
-		cli_complain("demo", "out of memory");
+	if (cli_setenv("demo", "COHORT_HOST_DEVICES", devices, false) != CLI_OK)
 		return CLI_FAILED;
-	}
 	if (o->ranks && o->ranks < o->processes) {
 		cli_complain("demo",
 		             "--processes: %d are more than the ranks, %d",

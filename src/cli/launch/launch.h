@@ -61,14 +61,11 @@ struct launch {
 	bool was_signalled;
 };
 
-/* The exit statuses of a shell that cannot run a program. */
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
-
 /* True if there are processes on other hosts, or here. */
 bool launch_has(const struct launch *l, bool is_remote);
 
-/* Find the program if any process is local, and the agent if any is remote.  CLI_OK, or
- * after a complaint CLI_USAGE or one of these exit statuses. */
+/* Find the program if any process is local, and the agent if any is remote.  Returns an
+ * enum cli_exit, after a complaint. */
 int launch_find_programs(struct launch *l);
 
 /* Start @p.  CLI_OK, or CLI_FAILED after a complaint. */

@@ -89,5 +89,5 @@ int launch_find_programs(struct launch *l)
 	if (!err)
 		return CLI_OK;
 	cli_complain("launch", "%s: %s", l->program[0], strerror(err));
-	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+	return err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }

@@ -148,7 +148,7 @@ static _Noreturn void become(const struct launch *l, const struct process *p,
 	if (p->is_remote)
 		setpgid(0, 0);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != launcher)
-		_exit(EXIT_NOT_EXECUTABLE);
+		_exit(CLI_NOT_EXECUTABLE);
 #ifdef SYS_close_range
 	/* libpmix's connections to other processes among them. */
 	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -160,7 +160,7 @@ static _Noreturn void become(const struct launch *l, const struct process *p,
 	}
 	err = errno;
 	cli_complain("launch", "%s: %s", image->path, strerror(err));
-	_exit(err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+	_exit(err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE);
 }
 
 static int spawn(const struct launch *l, struct process *p,
