@@ -4,9 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/common/cli.h"
 
@@ -57,33 +55,6 @@ int library_check(const char *function, int status)
 	return CLI_FAILED;
 }
 
-void library_set_key(struct pmix_info *info, const char *key)
-{
-	memset(info, 0, sizeof(*info));
-	snprintf(info->key, sizeof(info->key), "%s", key);
-}
-
-void library_set_text(struct pmix_info *info, const char *key, const char *text)
-{
-	library_set_key(info, key);
-	info->value.type = PMIX_ABI_STRING;
-	info->value.data.string = (char *)(uintptr_t)text;
-}
-
-void library_set_number(struct pmix_info *info, const char *key, int number)
-{
-	library_set_key(info, key);
-	info->value.type = PMIX_ABI_UINT32;
-	info->value.data.uint32 = (uint32_t)number;
-}
-
-void library_set_flag(struct pmix_info *info, const char *key)
-{
-	library_set_key(info, key);
-	info->value.type = PMIX_ABI_BOOL;
-	info->value.data.flag = true;
-}
-
 /* ---- the job ----------------------------------------------------------- */
 
 /* What is known of a process. */
@@ -92,30 +63,28 @@ struct facts {
 	struct pmix_info info[2];
 };
 
-static void set_facts(struct pmix_info *info, struct facts *f, int process)
+static void set_facts(struct pmix_info *info, struct facts *f, uint32_t process)
 {
 	f->array = (struct pmix_array){ PMIX_ABI_INFO, 2, f->info };
-	library_set_number(&f->info[0], PMIX_ABI_RANK, process);
-	f->info[0].value.type = PMIX_ABI_PROC_RANK;
-	library_set_number(&f->info[1], PMIX_ABI_GLOBAL_RANK, process);
-	f->info[1].value.type = PMIX_ABI_PROC_RANK;
-	library_set_key(info, PMIX_ABI_PROC_DATA);
-	info->value.type = PMIX_ABI_DATA_ARRAY;
-	info->value.data.array = &f->array;
+	f->info[0] = PMIX_INFO(PMIX_ABI_RANK, PROC_RANK, uint32, process);
+	f->info[1] =
+		PMIX_INFO(PMIX_ABI_GLOBAL_RANK, PROC_RANK, uint32, process);
+	*info = PMIX_INFO(PMIX_ABI_PROC_DATA, DATA_ARRAY, array, &f->array);
 }
 
 /* OpenPMIx 4.2.2 gives a job to no client if it knows nothing of the last process. */
 static int register_namespace(const char *job, int n, struct pmix_info *info,
                               struct facts *facts)
 {
-	int i;
+	const uint32_t count = (uint32_t)n;
 
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < count; i++)
 		set_facts(&info[i], &facts[i], i);
-	library_set_number(&info[n], PMIX_ABI_JOB_SIZE, n);
-	library_set_number(&info[n + 1], PMIX_ABI_UNIV_SIZE, n);
-	library_set_number(&info[n + 2], PMIX_ABI_MAX_PROCS, n);
-	library_set_text(&info[n + 3], PMIX_ABI_RM_NAME, PMIX_LINE_LAUNCHER);
+	info[n] = PMIX_INFO(PMIX_ABI_JOB_SIZE, UINT32, uint32, count);
+	info[n + 1] = PMIX_INFO(PMIX_ABI_UNIV_SIZE, UINT32, uint32, count);
+	info[n + 2] = PMIX_INFO(PMIX_ABI_MAX_PROCS, UINT32, uint32, count);
+	info[n + 3] =
+		PMIX_INFO(PMIX_ABI_RM_NAME, STRING, string, PMIX_LINE_LAUNCHER);
 	return library_check("PMIx_server_register_nspace",
 	                     library.PMIx_server_register_nspace(
 				     job, n, info, (size_t)n + 4, NULL, NULL));

@@ -22,12 +22,12 @@ int library_load(void);
 /* Judge what @function has returned. */
 int library_check(const char *function, int status);
 
-/* Make an info; what is behind a pointer has to outlive it. */
-void library_set_key(struct pmix_info *info, const char *key);
-void library_set_text(struct pmix_info *info, const char *key,
-                      const char *text);
-void library_set_number(struct pmix_info *info, const char *key, int number);
-void library_set_flag(struct pmix_info *info, const char *key);
+/* An info of type PMIX_ABI_@kind with @x, whose pointers have to outlive it. */
+#define PMIX_INFO(name, kind, member, x)                                       \
+	((struct pmix_info){                                                   \
+		.key = name,                                                   \
+		.value = { .type = PMIX_ABI_##kind, .data = { .member = x } }, \
+	})
 
 int library_register_job(const char *job, int processes);
 

@@ -105,14 +105,13 @@ bool server_has_left(int process)
 void server_tell_end(int process, bool has_failed)
 {
 	struct pmix_proc p = name_process(process);
-	struct pmix_info info[2];
+	const struct pmix_info info[] = {
+		PMIX_INFO(PMIX_ABI_EVENT_AFFECTED_PROC, PROC, proc, &p),
+		/* A process that has not asked for it is to live on. */
+		PMIX_INFO(PMIX_ABI_EVENT_NON_DEFAULT, BOOL, flag, true),
+	};
 
 	atomic_store(&server.clients[process].is_told, true);
-	library_set_key(&info[0], PMIX_ABI_EVENT_AFFECTED_PROC);
-	info[0].value.type = PMIX_ABI_PROC;
-	info[0].value.data.proc = &p;
-	/* A process that has not asked for it is to live on. */
-	library_set_flag(&info[1], PMIX_ABI_EVENT_NON_DEFAULT);
 	/* The range is the source's job, so that processes that register later are told,
 	 * too. */
 	send_event(
@@ -244,18 +243,15 @@ static int pass_on(const struct pmix_proc *source,
                    const struct pmix_proc *target,
                    const struct pmix_info *message)
 {
-	struct pmix_info info[4] = { *message };
-	struct pmix_proc to;
+	struct pmix_proc to = target ? *target : (struct pmix_proc){ 0 };
+	const struct pmix_info info[] = {
+		*message,
+		PMIX_INFO(PMIX_ABI_EVENT_NON_DEFAULT, BOOL, flag, true),
+		PMIX_INFO(PMIX_ABI_EVENT_DO_NOT_CACHE, BOOL, flag, true),
+		PMIX_INFO(PMIX_ABI_EVENT_CUSTOM_RANGE, PROC, proc, &to),
+	};
 	int status;
 
-	library_set_flag(&info[1], PMIX_ABI_EVENT_NON_DEFAULT);
-	library_set_flag(&info[2], PMIX_ABI_EVENT_DO_NOT_CACHE);
-	if (target) {
-		to = *target;
-		library_set_key(&info[3], PMIX_ABI_EVENT_CUSTOM_RANGE);
-		info[3].value.type = PMIX_ABI_PROC;
-		info[3].value.data.proc = &to;
-	}
 	status = send_event(PMIX_LINE_EVENT, source,
 	                    target ? PMIX_ABI_RANGE_CUSTOM
 	                           : PMIX_ABI_RANGE_NAMESPACE,
@@ -373,13 +369,16 @@ static int init(const struct server_options *o)
 	size_t n = 0;
 	int status;
 
-	library_set_text(&info[n++], PMIX_ABI_SERVER_TMPDIR, server.folder);
-	library_set_text(&info[n++], PMIX_ABI_SYSTEM_TMPDIR, server.folder);
+	info[n++] = PMIX_INFO(PMIX_ABI_SERVER_TMPDIR, STRING, string,
+	                      server.folder);
+	info[n++] = PMIX_INFO(PMIX_ABI_SYSTEM_TMPDIR, STRING, string,
+	                      server.folder);
 	if (o->is_remote)
-		library_set_flag(&info[n++], PMIX_ABI_REMOTE_CONNECTIONS);
+		info[n++] = PMIX_INFO(PMIX_ABI_REMOTE_CONNECTIONS, BOOL, flag,
+		                      true);
 	if (o->interface)
-		library_set_text(&info[n++], PMIX_ABI_TCP_IF_INCLUDE,
-		                 o->interface);
+		info[n++] = PMIX_INFO(PMIX_ABI_TCP_IF_INCLUDE, STRING, string,
+		                      (char *)(uintptr_t)o->interface);
 	/* Other hosts cannot map a store in shared memory. */
 	setenv("PMIX_MCA_gds", "hash", 1);
 	/* A lost connection is reported at once, and not after a second in which no
