@@ -213,28 +213,47 @@ static int run(struct launch *l)
 	return rc;
 }
 
+/* Cut @agent, a copy of what was given, at its spaces. */
+static int split_agent(struct launch *l, char *agent)
+{
+	char *word;
+
+	while ((word = strtok_r(agent, " ", &agent)))
+		l->words[l->n_words++] = word;
+	if (l->n_words)
+		return CLI_OK;
+	cli_complain("launch", "--agent: '%s' is no command", l->agent);
+	return CLI_USAGE;
+}
+
 /* @hosts: as given, or NULL. */
 static int launch(struct launch *l, const char *hosts)
 {
 	char *list = hosts ? strdup(hosts) : NULL;
+	char *agent = strdup(l->agent);
 	int rc = CLI_FAILED;
 
 	l->processes = calloc((size_t)l->n, sizeof(*l->processes));
+	l->words = calloc(strlen(l->agent) + 3, sizeof(*l->words));
 	l->folder = get_current_dir_name();
 	if (!l->folder)
 		cli_complain("launch", "the current folder: %s",
 		             strerror(errno));
-	else if (!l->processes || (hosts && !list))
+	else if (!l->processes || !l->words || !agent || (hosts && !list))
 		cli_complain("launch", "out of memory");
 	else
 		rc = place(l, hosts, list);
+	if (rc == CLI_OK)
+		rc = split_agent(l, agent);
 	if (rc == CLI_OK)
 		rc = launch_find_programs(l);
 	if (rc == CLI_OK)
 		rc = run(l);
 	free(l->path);
 	free(l->folder);
+	free(l->words);
 	free(l->processes);
+	free(agent);
 	free(list);
 	return rc;
 }

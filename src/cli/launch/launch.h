@@ -52,6 +52,8 @@ struct launch {
 	int n;
 	struct process *processes;
 	const char *agent; /* with its arguments, separated by spaces */
+	char **words; /* of the agent, and room for the host and the command */
+	size_t n_words;
 	const char *interface;
 	char **program; /* with its arguments */
 	char *path;     /* of the program, for processes that have no agent */

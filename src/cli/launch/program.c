@@ -65,25 +65,18 @@ static int find_program(const char *name, char **path)
 
 int launch_find_programs(struct launch *l)
 {
-	char *agent = strdup(l->agent), *rest = agent, *path, *word;
+	char *path;
 	int err = 0;
 
-	word = agent ? strtok_r(rest, " ", &rest) : NULL;
-	if (!word) {
-		cli_complain("launch", "--agent: '%s' is no command", l->agent);
-		free(agent);
-		return CLI_USAGE;
-	}
 	if (launch_has(l, true)) {
-		err = find_program(word, &path);
+		err = find_program(l->words[0], &path);
 		free(path);
 	}
-	if (err)
+	if (err) {
 		cli_complain("launch", "--agent: '%s': %s", l->agent,
 		             strerror(err));
-	free(agent);
-	if (err)
 		return CLI_USAGE;
+	}
 	if (launch_has(l, false))
 		err = find_program(l->program[0], &l->path);
 	if (!err)

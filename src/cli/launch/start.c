@@ -94,30 +94,6 @@ static char *make_command(const struct launch *l)
 	return NULL;
 }
 
-/* The agent, the host and the command; NULL if memory is lacking.  Free words[0], which
- * holds all of the agent's words, and the command. */
-static char **make_agent(const struct launch *l, const struct process *p,
-                         char *command)
-{
-	char *agent = strdup(l->agent), *rest = agent, *word;
-	char **words = calloc(strlen(l->agent) + 3, sizeof(*words));
-	size_t n = 0;
-
-	if (!agent || !words) {
-		free(agent);
-		free(words);
-		return NULL;
-	}
-	while ((word = strtok_r(rest, " ", &rest)))
-		words[n++] = word;
-	/* Without blanks before it, so that it can be freed. */
-	memmove(agent, words[0], strlen(words[0]) + 1);
-	words[0] = agent;
-	words[n++] = (char *)(uintptr_t)p->host;
-	words[n] = command;
-	return words;
-}
-
 /* ---- the new process --------------------------------------------------- */
 
 struct image {
@@ -225,27 +201,25 @@ static int start_agent(const struct launch *l, struct process *p,
                        char **environment)
 {
 	char *command = make_command(l);
-	char **words = command ? make_agent(l, p, command) : NULL;
 	int ends[2], rc = CLI_FAILED;
 
-	if (!words) {
+	if (!command) {
 		cli_complain("launch", "out of memory");
-		free(command);
 		return CLI_FAILED;
 	}
+	l->words[l->n_words] = (char *)(uintptr_t)p->host;
+	l->words[l->n_words + 1] = command;
 	if (pipe2(ends, O_CLOEXEC)) {
 		cli_complain("launch", "pipe: %s", strerror(errno));
 	} else {
 		rc = spawn(l, p,
-		           &(struct image){ words[0], words, environ,
+		           &(struct image){ l->words[0], l->words, environ,
 		                            ends[0] });
 		p->lifeline = ends[1];
 		if (rc == CLI_OK && !send_environment(p, environment))
 			rc = CLI_FAILED;
 		close(ends[0]);
 	}
-	free(words[0]);
-	free(words);
 	free(command);
 	return rc;
 }
