@@ -7,25 +7,18 @@
 #include "api/comm.h"
 #include "base/status.h"
 
-static int submit_one(struct cohort_comm *comm, struct op op,
-                      const struct cohort_tensor *tensor, uint64_t *ticket)
-{
-	op.tensors = tensor;
-	op.n = 1;
-	return comm_submit(comm, &op, ticket);
-}
-
 int cohort_all_reduce(struct cohort_comm *comm, const void *send, void *recv,
                       size_t count, int type, int op, void *stream,
                       uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = { .kind = OP_ALL_REDUCE,
+		                 .redop = op,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_ALL_REDUCE,
-	                               .redop = op,
-	                               .stream = stream },
-	                  &t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_broadcast(struct cohort_comm *comm, const void *send, void *recv,
@@ -33,12 +26,13 @@ int cohort_broadcast(struct cohort_comm *comm, const void *send, void *recv,
                      uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = { .kind = OP_BROADCAST,
+		                 .root = root,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_BROADCAST,
-	                               .root = root,
-	                               .stream = stream },
-	                  &t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_reduce(struct cohort_comm *comm, const void *send, void *recv,
@@ -46,23 +40,25 @@ int cohort_reduce(struct cohort_comm *comm, const void *send, void *recv,
                   uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = { .kind = OP_REDUCE,
+		                 .redop = op,
+		                 .root = root,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_REDUCE,
-	                               .redop = op,
-	                               .root = root,
-	                               .stream = stream },
-	                  &t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_all_gather(struct cohort_comm *comm, const void *send, void *recv,
                       size_t count, int type, void *stream, uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = {
+		.kind = OP_ALL_GATHER, .stream = stream, .tensors = &t, .n = 1
+	};
 
-	return submit_one(
-		comm, (struct op){ .kind = OP_ALL_GATHER, .stream = stream },
-		&t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
@@ -70,12 +66,13 @@ int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
                           void *stream, uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = { .kind = OP_REDUCE_SCATTER,
+		                 .redop = op,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_REDUCE_SCATTER,
-	                               .redop = op,
-	                               .stream = stream },
-	                  &t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_gather(struct cohort_comm *comm, const void *send, void *recv,
@@ -83,12 +80,13 @@ int cohort_gather(struct cohort_comm *comm, const void *send, void *recv,
                   uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = { .kind = OP_GATHER,
+		                 .root = root,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_GATHER,
-	                               .root = root,
-	                               .stream = stream },
-	                  &t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_scatter(struct cohort_comm *comm, const void *send, void *recv,
@@ -96,44 +94,50 @@ int cohort_scatter(struct cohort_comm *comm, const void *send, void *recv,
                    uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = { .kind = OP_SCATTER,
+		                 .root = root,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_SCATTER,
-	                               .root = root,
-	                               .stream = stream },
-	                  &t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_all_to_all(struct cohort_comm *comm, const void *send, void *recv,
                       size_t count, int type, void *stream, uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, recv, count, type };
+	const struct op call = {
+		.kind = OP_ALL_TO_ALL, .stream = stream, .tensors = &t, .n = 1
+	};
 
-	return submit_one(
-		comm, (struct op){ .kind = OP_ALL_TO_ALL, .stream = stream },
-		&t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_send(struct cohort_comm *comm, const void *send, size_t count,
                 int type, int peer, void *stream, uint64_t *ticket)
 {
 	const struct cohort_tensor t = { send, NULL, count, type };
+	const struct op call = { .kind = OP_SEND,
+		                 .root = peer,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(
-		comm,
-		(struct op){ .kind = OP_SEND, .root = peer, .stream = stream },
-		&t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
                 int peer, void *stream, uint64_t *ticket)
 {
 	const struct cohort_tensor t = { NULL, recv, count, type };
+	const struct op call = { .kind = OP_RECV,
+		                 .root = peer,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 
-	return submit_one(
-		comm,
-		(struct op){ .kind = OP_RECV, .root = peer, .stream = stream },
-		&t, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 /* One element that stays 0: with a count of 0 NCCL does nothing, and there
@@ -141,79 +145,81 @@ int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
 int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 {
 	struct cohort_tensor t = { .count = 1, .type = COHORT_I32 };
+	const struct op call = { .kind = OP_BARRIER,
+		                 .redop = COHORT_SUM,
+		                 .stream = stream,
+		                 .tensors = &t,
+		                 .n = 1 };
 	int rc = comm_check(comm);
 
 	if (rc != COHORT_OK)
 		return rc;
 	t.send = t.recv = comm->barrier;
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_BARRIER,
-	                               .redop = COHORT_SUM,
-	                               .stream = stream },
-	                  &t, ticket);
-}
-
-static int submit_many(struct cohort_comm *comm, struct op op,
-                       const struct cohort_tensor *tensors, size_t n,
-                       uint64_t *ticket)
-{
-	op.tensors = tensors;
-	op.n = n;
-	return comm_submit(comm, &op, ticket);
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_all_reduce_many(struct cohort_comm *comm,
                            const struct cohort_tensor *tensors, size_t n,
                            int op, void *stream, uint64_t *ticket)
 {
-	return submit_many(comm,
-	                   (struct op){ .kind = OP_ALL_REDUCE,
-	                                .redop = op,
-	                                .stream = stream },
-	                   tensors, n, ticket);
+	const struct op call = { .kind = OP_ALL_REDUCE,
+		                 .redop = op,
+		                 .stream = stream,
+		                 .tensors = tensors,
+		                 .n = n };
+
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_broadcast_many(struct cohort_comm *comm,
                           const struct cohort_tensor *tensors, size_t n,
                           int root, void *stream, uint64_t *ticket)
 {
-	return submit_many(comm,
-	                   (struct op){ .kind = OP_BROADCAST,
-	                                .root = root,
-	                                .stream = stream },
-	                   tensors, n, ticket);
+	const struct op call = { .kind = OP_BROADCAST,
+		                 .root = root,
+		                 .stream = stream,
+		                 .tensors = tensors,
+		                 .n = n };
+
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_all_gather_many(struct cohort_comm *comm,
                            const struct cohort_tensor *tensors, size_t n,
                            void *stream, uint64_t *ticket)
 {
-	return submit_many(
-		comm, (struct op){ .kind = OP_ALL_GATHER, .stream = stream },
-		tensors, n, ticket);
+	const struct op call = { .kind = OP_ALL_GATHER,
+		                 .stream = stream,
+		                 .tensors = tensors,
+		                 .n = n };
+
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_reduce_scatter_many(struct cohort_comm *comm,
                                const struct cohort_tensor *tensors, size_t n,
                                int op, void *stream, uint64_t *ticket)
 {
-	return submit_many(comm,
-	                   (struct op){ .kind = OP_REDUCE_SCATTER,
-	                                .redop = op,
-	                                .stream = stream },
-	                   tensors, n, ticket);
+	const struct op call = { .kind = OP_REDUCE_SCATTER,
+		                 .redop = op,
+		                 .stream = stream,
+		                 .tensors = tensors,
+		                 .n = n };
+
+	return comm_submit(comm, &call, ticket);
 }
 
 int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
                 size_t bytes, void *stream)
 {
 	const struct cohort_tensor t = { src, dst, bytes, COHORT_U8 };
+	const struct op call = {
+		.kind = OP_COPY, .stream = stream, .tensors = &t, .n = 1
+	};
 
 	if (bytes && (!dst || !src))
 		return error_set(COHORT_INVALID,
 		                 "copy: %s is NULL with %zu bytes",
 		                 dst ? "src" : "dst", bytes);
-	return submit_one(comm,
-	                  (struct op){ .kind = OP_COPY, .stream = stream }, &t,
-	                  NULL);
+	return comm_submit(comm, &call, NULL);
 }

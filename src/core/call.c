@@ -210,82 +210,58 @@ static ncclResult_t multiply_alone(const struct cohort_comm *c,
 	return result;
 }
 
-/* The native call of one tensor. */
-static ncclResult_t call_tensor(const struct cohort_comm *c,
-                                const struct op *op,
-                                const struct cohort_tensor *t)
-{
-	return c->clique->world == 1 && op_has_redop(op->kind) &&
-	                       op->redop >= REDOP_PREMUL_SUM
-	               ? multiply_alone(c, op, t)
-	               : call_native(c, op, t);
-}
-
-bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
-                     const struct cohort_tensor *t)
+/* True if @tensor takes no call at all: the clique has one rank, whose elements
+ * are where they belong already. */
+static bool is_nothing(const struct cohort_comm *c, const struct op *op,
+                       const struct cohort_tensor *t)
 {
 	return c->clique->world == 1 && op_is_plain(op) && t->send == t->recv;
 }
 
-/* Make the native calls of a list, or of an operation that has no native call of
- * its own. */
-static ncclResult_t call_some(const struct cohort_comm *c, const struct op *op,
-                              const char **what)
+/* Make the calls of @op, which is no batch: one for each tensor, mostly. */
+static void call_op(const struct cohort_comm *c, const struct op *op,
+                    struct native_result *r)
 {
-	bool spreads = is_spread(c->clique, op);
-	ncclResult_t result = ncclSuccess;
-	size_t k;
+	const bool alone = c->clique->world == 1 && op_has_redop(op->kind) &&
+	                   op->redop >= REDOP_PREMUL_SUM;
+	const bool spreads = is_spread(c->clique, op);
+	const bool skips = op->n > 1 || op->kind >= OP_GATHER;
+	const char *what =
+		spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
+	const struct cohort_tensor *t;
 
-	for (k = 0; k < op->n && result == ncclSuccess; k++)
-		if (!call_is_nothing(c, op, &op->tensors[k]))
-			result = spreads ? spread(c, op, &op->tensors[k])
-			                 : call_tensor(c, op, &op->tensors[k]);
-	*what = spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
-	return result;
-}
-
-static ncclResult_t call_one(const struct cohort_comm *c, const struct op *op,
-                             const char **what)
-{
-	if (op->n > 1 || op->kind >= OP_GATHER)
-		return call_some(c, op, what);
-	*what = op_native_name(op->kind);
-	return call_tensor(c, op, op->tensors);
-}
-
-/* Those of @op's calls that all ranks make, or else the others. */
-static ncclResult_t call_each(const struct cohort_comm *c, const struct op *op,
-                              bool collectives, const char **what)
-{
-	ncclResult_t result = ncclSuccess;
-	const struct op *calls;
-	size_t i, n;
-
-	calls = op_calls(op, &n);
-	for (i = 0; i < n && result == ncclSuccess; i++)
-		if (op_is_collective(&calls[i]) == collectives)
-			result = call_one(c, &calls[i], what);
-	return result;
+	for (t = op->tensors; t < op->tensors + op->n && !r->what; t++)
+		if (!skips || !is_nothing(c, op, t))
+			native_note_nccl(r, what,
+			                 spreads ? spread(c, op, t)
+			                 : alone ? multiply_alone(c, op, t)
+			                         : call_native(c, op, t));
 }
 
 /* Blocks of an all-to-all and the like are transfers for NCCL, too, of which
  * the k-th from one rank to another finds the k-th receive there.  So those
  * come first, whatever the order in which each rank has put its own sends
  * between. */
+static void call_batch(const struct cohort_comm *c, const struct op *op,
+                       struct native_result *r)
+{
+	size_t i;
+
+	for (i = 0; i < op->n && !r->what; i++)
+		if (op_is_collective(&op->calls[i]))
+			call_op(c, &op->calls[i], r);
+	for (i = 0; i < op->n && !r->what; i++)
+		if (!op_is_collective(&op->calls[i]))
+			call_op(c, &op->calls[i], r);
+}
+
 void call_make(const struct cohort_comm *c, const struct op *op,
                struct native_result *r)
 {
-	const char *what = NULL;
-	ncclResult_t result;
-
-	if (op->kind != OP_BATCH) {
-		result = call_one(c, op, &what);
-	} else {
-		result = call_each(c, op, true, &what);
-		if (result == ncclSuccess)
-			result = call_each(c, op, false, &what);
-	}
-	native_note_nccl(r, what, result);
+	if (op->kind == OP_BATCH)
+		call_batch(c, op, r);
+	else
+		call_op(c, op, r);
 }
 
 void call_all(const struct cohort_comm *comms, int n, const struct op *ops,

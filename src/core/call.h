@@ -11,11 +11,6 @@
 /* True if @op takes more than one native call, and so a group. */
 bool call_is_several(const struct clique *clique, const struct op *op);
 
-/* True if @tensor takes no call at all: the clique has one rank, whose elements
- * are where they belong already. */
-bool call_is_nothing(const struct cohort_comm *c, const struct op *op,
-                     const struct cohort_tensor *tensor);
-
 /* Make the native calls of @op, which is not a copy, for @c, up to the first
  * that fails.  Inside the gate, and inside a native group if there are
  * several. */

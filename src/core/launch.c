@@ -139,34 +139,6 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
-/* Launch by the plan.  After a failure nothing tells what a collective has
- * queued, on any of the ranks. */
-static void launch_by_plan(struct cohort_comm *comms, int n,
-                           const struct op *ops, uint64_t ticket,
-                           struct submission *s)
-{
-	int i;
-
-	s->queued = op_is_awaited(ops);
-	s->r.rank = comms->rank;
-	switch (s->plan) {
-	case PLAN_CALLS:
-		launch_calls(comms, n, ops, ticket, s);
-		break;
-	case PLAN_LIST:
-	case PLAN_STAGED:
-		launch_parts(comms, ops, ticket, s);
-		break;
-	case PLAN_COPY:
-		launch_copies(comms, n, ops, ticket, s);
-		break;
-	case PLAN_SPLIT:
-		break;
-	}
-	for (i = 0; s->r.what && s->queued && !s->captured && i < n; i++)
-		set_unmarked(&comms[i], n, &ops[i]);
-}
-
 /* ---- after ------------------------------------------------------------ */
 
 /* Wait for a cause that says more than ncclRemoteError. */
@@ -261,37 +233,53 @@ static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
 	return fail(comms, ops, ticket, s);
 }
 
+/* Launch by the plan, now that all ranks have called it or that is not waited
+ * for.  After a failure nothing tells what a collective has queued, on any of
+ * the ranks. */
+static int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
+                      uint64_t ticket, struct submission *s)
+{
+	int i, rc = connect_first(comms, n, ops, ticket, s);
+
+	if (rc != COHORT_OK)
+		return rc;
+	s->queued = op_is_awaited(ops);
+	s->r.rank = comms->rank;
+	switch (s->plan) {
+	case PLAN_CALLS:
+		launch_calls(comms, n, ops, ticket, s);
+		break;
+	case PLAN_LIST:
+	case PLAN_STAGED:
+		launch_parts(comms, ops, ticket, s);
+		break;
+	case PLAN_COPY:
+		launch_copies(comms, n, ops, ticket, s);
+		break;
+	case PLAN_SPLIT:
+		break;
+	}
+	if (!s->r.what)
+		return COHORT_OK;
+	for (i = 0; s->queued && !s->captured && i < n; i++)
+		set_unmarked(&comms[i], n, &ops[i]);
+	return fail(comms, ops, ticket, s);
+}
+
 /* Put the calls into the graph.  They run later, and a mark would be set by
  * each launch of the graph: there is none. */
 static int launch_captured(struct cohort_comm *comms, int n,
                            const struct op *ops, uint64_t ticket,
                            struct submission *s)
 {
-	int i, rc = connect_first(comms, n, ops, ticket, s);
+	int i, rc = launch_now(comms, n, ops, ticket, s);
 
-	if (rc != COHORT_OK)
-		return rc;
-	launch_by_plan(comms, n, ops, ticket, s);
-	if (s->r.what)
-		return fail(comms, ops, ticket, s);
-	for (i = 0; i < n; i++) {
+	for (i = 0; rc == COHORT_OK && i < n; i++) {
 		set_done(&comms[i], ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
 		                          memory_order_relaxed);
 	}
-	return COHORT_OK;
-}
-
-/* Launch, once all ranks have called it or if that is not waited for. */
-static int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
-                      uint64_t ticket, struct submission *s)
-{
-	const int rc = connect_first(comms, n, ops, ticket, s);
-
-	if (rc != COHORT_OK)
-		return rc;
-	launch_by_plan(comms, n, ops, ticket, s);
-	return s->r.what ? fail(comms, ops, ticket, s) : COHORT_OK;
+	return rc;
 }
 
 /* ---- calls whose callers leave ---------------------------------------- */
