@@ -58,7 +58,8 @@
 #   bashdir  zshdir  fishdir          where shells look for completions
 #
 # Nothing but a C compiler is needed to build: CUDA and NCCL are opened at run
-# time, and only the tests use Criterion.  With json-c, cohort trace and top read dumps.
+# time, and only the tests use Criterion.  With json-c, cohort trace and top read dumps;
+# with ncurses, top draws on a terminal.
 
 all:
 
@@ -116,9 +117,9 @@ CUDA_HOME ?= $(firstword $(foreach p,/usr/local/cuda \
 cuda      := $(if $(CUDA_HOME),$(call real_headers,$(CUDA_HOME)))
 
 # Libraries that the command uses if they are installed: libdw, for files and lines of
-# stacks; json-c, for cohort trace and top.  Files that use one are compiled again when it is
-# installed or removed.
-optional := $(strip $(foreach p,json-c libdw,\
+# stacks; json-c, for cohort trace and top; ncurses, for top on a terminal.  Files that use one
+# are compiled again when it is installed or removed.
+optional := $(strip $(foreach p,json-c libdw ncursesw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 

@@ -386,16 +386,16 @@ static void add_rank(struct page *p, const struct top_sample *s,
 	         line);
 }
 
-static void add_keys(struct page *p, const struct page_form *form, int first,
-                     int shown, int of)
+static void add_keys(struct page *p, const struct page_form *form, int shown,
+                     int of)
 {
 	char place[64] = "";
 
 	while (p->n < form->height - 1)
 		add_line(p, form, PAGE_PLAIN, "%s", "");
 	if (shown < of)
-		snprintf(place, sizeof(place), "%d-%d of %d  ", first + 1,
-		         first + shown, of);
+		snprintf(place, sizeof(place), "%d-%d of %d  ",
+		         form->scroll + 1, form->scroll + shown, of);
 	add_line(p, form, PAGE_BOLD,
 	         "%sq quit  space %s  sort: r rank, l last, c rate (%s)%s",
 	         place, form->is_paused ? "go on" : "pause",
@@ -404,10 +404,10 @@ static void add_keys(struct page *p, const struct page_form *form, int first,
 }
 
 int page_make(struct page *p, const struct top_sample *s,
-              const struct page_form *form)
+              struct page_form *form)
 {
 	const int least = least_kept(form);
-	int room = s->n, first = form->scroll, i;
+	int room = s->n, i;
 
 	p->n = 0;
 	add_facts(p, s, form);
@@ -415,19 +415,19 @@ int page_make(struct page *p, const struct top_sample *s,
 		room = form->height - p->n - 1 - form->is_terminal;
 	if (room < 0)
 		room = 0;
-	if (first > s->n - room)
-		first = s->n - room;
-	if (first < 0)
-		first = 0;
+	if (form->scroll > s->n - room)
+		form->scroll = s->n - room;
+	if (form->scroll < 0)
+		form->scroll = 0;
 	add_titles(p, form, least);
-	for (i = first; i < s->n && i < first + room; i++)
+	for (i = form->scroll; i < s->n && i < form->scroll + room; i++)
 		add_rank(p, s, &s->ranks[i], form, least);
 	if (form->is_terminal)
-		add_keys(p, form, first, i - first, s->n);
+		add_keys(p, form, i - form->scroll, s->n);
 	/* A tiny terminal keeps the top. */
 	if (form->height && p->n > form->height)
 		p->n = form->height;
-	return i - first;
+	return i - form->scroll;
 }
 
 void page_tell(struct page *p, const struct page_form *form, const char *text)

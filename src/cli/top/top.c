@@ -234,6 +234,7 @@ static bool is_terminal(void)
 static int run(const struct top_options *o, char *const *operands, int n)
 {
 	struct watch *w = calloc(1, sizeof(*w));
+	const bool on_terminal = !o->is_plain && is_terminal();
 	int status;
 
 	if (!w) {
@@ -243,9 +244,11 @@ static int run(const struct top_options *o, char *const *operands, int n)
 	w->options = o;
 	status = feed_open(&w->feed, operands, n);
 	if (status == CLI_OK) {
-		status = tell_end(w, !o->is_plain && is_terminal()
-		                             ? terminal_watch(w)
-		                             : watch_plainly(w));
+		if (on_terminal && !terminal_open())
+			status = CLI_FAILED;
+		else
+			status = tell_end(w, on_terminal ? terminal_watch(w)
+			                                 : watch_plainly(w));
 		feed_close(&w->feed);
 		watch_close(w);
 	}

@@ -7,7 +7,7 @@
  * changes
  *
  *	top.c       options, and the output that is no terminal's
- *	terminal.c  the terminal: keys, signals, frames
+ *	terminal.c  the terminal, if there is ncurses: keys, signals, frames
  *	watch.c     rounds: a group is asked, and answers, or does not, or has ended
  *	feed.c      the FIFO, and the files that come
  *	sample.c    pure: what dumps say of the ranks, and how fast these were since
@@ -124,7 +124,7 @@ struct page {
 struct page_form {
 	int width;  /* columns, 0: any number */
 	int height; /* lines, 0: any number */
-	int scroll; /* ranks to leave out at the top */
+	int scroll; /* ranks to leave out at the top; page_make() limits it */
 	enum top_sort sort;
 	bool is_terminal; /* ASCII, and a line that has the keys */
 	bool is_paused, has_ended;
@@ -133,7 +133,7 @@ struct page_form {
 
 /* Put the sample on a page, which is emptied first; returns how many ranks are shown. */
 int page_make(struct page *page, const struct top_sample *sample,
-              const struct page_form *form);
+              struct page_form *form);
 
 /* A page of messages, with the look of another one. */
 void page_tell(struct page *page, const struct page_form *form,
@@ -242,11 +242,13 @@ void watch_close(struct watch *watch);
 /* How long there has been no answer, 0: there was one in the last round. */
 uint64_t watch_silence(const struct watch *watch, enum watch_state state);
 
-/* Watch on the terminal.  Returns an exit status. */
-int terminal_watch(struct watch *watch);
+/* Take the terminal; false after a complaint, always if the command was built without
+ * ncurses. */
+bool terminal_open(void);
 
-/* Keep the terminal as it is from now on; for output before the end. */
-void terminal_leave(void);
+/* Watch on the terminal, and give it back.  Returns the state in which the watch ended; -1
+ * if the user has ended it. */
+int terminal_watch(struct watch *watch);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */
 int top_main(int argc, char **argv);
