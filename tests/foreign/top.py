@@ -602,6 +602,22 @@ def check_groups(cohort):
         assert '"made"' in text
 
 
+def check_closed(cohort):
+    """A group is closed while its process goes on with another one."""
+    with program() as made:
+        made.groups = [Group(name="one", serial=1), Group(name="two", serial=2)]
+        with subprocess.Popen(
+            [cohort, "top", "--json", "--interval", "0.1", "--group", "one", made.fifo],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as top:
+            assert not json.loads(top.stdout.readline())["ended"]
+            made.groups = made.groups[1:]
+            last = json.loads(top.communicate(timeout=LONG)[0].splitlines()[-1])
+        assert top.returncode == 0 and last["group"] == "one" and last["ended"], last
+        assert not last["gone"] and not last["cause"], last
+
+
 def check_errors(cohort):
     with program() as made:
         made.is_silent = True

@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,10 @@
 
 #include "cli/common/cli.h"
 
-/* Operations that are read of a dump, of all ranks together; the fewest of one; and how
- * many of one in the first dump, whose ranks are not known before. */
+/* Operations that are read of a dump, of all ranks together, as far as these are known; and
+ * the fewest of one rank. */
 #define OPERATIONS 2048
 #define RANK_LEAST 64
-#define RANK_FIRST 256
 
 #define MERGED "_merged.json"
 #define ASKED "_asked" MERGED
@@ -76,21 +76,11 @@ enum feed_answer feed_ask(const struct feed *f)
 
 /* ---- which FIFO, and which folder --------------------------------------- */
 
-static int set_path(char to[PATH_MAX], const char *path)
-{
-	if (strlen(path) < PATH_MAX) {
-		strcpy(to, path);
-		return CLI_OK;
-	}
-	cli_complain("top", "'%s': %s", path, strerror(ENAMETOOLONG));
-	return CLI_FAILED;
-}
-
 static int take_operand(struct feed *f, const char *path)
 {
 	struct stat status;
 	bool is_folder;
-	char *to;
+	const char **to;
 
 	if (stat(path, &status)) {
 		cli_complain("top", "'%s': %s", path, strerror(errno));
@@ -103,28 +93,33 @@ static int take_operand(struct feed *f, const char *path)
 		             path);
 		return CLI_FAILED;
 	}
-	to = is_folder ? f->directory : f->fifo;
+	to = is_folder ? &f->directory : &f->fifo;
 	if (*to) {
 		cli_complain("top", "'%s': a second %s", path,
 		             is_folder ? "directory" : "FIFO");
 		return CLI_USAGE;
 	}
-	return set_path(to, path);
+	*to = path;
+	return CLI_OK;
 }
 
-/* Find the one FIFO in the folder that a process reads.  CLI_OK also if there is none. */
-static int find_fifo(struct feed *f)
+/* Unless the FIFO is known, find the one in the folder that a process reads.  True also if
+ * there is none. */
+static bool find_fifo(struct feed *f)
 {
-	DIR *folder = opendir(f->directory);
-	char path[PATH_MAX + NAME_MAX + 2], found[PATH_MAX] = "";
+	char path[sizeof(f->found)];
 	struct dirent *entry;
-	int fd, status = CLI_OK;
+	DIR *folder;
+	int fd;
 
+	if (f->fifo || !f->directory)
+		return true;
+	folder = opendir(f->directory);
 	if (!folder) {
 		cli_complain("top", "'%s': %s", f->directory, strerror(errno));
-		return CLI_FAILED;
+		return false;
 	}
-	while (status == CLI_OK && (entry = readdir(folder))) {
+	while ((entry = readdir(folder))) {
 		if (entry->d_type != DT_FIFO && entry->d_type != DT_UNKNOWN)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", f->directory,
@@ -133,31 +128,23 @@ static int find_fifo(struct feed *f)
 		if (fd < 0)
 			continue;
 		close(fd);
-		if (*found) {
-			cli_complain("top",
-			             "'%s' has several FIFOs, '%s' and '%s': "
-			             "name one",
-			             f->directory, found, path);
-			status = CLI_FAILED;
-		} else {
-			status = set_path(found, path);
-		}
+		if (f->fifo)
+			break;
+		f->fifo = strcpy(f->found, path);
 	}
 	closedir(folder);
-	strcpy(f->fifo, found);
-	return status;
+	if (entry)
+		cli_complain("top",
+		             "'%s' has several FIFOs, '%s' and '%s': name one",
+		             f->directory, f->fifo, path);
+	return !entry;
 }
 
-/* The folder of the FIFO, if none is named. */
-static void use_its_folder(struct feed *f)
+static const char *variable(const char *name)
 {
-	const char *slash = strrchr(f->fifo, '/');
+	const char *value = getenv(name);
 
-	if (!slash)
-		strcpy(f->directory, ".");
-	else
-		snprintf(f->directory, sizeof(f->directory), "%.*s",
-		         slash > f->fifo ? (int)(slash - f->fifo) : 1, f->fifo);
+	return value && *value ? value : NULL;
 }
 
 /* Try both, so that a mistake is told at once. */
@@ -181,88 +168,76 @@ static int check(struct feed *f)
 
 int feed_open(struct feed *f, char *const *operands, int n)
 {
-	const char *folder = getenv("COHORT_DUMP_DIR");
-	const char *fifo = getenv("COHORT_DUMP_FIFO");
-	int i, status = CLI_OK;
+	int i, status;
 
-	*f = (struct feed){ .round = 0 };
-	for (i = 0; i < n && status == CLI_OK; i++)
+	for (i = 0; i < n; i++) {
 		status = take_operand(f, operands[i]);
-	if (status == CLI_OK && *f->directory && !*f->fifo)
-		status = find_fifo(f);
-	if (status == CLI_OK && !*f->fifo && fifo && *fifo)
-		status = set_path(f->fifo, fifo);
-	if (status == CLI_OK && !*f->directory && folder && *folder) {
-		status = set_path(f->directory, folder);
-		if (status == CLI_OK && !*f->fifo)
-			status = find_fifo(f);
+		if (status != CLI_OK)
+			return status;
 	}
-	if (status == CLI_OK && !*f->fifo) {
-		if (*f->directory)
-			cli_complain("top",
-			             "no running group has a FIFO in '%s', and "
-			             "COHORT_DUMP_FIFO is not set",
-			             f->directory);
-		else
-			cli_complain("top", "no FIFO: name it, or set "
-			                    "COHORT_DUMP_FIFO");
-		status = *f->directory ? CLI_FAILED : CLI_USAGE;
+	if (!find_fifo(f))
+		return CLI_FAILED;
+	if (!f->fifo)
+		f->fifo = variable("COHORT_DUMP_FIFO");
+	if (!f->directory)
+		f->directory = variable("COHORT_DUMP_DIR");
+	if (!find_fifo(f))
+		return CLI_FAILED;
+	if (!f->fifo && f->directory) {
+		cli_complain("top",
+		             "no running group has a FIFO in '%s', and "
+		             "COHORT_DUMP_FIFO is not set",
+		             f->directory);
+		return CLI_FAILED;
 	}
-	if (status != CLI_OK)
-		return status;
-	if (!*f->directory)
-		use_its_folder(f);
-	status = check(f);
-	if (status != CLI_OK)
-		feed_close(f);
-	return status;
-}
-
-static void drop_trace(struct top_dump *d)
-{
-	if (d->trace)
-		trace_free(d->trace);
-	free(d->trace);
-	d->trace = NULL;
-}
-
-void feed_close(struct feed *f)
-{
-	int i;
-
-	for (i = 0; i < f->n; i++)
-		drop_trace(&f->dumps[i]);
-	free(f->dumps);
-	f->dumps = NULL;
-	f->n = f->room = 0;
+	if (!f->fifo) {
+		cli_complain("top",
+		             "no FIFO: name it, or set COHORT_DUMP_FIFO");
+		return CLI_USAGE;
+	}
+	if (!f->directory) {
+		snprintf(f->found, sizeof(f->found), "%s", f->fifo);
+		f->directory = dirname(f->found);
+	}
+	return check(f);
 }
 
 /* ---- files ------------------------------------------------------------- */
 
-static struct top_dump *find_dump(struct feed *f, const char *file)
+void feed_drop(struct trace *t)
 {
-	struct top_dump *more;
-	int i;
-
-	for (i = 0; i < f->n; i++)
-		if (strcmp(f->dumps[i].file, file) == 0)
-			return &f->dumps[i];
-	if (f->n == f->room) {
-		f->room = f->room ? 2 * f->room : 16;
-		more = realloc(f->dumps, (size_t)f->room * sizeof(*more));
-		if (!more) {
-			f->room = f->n;
-			return NULL;
-		}
-		f->dumps = more;
-	}
-	f->dumps[f->n] = (struct top_dump){ .inode = 0 };
-	snprintf(f->dumps[f->n].file, sizeof(f->dumps[f->n].file), "%s", file);
-	return &f->dumps[f->n++];
+	if (t)
+		trace_free(t);
+	free(t);
 }
 
-static struct trace *read_dump(const struct feed *f, const char *file,
-                               size_t most)
+void feed_close(struct feed *f)
+{
+	struct top_dump *d;
+
+	while ((d = f->dumps)) {
+		f->dumps = d->next;
+		feed_drop(d->trace);
+		if (d->pidfd >= 0)
+			close(d->pidfd);
+		free(d);
+	}
+}
+
+static struct top_dump *find_dump(struct feed *f, const char *file)
+{
+	struct top_dump **d = &f->dumps;
+
+	while (*d && strcmp((*d)->file, file) != 0)
+		d = &(*d)->next;
+	if (!*d && (*d = calloc(1, sizeof(**d)))) {
+		snprintf((*d)->file, sizeof((*d)->file), "%s", file);
+		(*d)->pidfd = -1;
+	}
+	return *d;
+}
+
+struct trace *feed_read(const struct feed *f, const char *file, size_t most)
 {
 	char path[PATH_MAX + NAME_MAX + 2], *paths[] = { path };
 	struct trace *t = calloc(1, sizeof(*t));
@@ -273,19 +248,43 @@ static struct trace *read_dump(const struct feed *f, const char *file,
 	return t;
 }
 
-/* How many operations of each rank to read, by how many there were the last time. */
+/* How many operations of each rank to read. */
 static size_t most_of(const struct top_dump *d)
 {
-	const int size = d->trace ? d->trace->flight.size : 0;
-	const size_t most = size ? OPERATIONS / (size_t)size : RANK_FIRST;
+	const size_t ranks = d->trace ? (size_t)d->trace->flight.size : 8;
 
-	return most > RANK_LEAST ? most : RANK_LEAST;
+	return ranks < OPERATIONS / RANK_LEAST ? OPERATIONS / ranks
+	                                       : RANK_LEAST;
+}
+
+bool feed_same_process(const struct top_dump *a, const struct top_dump *b)
+{
+	return a->trace->flight.pid == b->trace->flight.pid &&
+	       strcmp(a->trace->flight.host, b->trace->flight.host) == 0;
+}
+
+/* Drop what an earlier generation of @d's group has dumped in the same process. */
+static void drop_former(struct feed *f, struct top_dump *d)
+{
+	const struct flight *now = &d->trace->flight;
+	struct top_dump *other;
+
+	for (other = f->dumps; other; other = other->next) {
+		if (!other->trace || !feed_same_process(other, d) ||
+		    strcmp(other->trace->flight.group, now->group) != 0 ||
+		    other->trace->flight.generation >= now->generation)
+			continue;
+		d->is_member |= other->is_member;
+		other->is_member = false;
+		feed_drop(other->trace);
+		other->trace = NULL;
+	}
 }
 
 /* Read an answer.  What cannot be read is no answer. */
 static void read_answer(struct feed *f, struct top_dump *d)
 {
-	struct trace *t = read_dump(f, d->file, most_of(d));
+	struct trace *t = feed_read(f, d->file, most_of(d));
 
 	if (!t || !t->is_found || !*t->flight.group) {
 		snprintf(f->problem, sizeof(f->problem), "%s",
@@ -293,14 +292,13 @@ static void read_answer(struct feed *f, struct top_dump *d)
 		         : t->n_problems ? t->problems[0]
 		                         : "a dump says of no group");
 		cli_plain(f->problem);
-		if (t)
-			trace_free(t);
-		free(t);
+		feed_drop(t);
 		return;
 	}
-	drop_trace(d);
+	feed_drop(d->trace);
 	d->trace = t;
 	d->round = f->round;
+	drop_former(f, d);
 }
 
 static void look_at(struct feed *f, const char *file, const struct stat *status)
@@ -318,7 +316,7 @@ static void look_at(struct feed *f, const char *file, const struct stat *status)
 	if (ends_with(file, ASKED))
 		read_answer(f, d);
 	else
-		d->round = f->round;
+		d->is_verdict = true;
 }
 
 bool feed_look(struct feed *f)
@@ -339,39 +337,4 @@ bool feed_look(struct feed *f)
 	closedir(folder);
 	errno = err;
 	return !err;
-}
-
-static bool has_process(const struct top_sample *s, const struct flight *f)
-{
-	int i;
-
-	if (strcmp(s->group, f->group) != 0 || strcmp(s->host, f->host) != 0)
-		return false;
-	for (i = 0; i < s->n && s->ranks[i].pid != f->pid; i++)
-		;
-	return i < s->n;
-}
-
-void feed_find_cause(const struct feed *f, struct top_sample *s)
-{
-	uint64_t newest = 0;
-	struct trace *t;
-	int i;
-
-	for (i = 0; i < f->n; i++) {
-		if (!f->dumps[i].round || ends_with(f->dumps[i].file, ASKED))
-			continue;
-		t = read_dump(f, f->dumps[i].file, 1);
-		if (t && t->is_found && has_process(s, &t->flight) &&
-		    t->flight.generation >= s->generation &&
-		    t->flight.cause.status != COHORT_OK &&
-		    t->flight.now_ns > newest) {
-			newest = t->flight.now_ns;
-			s->cause = t->flight.cause;
-			s->generation = t->flight.generation;
-		}
-		if (t)
-			trace_free(t);
-		free(t);
-	}
 }

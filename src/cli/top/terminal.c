@@ -234,7 +234,7 @@ static void show(struct view *v)
 	v->form.width = COLS - 1 < MOST_COLUMNS ? COLS - 1 : MOST_COLUMNS;
 	v->form.width = v->form.width ? v->form.width : 1;
 	v->form.height = LINES;
-	v->form.silent_ns = watch_silence(w, v->state);
+	v->form.silent_ns = watch_silence(w);
 	if (w->sample.n) {
 		v->shown = page_make(&v->page, &w->sample, &v->form);
 	} else {
@@ -260,13 +260,8 @@ static bool step(struct view *v)
 		v->is_waiting = true;
 	}
 	v->state = watch_look(w);
-	if (v->state == WATCH_WAITS) {
-		/* While there is no answer it is still told for how long. */
-		if (clock_now() - w->answered_ns >
-		    w->options->interval_ns + 3 * NS_PER_S)
-			v->state = WATCH_SILENT;
+	if (v->state == WATCH_WAITS)
 		return false;
-	}
 	v->is_waiting = false;
 	if (v->state == WATCH_ANSWERED)
 		sample_sort(&w->sample, v->form.sort);

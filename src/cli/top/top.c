@@ -129,13 +129,13 @@ static void print_sample(struct watch *w, bool has_ended)
 	fflush(stdout);
 }
 
-static void complain_of_silence(const struct watch *w, enum watch_state state)
+static void complain_of_silence(const struct watch *w)
 {
 	cli_complain(
 		"top",
 		"no answer for %s from FIFO '%s'%s, for dumps in '%s'%s%s: "
 		"trying on",
-		page_time(watch_silence(w, state)).at, w->feed.fifo,
+		page_time(watch_silence(w)).at, w->feed.fifo,
 		w->nobody_ns ? " (no process has it open)" : "",
 		w->feed.directory, *w->feed.problem ? "; " : "",
 		w->feed.problem);
@@ -145,24 +145,7 @@ static void sleep_until(uint64_t time_ns)
 {
 	const struct timespec until = clock_timespec(time_ns);
 
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) ==
-	       EINTR)
-		;
-}
-
-/* One refresh. */
-static enum watch_state refresh(struct watch *w)
-{
-	enum watch_state state;
-
-	watch_ask(w);
-	while ((state = watch_look(w)) == WATCH_WAITS)
-		sleep_until(clock_now() + WATCH_LOOK_NS);
-	if (state == WATCH_ANSWERED)
-		print_sample(w, false);
-	else if (state == WATCH_SILENT)
-		complain_of_silence(w, state);
-	return state;
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
 /* Returns the state in which it ends; -1: all refreshes are made. */
@@ -174,45 +157,38 @@ static int watch_plainly(struct watch *w)
 	do {
 		if (made)
 			sleep_until(w->asked_ns + w->options->interval_ns);
-		state = refresh(w);
-		if (state != WATCH_ANSWERED && state != WATCH_SILENT)
+		watch_ask(w);
+		while ((state = watch_look(w)) == WATCH_WAITS)
+			sleep_until(clock_now() + WATCH_LOOK_NS);
+		if (state == WATCH_ANSWERED)
+			print_sample(w, false);
+		else if (state == WATCH_SILENT)
+			complain_of_silence(w);
+		else
 			return (int)state;
-		if (ferror(stdout))
-			return -1;
-	} while (++made != w->options->count);
+	} while (++made != w->options->count && !ferror(stdout));
 	return -1;
 }
 
 /* ---- the end ----------------------------------------------------------- */
 
-static void complain_of_lines(const char *lines)
-{
-	char text[sizeof(((struct watch *)NULL)->problem)], *rest = text, *line;
-
-	snprintf(text, sizeof(text), "%s", lines);
-	while ((line = strsep(&rest, "\n")))
-		cli_complain("top", "%s", line);
-}
-
 /* Say why the watch is over; returns the exit status. */
 static int tell_end(struct watch *w, int state)
 {
-	bool is_gone;
+	bool is_well;
 
 	switch (state) {
 	case WATCH_MANY:
-		complain_of_lines(w->problem);
+		watch_list(w);
 		return CLI_USAGE;
 	case WATCH_FAILED:
-		complain_of_lines(w->problem);
+		cli_complain("top", "%s: %s", w->failed, strerror(w->error));
 		return CLI_FAILED;
 	case WATCH_ENDED:
 		if (w->sample.n) {
-			feed_find_cause(&w->feed, &w->sample);
-			is_gone = w->sample.cause.status == COHORT_OK &&
-			          watch_find_gone(w);
+			is_well = watch_find_end(w);
 			print_sample(w, true);
-			return is_gone ? CLI_FAILED : CLI_OK;
+			return is_well ? CLI_OK : CLI_FAILED;
 		}
 		cli_complain("top", "the group has ended before it answered");
 		return CLI_FAILED;
@@ -249,9 +225,8 @@ static int run(const struct top_options *o, char *const *operands, int n)
 		else
 			status = tell_end(w, on_terminal ? terminal_watch(w)
 			                                 : watch_plainly(w));
-		feed_close(&w->feed);
-		watch_close(w);
 	}
+	feed_close(&w->feed);
 	sample_free(&w->sample);
 	free(w);
 	return status;

@@ -80,13 +80,21 @@ struct top_sample {
 
 /* A process's dump of a group. */
 struct top_dump {
+	struct top_dump *next;
 	char file[NAME_MAX + 1];
 	ino_t inode;
 	struct timespec changed;
 	unsigned round;      /* in which it came; 0: it was there before */
-	bool is_member;      /* of the group that is shown */
-	int group;           /* the number of its group, in watch.c */
+	bool is_verdict;     /* it came, unasked */
 	struct trace *trace; /* NULL: it was not read */
+
+	/* By watch.c: whether it is of the group that is shown; its process, -1 if the
+	 * system has none; the first dump of its group, NULL for what is not shown any
+	 * more, and, in the first one, the ranks of all. */
+	bool is_member;
+	int pidfd;
+	const struct top_dump *group;
+	uint64_t ranks[COHORT_RANK_WORDS];
 };
 
 /*
@@ -161,17 +169,17 @@ enum feed_answer {
 };
 
 struct feed {
-	char directory[PATH_MAX], fifo[PATH_MAX];
-	unsigned round; /* 0: nobody was asked yet */
-	int n, room;
+	const char *directory, *fifo;
+	char found[PATH_MAX + NAME_MAX + 2]; /* one of both */
+	unsigned round;                      /* 0: nobody was asked yet */
 	struct top_dump *dumps;
 
 	/* About a file that could not be read in this round, or "". */
 	char problem[256];
 };
 
-/* Find the FIFO and the folder, by the @n operands or the environment.  CLI_OK, or an
- * exit status after a complaint. */
+/* Find the FIFO and the folder, by the @n operands or the environment, for a feed of zeros.
+ * CLI_OK, or an exit status after a complaint. */
 int feed_open(struct feed *feed, char *const *operands, int n);
 void feed_close(struct feed *feed);
 
@@ -182,9 +190,12 @@ enum feed_answer feed_ask(const struct feed *feed);
  * read. */
 bool feed_look(struct feed *feed);
 
-/* The newest cause in the verdicts that came since the feed was opened, of the processes
- * and the group of @sample. */
-void feed_find_cause(const struct feed *feed, struct top_sample *sample);
+/* Read a file, the last @most operations of each rank; feed_drop() frees that. */
+struct trace *feed_read(const struct feed *feed, const char *file, size_t most);
+void feed_drop(struct trace *trace);
+
+/* True if one process wrote both, which are read. */
+bool feed_same_process(const struct top_dump *a, const struct top_dump *b);
 
 /* ---- watching ---------------------------------------------------------- */
 
@@ -201,8 +212,8 @@ enum watch_state {
 	WATCH_ANSWERED, /* there is a new sample */
 	WATCH_SILENT,   /* the deadline has passed */
 	WATCH_ENDED,    /* the group has ended, or was closed */
-	WATCH_FAILED,   /* @problem says why */
-	WATCH_MANY,     /* no group, or several: @problem says which */
+	WATCH_FAILED,   /* @failed and @error say why */
+	WATCH_MANY,     /* no group, or several: see watch_list() */
 };
 
 struct watch {
@@ -213,17 +224,11 @@ struct watch {
 	uint64_t again_ns;        /* when the FIFO was written to last */
 	uint64_t first_ns;        /* when the first answer came, 0: none has */
 	uint64_t answered_ns;     /* when the last sample came, or the start */
-	uint64_t
-		nobody_ns; /* since when nobody has the FIFO open; 0: one has */
-	bool is_part;      /* some ranks have not answered in the first round */
+	uint64_t nobody_ns; /* since when nobody has the FIFO; 0: one has */
+	bool is_silent;     /* nobody has answered in the last round */
 
-	/* The processes of this machine that have answered for the group. */
-	int n_processes;
-	struct top_process {
-		int pid, pidfd; /* -1: the system has none */
-	} processes[COHORT_MAX_RANKS];
-
-	char problem[2048];
+	const char *failed; /* what could not be used */
+	int error;          /* errno */
 };
 
 /* Begin a round. */
@@ -234,13 +239,15 @@ enum watch_state watch_look(struct watch *watch);
 
 #define WATCH_LOOK_NS (UINT64_C(20) * 1000000)
 
-/* Store in the sample which of its processes have ended without closing the group; false
- * if none has, as far as is known. */
-bool watch_find_gone(struct watch *watch);
-void watch_close(struct watch *watch);
+/* Complain that no group, or none of several ones, can be chosen. */
+void watch_list(const struct watch *watch);
+
+/* After the end, store the cause in the sample or, if there is none, which of its processes
+ * have ended without closing the group.  False if such have, as far as is known. */
+bool watch_find_end(struct watch *watch);
 
 /* How long there has been no answer, 0: there was one in the last round. */
-uint64_t watch_silence(const struct watch *watch, enum watch_state state);
+uint64_t watch_silence(const struct watch *watch);
 
 /* Take the terminal; false after a complaint, always if the command was built without
  * ncurses. */

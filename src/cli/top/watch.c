@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "cli/common/cli.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -34,19 +35,6 @@
 /* How long a living process may be without its FIFO, as while its group respawns. */
 #define GONE_NS (5000 * NS_PER_MS)
 
-/* Groups that are told apart. */
-#define GROUPS 64
-
-/* Dumps that have the same name, generation and size, and ranks of their own. */
-struct found {
-	int n; /* groups */
-	struct found_group {
-		const struct flight *flight; /* of the first dump */
-		uint64_t ranks[COHORT_RANK_WORDS];
-		bool is_child; /* was split from another one */
-	} groups[GROUPS];
-};
-
 static const struct flight *flight_of(const struct top_dump *d)
 {
 	return &d->trace->flight;
@@ -54,299 +42,225 @@ static const struct flight *flight_of(const struct top_dump *d)
 
 /* ---- processes --------------------------------------------------------- */
 
+/* True if the process that wrote @d runs on this machine, or did. */
+static bool is_here(const struct top_dump *d)
+{
+	char host[sizeof(flight_of(d)->host)] = "";
+
+	return flight_of(d)->pid > 0 && !gethostname(host, sizeof(host) - 1) &&
+	       strcmp(host, flight_of(d)->host) == 0;
+}
+
 /* True if the process does not exist, or its parent has yet to hear of its end. */
-static bool has_ended(int pid)
+static bool is_dead(const struct top_dump *d)
 {
 	char state;
 
-	if (kill(pid, 0) && errno == ESRCH)
+	if (!is_here(d))
+		return false;
+	if (kill(flight_of(d)->pid, 0) && errno == ESRCH)
 		return true;
-	state = thread_process_state(pid);
+	state = thread_process_state(flight_of(d)->pid);
 	return state == 'Z' || state == 'X';
-}
-
-static bool is_here(const char *its_host)
-{
-	char host[sizeof(((struct flight *)NULL)->host)] = "";
-
-	return !gethostname(host, sizeof(host) - 1) &&
-	       strcmp(host, its_host) == 0;
-}
-
-static bool is_dead(const struct flight *f)
-{
-	return f->pid > 0 && is_here(f->host) && has_ended(f->pid);
-}
-
-/* The process of that number among those that have answered; NULL if it has not. */
-static const struct top_process *find_process(const struct watch *w, int pid)
-{
-	const struct top_process *p = w->processes;
-	const struct top_process *end = p + w->n_processes;
-
-	while (p < end && p->pid != pid)
-		p++;
-	return p < end ? p : NULL;
-}
-
-/* Open a pidfd, by which it can be seen later how the process has ended. */
-static void hold_process(struct watch *w, const struct flight *f)
-{
-	if (f->pid <= 0 || w->n_processes == COHORT_MAX_RANKS ||
-	    !is_here(f->host) || find_process(w, f->pid))
-		return;
-	w->processes[w->n_processes++] =
-		(struct top_process){ f->pid,
-		                      (int)syscall(SYS_pidfd_open, f->pid, 0) };
-}
-
-/* Add how process @p has ended, unless it runs or has closed the group: then it has removed
- * the FIFO, or has exited with 0. */
-static void add_gone(struct text *t, const struct watch *w,
-                     const struct top_process *p)
-{
-	const int status = thread_process_end(p->pid, p->pidfd);
-
-	if (!status ||
-	    (status < 0 && (!has_ended(p->pid) || access(w->feed.fifo, F_OK))))
-		return;
-	text_add(t, "%sprocess %d ", *w->sample.gone ? ", " : "", p->pid);
-	thread_add_end(t, status);
-}
-
-bool watch_find_gone(struct watch *w)
-{
-	struct top_sample *s = &w->sample;
-	struct text t = { s->gone, sizeof(s->gone) };
-	const struct top_process *p;
-	int i, pid = 0;
-
-	for (i = 0; i < s->n; i++) {
-		p = s->ranks[i].pid == pid ? NULL
-		                           : find_process(w, s->ranks[i].pid);
-		pid = s->ranks[i].pid;
-		if (p)
-			add_gone(&t, w, p);
-	}
-	return *s->gone;
-}
-
-void watch_close(struct watch *w)
-{
-	while (w->n_processes--)
-		if (w->processes[w->n_processes].pidfd >= 0)
-			close(w->processes[w->n_processes].pidfd);
-}
-
-static bool is_same_process(const struct flight *a, const struct flight *b)
-{
-	return a->pid == b->pid && strcmp(a->host, b->host) == 0;
-}
-
-/* True if a later generation of its group has answered. */
-static bool is_replaced(const struct feed *f, const struct top_dump *d)
-{
-	const struct flight *other;
-	int i;
-
-	for (i = 0; i < f->n; i++) {
-		if (!f->dumps[i].trace || f->dumps[i].round != f->round)
-			continue;
-		other = flight_of(&f->dumps[i]);
-		if (is_same_process(other, flight_of(d)) &&
-		    strcmp(other->group, flight_of(d)->group) == 0 &&
-		    other->generation > flight_of(d)->generation)
-			return true;
-	}
-	return false;
 }
 
 /* True if a group has missed a round and this one, while its process has answered for
  * another group. */
 static bool is_closed(const struct feed *f, const struct top_dump *d)
 {
-	int i;
+	const struct top_dump *other;
 
-	for (i = 0; d->round + 1 < f->round && i < f->n; i++)
-		if (f->dumps[i].trace && f->dumps[i].round == f->round &&
-		    is_same_process(flight_of(&f->dumps[i]), flight_of(d)))
+	for (other = f->dumps; d->round + 1 < f->round && other;
+	     other = other->next)
+		if (other->trace && other->round == f->round &&
+		    feed_same_process(other, d))
 			return true;
 	return false;
 }
 
-/* True if a dump that is not of this round is still what there is to show. */
-static bool lasts(const struct feed *f, const struct top_dump *d)
+/* Add how the process has ended, unless it runs or has closed the group: then it has removed
+ * the FIFO, or has exited with 0. */
+static void add_gone(struct text *t, const struct watch *w,
+                     const struct top_dump *d)
 {
-	return d->is_member && !is_replaced(f, d) && !is_closed(f, d) &&
-	       !is_dead(flight_of(d));
+	const int status = thread_process_end(flight_of(d)->pid, d->pidfd);
+
+	if (!status ||
+	    (status < 0 && (!is_dead(d) || access(w->feed.fifo, F_OK))))
+		return;
+	text_add(t, "%sprocess %d ", *w->sample.gone ? ", " : "",
+	         flight_of(d)->pid);
+	thread_add_end(t, status);
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+/* True if @d, a verdict, is of the group and a process of the sample. */
+static bool is_of_sample(const struct watch *w, const struct top_dump *d)
+{
+	const struct top_dump *member;
+
+	for (member = w->feed.dumps; member; member = member->next)
+		if (member->is_member && feed_same_process(member, d) &&
+		    strcmp(flight_of(member)->group, flight_of(d)->group) == 0)
+			return flight_of(d)->generation >= w->sample.generation;
+	return false;
+}
+
+/* Find the newest cause in the verdicts that came since the feed was opened. */
+static void find_cause(struct watch *w)
+{
+	struct top_sample *s = &w->sample;
+	uint64_t newest = 0;
+	struct top_dump *d;
+
+	for (d = w->feed.dumps; d; d = d->next) {
+		if (!d->is_verdict)
+			continue;
+		d->trace = feed_read(&w->feed, d->file, 1);
+		if (!d->trace || !d->trace->is_found || !is_of_sample(w, d) ||
+		    flight_of(d)->cause.status == COHORT_OK ||
+		    flight_of(d)->now_ns <= newest)
+			continue;
+		newest = flight_of(d)->now_ns;
+		s->cause = flight_of(d)->cause;
+		s->generation = flight_of(d)->generation;
+	}
+}
+
+bool watch_find_end(struct watch *w)
+{
+	struct text t = { w->sample.gone, sizeof(w->sample.gone) };
+	const struct top_dump *d;
+
+	find_cause(w);
+	if (w->sample.cause.status != COHORT_OK)
+		return true;
+	for (d = w->feed.dumps; d; d = d->next)
+		if (d->is_member && is_here(d))
+			add_gone(&t, w, d);
+	return !*w->sample.gone;
 }
 
 /* ---- groups ------------------------------------------------------------ */
 
-static bool belongs_to(const struct found_group *g, const struct flight *f)
+static bool belongs_to(const struct top_dump *d, const struct top_dump *group)
 {
+	const struct flight *f = flight_of(d), *g = flight_of(group);
 	int r;
 
-	if (strcmp(g->flight->group, f->group) != 0 ||
-	    strcmp(g->flight->host, f->host) != 0 ||
-	    g->flight->generation != f->generation ||
-	    g->flight->world != f->world)
+	if (strcmp(g->group, f->group) != 0 || strcmp(g->host, f->host) != 0 ||
+	    g->generation != f->generation || g->world != f->world)
 		return false;
 	for (r = 0; r < f->size; r++)
-		if (rank_set_has(g->ranks, f->ranks[r].rank))
+		if (rank_set_has(group->ranks, f->ranks[r].rank))
 			return false;
 	return true;
 }
 
-/* Tell the groups of this round's dumps apart; the dumps get the group's number. */
-static void find_groups(struct feed *f, struct found *found)
+/* Put the dumps into groups: those of this round, and of members that may still answer. */
+static void find_groups(struct feed *f)
 {
-	struct top_dump *d;
-	int g, r;
-
-	found->n = 0;
-	for (d = f->dumps; d < f->dumps + f->n; d++) {
-		d->group = -1;
-		if (!d->trace || is_replaced(f, d) ||
-		    (d->round != f->round && !lasts(f, d)))
-			continue;
-		for (g = 0; g < found->n; g++)
-			if (belongs_to(&found->groups[g], flight_of(d)))
-				break;
-		if (g == GROUPS)
-			continue;
-		if (g == found->n)
-			found->groups[found->n++] = (struct found_group){
-				.flight = flight_of(d),
-			};
-		d->group = g;
-		for (r = 0; r < flight_of(d)->size; r++)
-			rank_set_add(found->groups[g].ranks,
-			             flight_of(d)->ranks[r].rank);
-	}
-}
-
-/* A communicator that was split from another one has its name, a dot and a color. */
-static void find_children(struct found *found)
-{
-	const char *name, *parent;
-	size_t n;
-	int i, j;
-
-	for (i = 0; i < found->n; i++)
-		for (j = 0; j < found->n; j++) {
-			name = found->groups[i].flight->group;
-			parent = found->groups[j].flight->group;
-			n = strlen(parent);
-			if (strncmp(name, parent, n) == 0 && name[n] == '.')
-				found->groups[i].is_child = true;
-		}
-}
-
-static bool is_whole(const struct found_group *g)
-{
+	struct top_dump *d, *g;
 	int r;
 
-	for (r = 0; r < g->flight->world; r++)
-		if (!rank_set_has(g->ranks, r))
-			return false;
-	return true;
+	for (d = f->dumps; d; d = d->next) {
+		d->group = NULL;
+		memset(d->ranks, 0, sizeof(d->ranks));
+		if (!d->trace ||
+		    (d->round != f->round &&
+		     (!d->is_member || is_closed(f, d) || is_dead(d))))
+			continue;
+		for (g = f->dumps; g != d; g = g->next)
+			if (g->group == g && belongs_to(d, g))
+				break;
+		d->group = g;
+		for (r = 0; r < flight_of(d)->size; r++)
+			rank_set_add(g->ranks, flight_of(d)->ranks[r].rank);
+	}
 }
 
-static bool has_pid(const struct feed *f, int group, int pid)
-{
-	int i;
-
-	for (i = 0; i < f->n; i++)
-		if (f->dumps[i].group == group &&
-		    flight_of(&f->dumps[i])->pid == pid)
-			return true;
-	return false;
-}
-
-/* True if the options name the group, or leave it open. */
-static bool is_named(const struct watch *w, const struct found *found, int g)
+/* True if the group is watched or, before one is, if the options mean it. */
+static bool is_meant(const struct watch *w, const struct top_dump *group)
 {
 	const struct top_options *o = w->options;
+	const struct top_dump *d;
 
-	return (!o->group ||
-	        strcmp(o->group, found->groups[g].flight->group) == 0) &&
-	       (!o->pid || has_pid(&w->feed, g, o->pid));
-}
-
-/* True if it is the group of the last sample, or its next generation. */
-static bool goes_on(const struct watch *w, const struct found *found, int g)
-{
-	int i;
-
-	if (strcmp(w->sample.group, found->groups[g].flight->group) != 0)
-		return false;
-	for (i = 0; i < w->sample.n; i++)
-		if (has_pid(&w->feed, g, w->sample.ranks[i].pid))
-			return true;
-	return false;
-}
-
-/* Groups with one name in one process: the one with members goes on. */
-static bool has_member(const struct feed *f, int group)
-{
-	int i;
-
-	for (i = 0; i < f->n; i++)
-		if (f->dumps[i].group == group && f->dumps[i].is_member)
-			return true;
-	return false;
-}
-
-static void list(struct watch *w, const struct found *found)
-{
-	struct text t = { w->problem, sizeof(w->problem) };
-	int g, i;
-
-	text_add(&t, "several groups: name one by --group or --pid");
-	for (g = 0; g < found->n; g++) {
-		if (!is_named(w, found, g))
+	for (d = w->feed.dumps; d; d = d->next) {
+		if (d->group != group)
 			continue;
-		text_add(&t, "\n  \"%s\", generation %d, %d ranks, process",
-		         found->groups[g].flight->group,
-		         found->groups[g].flight->generation,
-		         found->groups[g].flight->world);
-		for (i = 0; i < w->feed.n; i++)
-			if (w->feed.dumps[i].group == g)
-				text_add(&t, " %d",
-				         flight_of(&w->feed.dumps[i])->pid);
+		if (w->sample.n ? d->is_member
+		                : (!o->pid || o->pid == flight_of(d)->pid) &&
+		                          (!o->group ||
+		                           strcmp(o->group,
+		                                  flight_of(d)->group) == 0))
+			return true;
 	}
+	return false;
 }
 
-/* Choose the group to show: its number, -1 for none, -2 for several. */
-static int choose(const struct watch *w, const struct found *found)
+/* True if the group was split from one that is meant, too: then it has that one's name, a
+ * dot and a color. */
+static bool is_child(const struct watch *w, const struct top_dump *group)
 {
-	int chosen = -1, g;
-	bool with_children;
+	const struct top_dump *g;
+	size_t n;
 
-	for (g = 0; w->sample.n && g < found->n; g++)
-		if (goes_on(w, found, g) &&
-		    (chosen < 0 || has_member(&w->feed, g)))
-			chosen = g;
-	if (w->sample.n)
-		return chosen;
-	for (with_children = false; chosen == -1; with_children = true) {
-		for (g = 0; g < found->n; g++)
-			if (is_named(w, found, g) &&
-			    found->groups[g].is_child == with_children)
-				chosen = chosen == -1 ? g : -2;
-		if (with_children)
-			break;
+	for (g = w->feed.dumps; g; g = g->next) {
+		if (g->group != g || !is_meant(w, g))
+			continue;
+		n = strlen(flight_of(g)->group);
+		if (strncmp(flight_of(group)->group, flight_of(g)->group, n) ==
+		            0 &&
+		    flight_of(group)->group[n] == '.')
+			return true;
 	}
-	return chosen;
+	return false;
+}
+
+/* The first group after @g that may be shown, from the start if that is NULL; NULL if there
+ * is no more. */
+static struct top_dump *next_group(const struct watch *w, struct top_dump *g)
+{
+	for (g = g ? g->next : w->feed.dumps; g; g = g->next)
+		if (g->group == g && is_meant(w, g) &&
+		    (w->sample.n || !is_child(w, g)))
+			break;
+	return g;
+}
+
+void watch_list(const struct watch *w)
+{
+	struct top_dump *g = next_group(w, NULL), *d;
+	char line[1000];
+	struct text t;
+
+	if (!g) {
+		cli_complain("top", "no group that answers has this %s",
+		             !w->options->pid    ? "name"
+		             : w->options->group ? "name and process"
+		                                 : "process");
+		return;
+	}
+	cli_complain("top", "several groups: name one by --group or --pid");
+	for (; g; g = next_group(w, g)) {
+		t = (struct text){ line, sizeof(line) };
+		text_add(&t, "  \"%s\", generation %d, %d ranks, process",
+		         flight_of(g)->group, flight_of(g)->generation,
+		         flight_of(g)->world);
+		for (d = g; d; d = d->next)
+			if (d->group == g)
+				text_add(&t, " %d", flight_of(d)->pid);
+		cli_complain("top", "%s", line);
+	}
 }
 
 /* ---- rounds ------------------------------------------------------------ */
 
-static enum watch_state fail(struct watch *w, const char *what, int err)
+static enum watch_state fail(struct watch *w, const char *what)
 {
-	snprintf(w->problem, sizeof(w->problem), "%.1900s: %s", what,
-	         strerror(err));
+	w->failed = what;
+	w->error = errno;
 	return WATCH_FAILED;
 }
 
@@ -360,30 +274,34 @@ void watch_ask(struct watch *w)
 		w->answered_ns = w->asked_ns;
 }
 
-/* Count this round's answers, and the members that have not answered yet. */
-static void count(const struct feed *f, int *answers, int *awaited)
+/* Count this round's answers, and those that are awaited: of members or, in the first
+ * round, of other processes of the groups. */
+static void count(const struct watch *w, int *answers, int *awaited)
 {
 	const struct top_dump *d;
 
 	*answers = *awaited = 0;
-	for (d = f->dumps; d < f->dumps + f->n; d++) {
-		if (!d->trace)
+	for (d = w->feed.dumps; d; d = d->next) {
+		if (!d->group)
 			continue;
-		if (d->round == f->round)
+		if (d->round == w->feed.round)
 			++*answers;
-		else if (lasts(f, d))
+		else
 			++*awaited;
+		if (!w->sample.n && d->group == d)
+			*awaited +=
+				rank_set_count(d->ranks) < flight_of(d)->world;
 	}
 }
 
-static bool is_every_group_whole(const struct found *found)
+/* True if there are all answers, or the time for them is over. */
+static bool is_complete(const struct watch *w, uint64_t now, int answers,
+                        int awaited)
 {
-	int g;
-
-	for (g = 0; g < found->n; g++)
-		if (!is_whole(&found->groups[g]))
-			return false;
-	return true;
+	if (!answers || (w->sample.n && awaited))
+		return now - w->asked_ns >= DEADLINE_NS;
+	return w->sample.n ||
+	       now - w->first_ns >= (awaited ? OTHERS_NS : SETTLE_NS);
 }
 
 /* True if no process is left that could have the FIFO again. */
@@ -391,8 +309,8 @@ static bool is_over(const struct watch *w, uint64_t now)
 {
 	const struct top_dump *d;
 
-	for (d = w->feed.dumps; d < w->feed.dumps + w->feed.n; d++)
-		if (d->is_member && !is_dead(flight_of(d)))
+	for (d = w->feed.dumps; d; d = d->next)
+		if (d->is_member && !is_dead(d))
 			return now - w->nobody_ns >= GONE_NS;
 	return true;
 }
@@ -418,97 +336,69 @@ static enum watch_state ask(struct watch *w, uint64_t now, bool is_turn)
 	case FEED_FAILED:
 		break;
 	}
-	return fail(w, w->feed.fifo, errno);
+	return fail(w, w->feed.fifo);
 }
 
-static enum watch_state take(struct watch *w, int group)
+static enum watch_state take(struct watch *w, const struct top_dump *group)
 {
 	struct top_dump *members[COHORT_MAX_RANKS], *d;
 	struct top_sample sample;
 	int n = 0;
 
-	for (d = w->feed.dumps; d < w->feed.dumps + w->feed.n; d++) {
-		d->is_member = d->trace && d->group == group;
-		if (!d->is_member || n == COHORT_MAX_RANKS)
+	for (d = w->feed.dumps; d; d = d->next) {
+		d->is_member = d->group == group && n < COHORT_MAX_RANKS;
+		if (!d->is_member)
 			continue;
 		members[n++] = d;
-		hold_process(w, flight_of(d));
+		/* It says later how the process has ended. */
+		if (d->pidfd < 0 && is_here(d))
+			d->pidfd = (int)syscall(SYS_pidfd_open,
+			                        flight_of(d)->pid, 0);
 	}
 	if (!sample_take(&sample, members, n, w->feed.round,
 	                 w->sample.n ? &w->sample : NULL))
-		return fail(w, "a sample", ENOMEM);
+		return fail(w, "a sample");
 	sample_free(&w->sample);
 	w->sample = sample;
 	w->answered_ns = clock_now();
 	return WATCH_ANSWERED;
 }
 
-/* The first round: all groups must have had the time to answer. */
-static enum watch_state begin(struct watch *w, uint64_t now)
+/* The round is complete. */
+static enum watch_state end_round(struct watch *w, int answers)
 {
-	struct found found;
-	int group;
+	struct top_dump *group = next_group(w, NULL), *other;
 
-	find_groups(&w->feed, &found);
-	if (!found.n && now - w->asked_ns < DEADLINE_NS)
-		return WATCH_WAITS;
-	if (!found.n)
-		return WATCH_SILENT;
-	if (!w->first_ns)
-		w->first_ns = now;
-	w->is_part = !is_every_group_whole(&found);
-	if (now - w->first_ns < (w->is_part ? OTHERS_NS : SETTLE_NS))
-		return WATCH_WAITS;
-	find_children(&found);
-	group = choose(w, &found);
-	if (group >= 0) {
-		w->is_part = false;
-		return take(w, group);
-	}
-	if (group == -2) {
-		list(w, &found);
-		return WATCH_MANY;
-	}
-	snprintf(w->problem, sizeof(w->problem),
-	         "no group that answers has this %s",
-	         !w->options->pid    ? "name"
-	         : w->options->group ? "name and process"
-	                             : "process");
-	return WATCH_MANY;
-}
-
-/* A later round. */
-static enum watch_state go_on(struct watch *w, uint64_t now, int answers,
-                              int awaited)
-{
-	struct found found;
-	int group;
-
-	if ((awaited || !answers) && now - w->asked_ns < DEADLINE_NS)
-		return WATCH_WAITS;
-	find_groups(&w->feed, &found);
-	group = choose(w, &found);
-	if (group < 0)
+	if (w->sample.n && !group)
 		return WATCH_ENDED;
-	return answers ? take(w, group) : WATCH_SILENT;
+	w->is_silent = !answers;
+	if (!answers)
+		return WATCH_SILENT;
+	if (!group || (!w->sample.n && next_group(w, group)))
+		return WATCH_MANY;
+	for (other = group; other; other = next_group(w, other))
+		if (flight_of(other)->generation > flight_of(group)->generation)
+			group = other;
+	return take(w, group);
 }
 
 enum watch_state watch_look(struct watch *w)
 {
 	const uint64_t now = clock_now();
-	enum watch_state state;
 	int answers, awaited;
 
 	if (!feed_look(&w->feed))
-		return fail(w, w->feed.directory, errno);
-	count(&w->feed, &answers, &awaited);
-	state = w->sample.n ? go_on(w, now, answers, awaited) : begin(w, now);
-	if (state != WATCH_WAITS)
-		return state;
-	return ask(w, now, answers && (awaited || w->is_part));
+		return fail(w, w->feed.directory);
+	find_groups(&w->feed);
+	count(w, &answers, &awaited);
+	if (answers && !w->first_ns)
+		w->first_ns = now;
+	if (is_complete(w, now, answers, awaited))
+		return end_round(w, answers);
+	return ask(w, now, answers && awaited);
 }
 
-uint64_t watch_silence(const struct watch *w, enum watch_state state)
+uint64_t watch_silence(const struct watch *w)
 {
-	return state == WATCH_SILENT ? clock_now() - w->answered_ns : 0;
+	return w->is_silent ? clock_now() - w->answered_ns : 0;
 }
