@@ -295,7 +295,7 @@ static const char *find_line(const char *text)
 Test(top, fits_a_terminal_of_any_size)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { .is_terminal = true };
+	struct page_form form = { 0 };
 
 	call(m, 1, 9 * S, 123456789);
 	m->trace.flight.cause =
@@ -315,9 +315,7 @@ Test(top, fits_a_terminal_of_any_size)
 Test(top, keeps_the_most_important_columns_on_a_narrow_terminal)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { .width = 79,
-		                  .height = 24,
-		                  .is_terminal = true };
+	struct page_form form = { .width = 79, .height = 24 };
 
 	take(m, NULL, NULL);
 	page_make(&page, &sample, &form);
@@ -332,9 +330,7 @@ Test(top, keeps_the_most_important_columns_on_a_narrow_terminal)
 Test(top, shows_the_ranks_that_have_been_scrolled_to)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = {
-		.width = 79, .height = 6, .scroll = 1, .is_terminal = true
-	};
+	struct page_form form = { .width = 79, .height = 6, .scroll = 1 };
 
 	take(m, NULL, NULL);
 	cr_assert_eq(page_make(&page, &sample, &form), 2);
@@ -350,9 +346,7 @@ Test(top, shows_the_ranks_that_have_been_scrolled_to)
 Test(top, sends_a_terminal_printable_ascii_alone)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { .width = 79,
-		                  .height = 24,
-		                  .is_terminal = true };
+	struct page_form form = { .width = 79, .height = 24 };
 	const char *at;
 	int i;
 

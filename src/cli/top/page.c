@@ -15,60 +15,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The least width of the column of calls for which other columns stay. */
-#define CALL_LEAST 14
-
 /* ---- numbers ----------------------------------------------------------- */
+
+static struct page_number number(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+static struct page_number number(const char *format, ...)
+{
+	struct page_number n;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(n.at, sizeof(n.at), format, args);
+	va_end(args);
+	return n;
+}
 
 struct page_number page_count(double value)
 {
 	static const char units[] = " KMGTPE";
-	struct page_number n;
 	size_t u = 0;
 
 	/* The rounded value decides, so that 999,960 is 1.0M and not 1000.0K. */
 	for (; value >= (u ? 999.95 : 999.5) && units[u + 1]; u++)
 		value /= 1000;
-	if (!u)
-		snprintf(n.at, sizeof(n.at),
-		         value > 0 && value < 9.95 ? "%.1f" : "%.0f", value);
-	else
-		snprintf(n.at, sizeof(n.at), "%.1f%c", value, units[u]);
-	return n;
+	if (u)
+		return number("%.1f%c", value, units[u]);
+	return number(value > 0 && value < 9.95 ? "%.1f" : "%.0f", value);
 }
 
 /* As page_count(), for a whole number: exact as far as that fits. */
 static struct page_number page_whole(uint64_t value)
 {
-	struct page_number n;
-
-	if (value > 99999)
-		return page_count((double)value);
-	snprintf(n.at, sizeof(n.at), "%u", (unsigned)value);
-	return n;
+	return value > 99999 ? page_count((double)value)
+	                     : number("%" PRIu64, value);
 }
 
 struct page_number page_time(uint64_t ns)
 {
-	const uint64_t us = ns / 1000, s = ns / 1000000000;
-	struct page_number n;
+	const uint64_t us = ns / 1000, s = us / 1000000;
 
 	if (us < 1000)
-		snprintf(n.at, sizeof(n.at), "%" PRIu64 "us", us);
-	else if (us < 1000000)
-		snprintf(n.at, sizeof(n.at), "%" PRIu64 "ms", us / 1000);
-	else if (s < 60)
-		snprintf(n.at, sizeof(n.at), "%.1fs",
-		         (double)(us / 100000) / 10);
-	else if (s < 3600)
-		snprintf(n.at, sizeof(n.at), "%um%02us", (unsigned)(s / 60),
-		         (unsigned)(s % 60));
-	else if (s < 360000)
-		snprintf(n.at, sizeof(n.at), "%uh%02um", (unsigned)(s / 3600),
-		         (unsigned)(s / 60 % 60));
-	else
-		snprintf(n.at, sizeof(n.at), "%" PRIu64 "h", s / 3600);
-	return n;
+		return number("%" PRIu64 "us", us);
+	if (s < 1)
+		return number("%" PRIu64 "ms", us / 1000);
+	if (s < 60)
+		return number("%.1fs", (double)(us / 100000) / 10);
+	if (s < 3600)
+		return number("%um%02us", (unsigned)(s / 60),
+		              (unsigned)(s % 60));
+	if (s < 360000)
+		return number("%uh%02um", (unsigned)(s / 3600),
+		              (unsigned)(s / 60 % 60));
+	return number("%" PRIu64 "h", s / 3600);
 }
 
 /* ---- lines ------------------------------------------------------------- */
@@ -111,59 +110,42 @@ static void add_line(struct page *p, const struct page_form *form,
 	va_start(args, format);
 	vsnprintf(line->text, sizeof(line->text), format, args);
 	va_end(args);
-	if (form->is_terminal)
+	if (form->width)
 		make_ascii(line->text);
 	if (form->width && strlen(line->text) > (size_t)form->width)
 		line->text[form->width] = '\0';
 }
 
-/* Add a text in lines, @most at most. */
+/* Add a text in lines. */
 static void add_wrapped(struct page *p, const struct page_form *form,
-                        enum page_look look, const char *text, int most)
+                        const char *text)
 {
 	const size_t width = form->width ? (size_t)form->width : 79;
-	char all[2048];
-	const char *at = all;
-	size_t n, word;
+	size_t n;
 
-	snprintf(all, sizeof(all), "%s", text);
-	if (form->is_terminal)
-		make_ascii(all);
-	for (; *at && most > 0; most--) {
-		n = strlen(at);
+	for (; *text; text += n + strspn(text + n, " ")) {
+		n = strlen(text);
 		if (n > width) {
-			for (word = width; word && at[word] != ' '; word--)
+			for (n = width; n && text[n] != ' '; n--)
 				;
-			n = word ? word : width;
-			if (most == 1 && n > 3) {
-				add_line(p, form, look, "%.*s...", (int)n - 3,
-				         at);
-				return;
-			}
+			n = n ? n : width;
 		}
-		add_line(p, form, look, "%.*s", (int)n, at);
-		at += n;
-		at += strspn(at, " ");
+		add_line(p, form, PAGE_PLAIN, "%.*s", (int)n, text);
 	}
 }
 
 /* ---- the head ---------------------------------------------------------- */
 
-/* Returns how many there are. */
+/* Add the processes, of which there may be more than fit; returns how many there are. */
 static int add_pids(struct text *t, const struct top_sample *s)
 {
 	int i, j, n = 0;
 
 	for (i = 0; i < s->n; i++) {
-		for (j = 0; j < i && s->ranks[j].pid != s->ranks[i].pid; j++)
+		for (j = 0; s->ranks[j].pid != s->ranks[i].pid; j++)
 			;
-		if (j < i)
-			continue;
-		if (n == 4)
-			text_add(t, "...");
-		else if (n < 4)
-			text_add(t, "%s%d", n ? ", " : "", s->ranks[i].pid);
-		n++;
+		if (j == i)
+			text_add(t, "%s%d", n++ ? ", " : "", s->ranks[i].pid);
 	}
 	return n;
 }
@@ -171,10 +153,8 @@ static int add_pids(struct text *t, const struct top_sample *s)
 static void add_head(struct page *p, const struct top_sample *s,
                      const struct page_form *form)
 {
-	char pids[80] = "", mark[64] = "";
-	struct text t = { pids, sizeof(pids) };
-
-	const int n = add_pids(&t, s);
+	char pids[40] = "", mark[64] = "";
+	const int n = add_pids(&(struct text){ pids, sizeof(pids) }, s);
 
 	if (form->silent_ns)
 		snprintf(mark, sizeof(mark), "NO ANSWER FOR %s  ",
@@ -244,11 +224,8 @@ static void add_missing(struct page *p, const struct top_sample *s,
 {
 	char ranks[200] = "";
 	struct text t = { ranks, sizeof(ranks) };
-	int i;
 
-	for (i = 0; i < COHORT_MAX_RANKS && !rank_set_has(s->missing, i); i++)
-		;
-	if (i == COHORT_MAX_RANKS)
+	if (rank_set_is_empty(s->missing))
 		return;
 	rank_set_spell(&t, s->missing);
 	add_line(p, form, PAGE_WARN, "no dump of rank %s", ranks);
@@ -263,11 +240,7 @@ static void add_facts(struct page *p, const struct top_sample *s,
 	} else {
 		add_line(p, form, PAGE_WARN, "ended: %s",
 		         cohort_verdict_text(s->cause.kind));
-		add_wrapped(p, form, PAGE_PLAIN, s->cause.text,
-		            !form->height       ? INT_MAX
-		            : form->height > 30 ? 8
-		            : form->height > 15 ? 4
-		                                : 1);
+		add_wrapped(p, form, s->cause.text);
 	}
 	add_slowest(p, s, form);
 	add_missing(p, s, form);
@@ -277,102 +250,75 @@ static void add_facts(struct page *p, const struct top_sample *s,
 
 enum { RANK, STATE, BEHIND, AGO, COLLECTIVES, BYTES, FLIGHT, LAST, DEVICE };
 
+/* On a narrow terminal the last ones are left out. */
 static const struct column {
 	const char *title;
-	int width;
-	int kept; /* the higher, the longer it stays on a narrow terminal */
+	int width; /* negative: aligned to the left */
 } columns[] = {
-	[RANK] = { "RANK", 4, 9 },          [STATE] = { "STATE", 7, 8 },
-	[BEHIND] = { "BEHIND", 6, 7 },      [AGO] = { "AGO", 6, 6 },
-	[COLLECTIVES] = { "COLL/S", 6, 5 }, [BYTES] = { "BYTES/S", 7, 4 },
-	[FLIGHT] = { "FLIGHT", 6, 3 },      [LAST] = { "LAST", 4, 2 },
-	[DEVICE] = { "DEV", 3, 1 },
+	[RANK] = { "RANK", 4 },          [STATE] = { "STATE", -7 },
+	[BEHIND] = { "BEHIND", 6 },      [AGO] = { "AGO", 6 },
+	[COLLECTIVES] = { "COLL/S", 6 }, [BYTES] = { "BYTES/S", 7 },
+	[FLIGHT] = { "FLIGHT", 6 },      [LAST] = { "LAST", 4 },
+	[DEVICE] = { "DEV", 3 },
 };
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
-/* The rank above which a column is shown in this width. */
-static int least_kept(const struct page_form *form)
-{
-	int least = 0, width, i;
+/* The least width of the last call for which other columns than the first two stay. */
+#define CALL_LEAST 14
 
-	for (; form->width && least < columns[STATE].kept - 1; least++) {
-		for (width = i = 0; i < COLUMNS; i++)
-			if (columns[i].kept > least)
-				width += columns[i].width + 1;
-		if (form->width - width >= CALL_LEAST)
+/* How many columns are shown in this width. */
+static int columns_in(int width)
+{
+	int n, used = 0;
+
+	for (n = 0; n < COLUMNS; n++) {
+		used += abs(columns[n].width) + 1;
+		if (width && n > STATE && width - used < CALL_LEAST)
 			break;
-	}
-	return least;
-}
-
-static struct page_number cell(const struct top_sample *s,
-                               const struct top_rank *r, int column)
-{
-	struct page_number n = { "-" };
-
-	switch (column) {
-	case RANK:
-		snprintf(n.at, sizeof(n.at), "%d", r->rank);
-		break;
-	case STATE:
-		snprintf(n.at, sizeof(n.at), "%s", top_state_name(r->state));
-		break;
-	case BEHIND:
-		return page_whole(r->behind);
-	case AGO:
-		return *r->call ? page_time(r->ago_ns) : n;
-	case COLLECTIVES:
-		return r->has_rates ? page_count(r->collectives_rate) : n;
-	case BYTES:
-		return r->has_rates ? page_count(r->bytes_rate) : n;
-	case FLIGHT:
-		snprintf(n.at, sizeof(n.at), "%s%zu", r->is_more ? ">=" : "",
-		         r->in_flight);
-		break;
-	case LAST:
-		if (s->met)
-			snprintf(n.at, sizeof(n.at), "%.0f%%",
-			         100.0 * (double)r->last / (double)s->met);
-		break;
-	case DEVICE:
-		if (r->device >= 0)
-			snprintf(n.at, sizeof(n.at), "%d", r->device);
-		break;
 	}
 	return n;
 }
 
-static void add_titles(struct page *p, const struct page_form *form, int least)
+/* Add a row: @cells, or the titles if that is NULL, and the last call. */
+static void add_row(struct page *p, const struct page_form *form,
+                    enum page_look look, const struct page_number *cells,
+                    const char *call)
 {
-	char line[200], call[] = "LAST CALL";
+	const int n = columns_in(form->width);
+	char line[sizeof(p->lines->text)];
 	struct text t = { line, sizeof(line) };
 	int i;
 
-	for (i = 0; i < COLUMNS; i++)
-		if (columns[i].kept > least)
-			text_add(&t, i == STATE ? "%-*s " : "%*s ",
-			         columns[i].width, columns[i].title);
-	text_add(&t, "%s", call);
-	if (form->is_terminal && form->width)
-		add_line(p, form, PAGE_TITLE, "%-*s", form->width, line);
-	else
-		add_line(p, form, PAGE_TITLE, "%s", line);
+	for (i = 0; i < n; i++)
+		text_add(&t, "%*s ", columns[i].width,
+		         cells ? cells[i].at : columns[i].title);
+	add_line(p, form, look, "%s%s", line, call);
 }
 
 static void add_rank(struct page *p, const struct top_sample *s,
-                     const struct top_rank *r, const struct page_form *form,
-                     int least)
+                     const struct top_rank *r, const struct page_form *form)
 {
-	char line[sizeof(p->lines->text)];
-	struct text t = { line, sizeof(line) };
 	const bool is_late = r->behind && r->state != TOP_IN_CALL;
-	int i;
+	const struct page_number none = { "-" };
+	const struct page_number cells[COLUMNS] = {
+		[RANK] = number("%d", r->rank),
+		[STATE] = number("%s", top_state_name(r->state)),
+		[BEHIND] = page_whole(r->behind),
+		[AGO] = *r->call ? page_time(r->ago_ns) : none,
+		[COLLECTIVES] =
+			r->has_rates ? page_count(r->collectives_rate) : none,
+		[BYTES] = r->has_rates ? page_count(r->bytes_rate) : none,
+		[FLIGHT] =
+			number("%s%zu", r->is_more ? ">=" : "", r->in_flight),
+		[LAST] = s->met ? number("%.0f%%", 100.0 * (double)r->last /
+		                                           (double)s->met)
+		                : none,
+		[DEVICE] = r->device >= 0 ? number("%d", r->device) : none,
+	};
+	char call[sizeof(p->lines->text)];
+	struct text t = { call, sizeof(call) };
 
-	for (i = 0; i < COLUMNS; i++)
-		if (columns[i].kept > least)
-			text_add(&t, i == STATE ? "%-*s " : "%*s ",
-			         columns[i].width, cell(s, r, i).at);
 	if (*r->call)
 		text_add(&t, "%s %s", r->call, page_whole(r->bytes).at);
 	else
@@ -381,9 +327,9 @@ static void add_rank(struct page *p, const struct top_sample *s,
 		text_add(&t, " \"%s\"", r->tag);
 	if (*r->label)
 		text_add(&t, " (%s)", r->label);
-	add_line(p, form,
-	         is_late || r->state == TOP_GONE ? PAGE_WARN : PAGE_PLAIN, "%s",
-	         line);
+	add_row(p, form,
+	        is_late || r->state == TOP_GONE ? PAGE_WARN : PAGE_PLAIN, cells,
+	        call);
 }
 
 static void add_keys(struct page *p, const struct page_form *form, int shown,
@@ -403,40 +349,43 @@ static void add_keys(struct page *p, const struct page_form *form, int shown,
 	         shown < of ? "  j k scroll" : "");
 }
 
+/* A tiny terminal keeps the top. */
+static void cut(struct page *p, const struct page_form *form)
+{
+	if (form->height && p->n > form->height)
+		p->n = form->height;
+}
+
 int page_make(struct page *p, const struct top_sample *s,
               struct page_form *form)
 {
-	const int least = least_kept(form);
 	int room = s->n, i;
 
 	p->n = 0;
 	add_facts(p, s, form);
 	if (form->height)
-		room = form->height - p->n - 1 - form->is_terminal;
+		room = form->height - p->n - 2;
 	if (room < 0)
 		room = 0;
 	if (form->scroll > s->n - room)
 		form->scroll = s->n - room;
 	if (form->scroll < 0)
 		form->scroll = 0;
-	add_titles(p, form, least);
+	add_row(p, form, PAGE_TITLE, NULL, "LAST CALL");
 	for (i = form->scroll; i < s->n && i < form->scroll + room; i++)
-		add_rank(p, s, &s->ranks[i], form, least);
-	if (form->is_terminal)
+		add_rank(p, s, &s->ranks[i], form);
+	if (form->height)
 		add_keys(p, form, i - form->scroll, s->n);
-	/* A tiny terminal keeps the top. */
-	if (form->height && p->n > form->height)
-		p->n = form->height;
+	cut(p, form);
 	return i - form->scroll;
 }
 
 void page_tell(struct page *p, const struct page_form *form, const char *text)
 {
 	p->n = 0;
-	add_wrapped(p, form, PAGE_PLAIN, text,
-	            form->height ? form->height - 1 : INT_MAX);
-	if (form->is_terminal)
-		add_line(p, form, PAGE_BOLD, "q quit");
+	add_wrapped(p, form, text);
+	add_line(p, form, PAGE_BOLD, "q quit");
+	cut(p, form);
 }
 
 void page_free(struct page *p)

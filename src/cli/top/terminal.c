@@ -130,7 +130,9 @@ static void draw(const struct page *p)
 	erase();
 	for (row = 0; row < p->n; row++) {
 		attrset((int)looks[p->lines[row].look]);
-		mvaddstr(row, 0, p->lines[row].text);
+		mvprintw(row, 0, "%-*s",
+		         p->lines[row].look == PAGE_TITLE ? COLS - 1 : 0,
+		         p->lines[row].text);
 	}
 	refresh();
 }
@@ -273,7 +275,7 @@ int terminal_watch(struct watch *w)
 {
 	struct view v = {
 		.watch = w,
-		.form = { .is_terminal = true, .sort = w->options->sort },
+		.form = { .sort = w->options->sort },
 	};
 	bool is_over = false;
 

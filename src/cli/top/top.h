@@ -130,11 +130,10 @@ struct page {
 
 /* What a page is to look like. */
 struct page_form {
-	int width;  /* columns, 0: any number */
-	int height; /* lines, 0: any number */
+	/* Of a terminal, which has keys; 0: it is none. */
+	int width, height;
 	int scroll; /* ranks to leave out at the top; page_make() limits it */
 	enum top_sort sort;
-	bool is_terminal; /* ASCII, and a line that has the keys */
 	bool is_paused, has_ended;
 	uint64_t silent_ns; /* how long there was no answer */
 };
