@@ -20,6 +20,7 @@ struct made {
 	struct trace trace;
 	struct flight_rank ranks[RANKS];
 	struct flight_op ops[RANKS][OPS];
+	struct flight_meeting meetings[3 * OPS];
 	struct top_dump dump;
 };
 
@@ -42,6 +43,11 @@ static struct made *make(int first, int size, int pid, uint64_t now_ns)
 	f->now_ns = now_ns;
 	f->cause.rank = -1;
 	f->ranks = m->ranks;
+	f->slots = OPS;
+	f->meetings = m->meetings;
+	for (r = 0; r < RANKS; r++)
+		if (r < first || r >= first + size)
+			rank_set_add(m->trace.missing, r);
 	for (r = 0; r < size; r++)
 		m->ranks[r] = (struct flight_rank){ .rank = first + r,
 			                            .device = r,
@@ -77,6 +83,10 @@ static const struct top_sample *take(struct made *a, struct made *b,
 {
 	struct top_dump *dumps[] = { &a->dump, b ? &b->dump : NULL };
 
+	/* As the reader of files does. */
+	flight_meet(&a->trace.flight);
+	if (b)
+		flight_meet(&b->trace.flight);
 	cr_assert(sample_take(&sample, dumps, b ? 2 : 1, 1, earlier));
 	return &sample;
 }

@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Collectives, counted back from the last one, for which it is known who came last. */
-#define WINDOW 1024
-
 const char *top_state_name(enum top_state state)
 {
 	static const char *const names[] = {
@@ -179,78 +176,65 @@ static void take_rank(struct top_rank *out, const struct flight *f,
 
 /* ---- all ranks --------------------------------------------------------- */
 
-/* How many collectives a rank had called at a time; 0: its records begin later. */
-static uint64_t called_at(const struct flight_rank *r, uint64_t time_ns)
-{
-	size_t i;
-
-	for (i = r->n; i-- > 0;)
-		if (r->ops[i].number && r->ops[i].r.submitted_ns <= time_ns)
-			return r->ops[i].number;
-	return 0;
-}
-
-/* How far the foremost rank of all dumps was at a time. */
+/* How many collectives the foremost rank of all dumps had called at a time, as far as is on
+ * record. */
 static uint64_t front_at(struct top_dump *const *dumps, int n, uint64_t time_ns)
 {
-	uint64_t front = 0, number;
+	const struct flight_meeting *m;
 	const struct flight *f;
-	int i, r;
+	uint64_t front = 0, number;
+	int i;
 
 	for (i = 0; i < n; i++) {
 		f = &dumps[i]->trace->flight;
-		for (r = 0; r < f->size; r++) {
-			number = called_at(&f->ranks[r], time_ns);
-			front = number > front ? number : front;
+		number = f->lowest + f->meetings_count;
+		while (number-- > f->lowest && number > front) {
+			m = flight_meeting(f, number);
+			if (m->joined && m->first_ns <= time_ns)
+				front = number;
 		}
 	}
 	return front;
 }
 
-struct meeting {
-	int joined, last; /* index of the rank that came last */
-	uint64_t time_ns; /* when */
-};
-
-static void meet(struct meeting *m, int i, uint64_t time_ns)
+/* The rank that came last to a collective; NULL if not all ranks have called it. */
+static struct top_rank *find_last(const struct top_sample *s,
+                                  struct top_dump *const *dumps, int n,
+                                  uint64_t number)
 {
-	m->joined++;
-	if (time_ns < m->time_ns)
-		return;
-	m->time_ns = time_ns;
-	m->last = i;
+	struct top_rank *first = s->ranks, *last = NULL;
+	const struct flight_meeting *m;
+	const struct flight *f;
+	uint64_t time_ns = 0;
+	int i;
+
+	for (i = 0; i < n; i++, first += f->size) {
+		f = &dumps[i]->trace->flight;
+		m = flight_meeting(f, number);
+		if (!m || m->joined != f->size)
+			return NULL;
+		if (m->last_ns < time_ns)
+			continue;
+		time_ns = m->last_ns;
+		last = first + m->last;
+	}
+	return s->n > 1 ? last : NULL;
 }
 
-/* Count who came last.  False without memory. */
-static bool count_last(struct top_sample *s, struct top_dump *const *dumps,
+static void count_last(struct top_sample *s, struct top_dump *const *dumps,
                        int n)
 {
-	struct meeting *meetings = calloc(WINDOW, sizeof(*meetings)), *m;
-	const struct flight_rank *r;
-	const struct flight_op *op;
-	uint64_t highest = 0;
-	int i, j, at = 0;
+	const struct flight *f = &dumps[0]->trace->flight;
+	struct top_rank *last;
+	uint64_t i;
 
-	for (i = 0; i < s->n; i++)
-		if (s->ranks[i].collectives > highest)
-			highest = s->ranks[i].collectives;
-	for (i = 0; meetings && i < n; i++)
-		for (j = 0; j < dumps[i]->trace->flight.size; j++, at++) {
-			r = &dumps[i]->trace->flight.ranks[j];
-			for (op = r->ops; op < r->ops + r->n; op++)
-				if (op->number && op->number <= highest &&
-				    highest - op->number < WINDOW)
-					meet(&meetings[op->number % WINDOW], at,
-					     op->r.submitted_ns);
-		}
-	for (m = meetings; m && m < meetings + WINDOW; m++) {
-		if (s->n < 2 || m->joined != s->n)
+	for (i = 0; i < f->meetings_count; i++) {
+		last = find_last(s, dumps, n, f->lowest + i);
+		if (!last)
 			continue;
 		s->met++;
-		s->ranks[m->last].last++;
+		last->last++;
 	}
-	free(meetings);
-	return meetings;
 }
 
 /* Take the facts of the newest dump, and a cause from any. */
@@ -268,17 +252,6 @@ static void take_facts(struct top_sample *s, const struct flight *f)
 		s->cause = f->cause;
 }
 
-static void find_missing(struct top_sample *s)
-{
-	int i;
-
-	for (i = 0; i < s->world; i++)
-		rank_set_add(s->missing, i);
-	for (i = 0; i < s->n; i++)
-		s->missing[s->ranks[i].rank / 64] &=
-			~(UINT64_C(1) << s->ranks[i].rank % 64);
-}
-
 static void take_dump(struct top_sample *s, struct top_dump *const *dumps,
                       int n, int i, unsigned round,
                       const struct top_sample *before)
@@ -289,6 +262,8 @@ static void take_dump(struct top_sample *s, struct top_dump *const *dumps,
 	int r;
 
 	take_facts(s, f);
+	for (r = 0; r < COHORT_RANK_WORDS; r++)
+		s->missing[r] &= dumps[i]->trace->missing[r];
 	for (r = 0; r < f->size; r++) {
 		out = &s->ranks[s->n++];
 		take_rank(out, f, &f->ranks[r]);
@@ -308,6 +283,7 @@ bool sample_take(struct top_sample *s, struct top_dump *const *dumps, int n,
 	int i;
 
 	*s = (struct top_sample){ .cause = { .rank = -1 } };
+	memset(s->missing, 0xff, sizeof(s->missing));
 	for (i = 0; i < n; i++)
 		ranks += (size_t)dumps[i]->trace->flight.size;
 	s->ranks = calloc(ranks, sizeof(*s->ranks));
@@ -315,11 +291,7 @@ bool sample_take(struct top_sample *s, struct top_dump *const *dumps, int n,
 		return false;
 	for (i = 0; i < n; i++)
 		take_dump(s, dumps, n, i, round, before);
-	if (!count_last(s, dumps, n)) {
-		sample_free(s);
-		return false;
-	}
-	find_missing(s);
+	count_last(s, dumps, n);
 	sample_sort(s, TOP_BY_RANK);
 	return true;
 }
