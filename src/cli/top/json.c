@@ -21,15 +21,6 @@ static void put_last_call(struct json *j, const struct top_rank *r)
 	json_close(j, '}');
 }
 
-static void put_rate(struct json *j, const char *key, const struct top_rank *r,
-                     double rate)
-{
-	if (r->has_rates)
-		json_double(j, key, rate);
-	else
-		json_null(j, key);
-}
-
 static void put_rank(struct json *j, const struct top_rank *r)
 {
 	json_open(j, NULL, '{');
@@ -40,8 +31,8 @@ static void put_rank(struct json *j, const struct top_rank *r)
 	put_last_call(j, r);
 	json_uint(j, "collectives", r->collectives);
 	json_uint(j, "behind", r->behind);
-	put_rate(j, "collectives_per_second", r, r->collectives_rate);
-	put_rate(j, "bytes_per_second", r, r->bytes_rate);
+	json_double(j, "collectives_per_second", r->collectives_rate);
+	json_double(j, "bytes_per_second", r->bytes_rate);
 	json_uint(j, "in_flight", r->in_flight);
 	json_bool(j, "in_flight_is_least", r->is_more);
 	json_uint(j, "came_last", r->last);
@@ -61,8 +52,7 @@ static void put_cause(struct json *j, const struct cohort_cause *c)
 	json_close(j, '}');
 }
 
-void top_json(FILE *out, const struct top_sample *s, uint64_t silent_ns,
-              bool has_ended)
+void top_json(FILE *out, const struct top_sample *s, bool has_ended)
 {
 	struct json json = { .out = out }, *j = &json;
 	int i;
@@ -74,12 +64,8 @@ void top_json(FILE *out, const struct top_sample *s, uint64_t silent_ns,
 	json_string(j, "host", s->host);
 	json_uint(j, "wall_ns", s->wall_ns);
 	json_uint(j, "monotonic_ns", s->time_ns);
-	json_uint(j, "silent_ns", silent_ns);
 	json_bool(j, "ended", has_ended);
-	if (*s->gone)
-		json_string(j, "gone", s->gone);
-	else
-		json_null(j, "gone");
+	json_string(j, "gone", *s->gone ? s->gone : NULL);
 	put_cause(j, &s->cause);
 	flight_put_set(j, "missing_ranks", s->missing);
 	json_uint(j, "met", s->met);

@@ -10,6 +10,7 @@
 #include "cli/top/top.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,8 @@
 
 /* ---- numbers ----------------------------------------------------------- */
 
-static struct page_number number(const char *format, ...)
-	__attribute__((format(printf, 1, 2)));
-
-static struct page_number number(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static struct page_number
+number(const char *format, ...)
 {
 	struct page_number n;
 	va_list args;
@@ -36,6 +35,8 @@ struct page_number page_count(double value)
 	static const char units[] = " KMGTPE";
 	size_t u = 0;
 
+	if (isnan(value))
+		return number("-");
 	/* The rounded value decides, so that 999,960 is 1.0M and not 1000.0K. */
 	for (; value >= (u ? 999.95 : 999.5) && units[u + 1]; u++)
 		value /= 1000;
@@ -306,9 +307,8 @@ static void add_rank(struct page *p, const struct top_sample *s,
 		[STATE] = number("%s", top_state_name(r->state)),
 		[BEHIND] = page_whole(r->behind),
 		[AGO] = *r->call ? page_time(r->ago_ns) : none,
-		[COLLECTIVES] =
-			r->has_rates ? page_count(r->collectives_rate) : none,
-		[BYTES] = r->has_rates ? page_count(r->bytes_rate) : none,
+		[COLLECTIVES] = page_count(r->collectives_rate),
+		[BYTES] = page_count(r->bytes_rate),
 		[FLIGHT] =
 			number("%s%zu", r->is_more ? ">=" : "", r->in_flight),
 		[LAST] = s->met ? number("%.0f%%", 100.0 * (double)r->last /
@@ -356,12 +356,12 @@ static void cut(struct page *p, const struct page_form *form)
 		p->n = form->height;
 }
 
-int page_make(struct page *p, const struct top_sample *s,
-              struct page_form *form)
+int page_make(struct page *p, struct top_sample *s, struct page_form *form)
 {
 	int room = s->n, i;
 
 	p->n = 0;
+	sample_sort(s, form->sort);
 	add_facts(p, s, form);
 	if (form->height)
 		room = form->height - p->n - 2;

@@ -10,6 +10,7 @@
 
 #include "cli/top/top.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,19 +100,6 @@ static double bytes_behind(const struct flight_rank *r, uint64_t ticket)
 	return bytes * (all / (double)seen);
 }
 
-static void set_rates(struct top_rank *out, const struct flight_rank *r,
-                      uint64_t collectives, uint64_t ticket, uint64_t from_ns)
-{
-	const double seconds = (double)since(out->time_ns, from_ns) / 1e9;
-
-	if (seconds <= 0 || out->collectives < collectives)
-		return;
-	out->has_rates = true;
-	out->collectives_rate =
-		(double)(out->collectives - collectives) / seconds;
-	out->bytes_rate = bytes_behind(r, ticket) / seconds;
-}
-
 /* The number of the first collective on record; 0: none is. */
 static uint64_t first_number(const struct flight_rank *r)
 {
@@ -141,16 +129,24 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
                        const struct top_rank *before)
 {
 	const uint64_t first = first_number(r);
+	struct top_rank start = { .collectives = out->collectives };
+	double seconds;
 
-	if (before && before->time_ns == out->time_ns) { /* it is silent */
-		out->has_rates = false;
-	} else if (before) {
-		set_rates(out, r, before->collectives, before->ticket,
-		          before->time_ns);
-	} else if (r->n) {
-		set_rates(out, r, first ? first - 1 : out->collectives,
-		          r->ops[0].r.ticket - 1, r->ops[0].r.submitted_ns);
+	if (!before && r->n) {
+		start.time_ns = r->ops[0].r.submitted_ns;
+		start.ticket = r->ops[0].r.ticket - 1;
+		if (first)
+			start.collectives = first - 1;
+		before = &start;
 	}
+	/* A silent rank has the time of its last dump. */
+	if (!before || before->time_ns >= out->time_ns ||
+	    before->collectives > out->collectives)
+		return;
+	seconds = (double)(out->time_ns - before->time_ns) / 1e9;
+	out->collectives_rate =
+		(double)(out->collectives - before->collectives) / seconds;
+	out->bytes_rate = bytes_behind(r, before->ticket) / seconds;
 }
 
 static void take_rank(struct top_rank *out, const struct flight *f,
@@ -164,6 +160,8 @@ static void take_rank(struct top_rank *out, const struct flight *f,
 		.collectives = r->last_enqueued > INT64_MAX / 2
 		                       ? 0 /* a wrong value */
 		                       : r->last_enqueued,
+		.collectives_rate = NAN,
+		.bytes_rate = NAN,
 	};
 	if (r->n)
 		describe_last(out, r, &r->ops[r->n - 1]);
@@ -322,13 +320,12 @@ static int by_last(const void *a, const void *b)
 
 static int by_rate(const void *a, const void *b)
 {
-	const struct top_rank *x = a, *y = b;
-	const double xr = x->has_rates ? x->collectives_rate : -1;
-	const double yr = y->has_rates ? y->collectives_rate : -1;
+	const double x = ((const struct top_rank *)a)->collectives_rate;
+	const double y = ((const struct top_rank *)b)->collectives_rate;
 
-	if (xr != yr)
-		return xr < yr ? -1 : 1;
-	return by_rank(a, b);
+	if (isnan(x) != isnan(y))
+		return isnan(x) ? -1 : 1;
+	return x < y ? -1 : x > y ? 1 : by_rank(a, b);
 }
 
 void sample_sort(struct top_sample *s, enum top_sort sort)

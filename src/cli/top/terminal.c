@@ -144,17 +144,8 @@ struct view {
 	struct page_form form;
 	struct page page;
 	int shown; /* ranks */
-	bool is_waiting;
-	enum watch_state state; /* of the last round */
-	uint64_t next_ns;       /* when the next round begins */
 	bool quit;
 };
-
-static void set_sort(struct view *v, enum top_sort sort)
-{
-	v->form.sort = sort;
-	sample_sort(&v->watch->sample, sort);
-}
 
 static void attend_key(struct view *v, int key)
 {
@@ -164,16 +155,17 @@ static void attend_key(struct view *v, int key)
 		break;
 	case ' ':
 		v->form.is_paused = !v->form.is_paused;
-		v->next_ns = 0;
+		if (!v->watch->is_asked)
+			v->watch->next_ns = 0;
 		break;
 	case 'r':
-		set_sort(v, TOP_BY_RANK);
+		v->form.sort = TOP_BY_RANK;
 		break;
 	case 'l':
-		set_sort(v, TOP_BY_LAST);
+		v->form.sort = TOP_BY_LAST;
 		break;
 	case 'c':
-		set_sort(v, TOP_BY_RATE);
+		v->form.sort = TOP_BY_RATE;
 		break;
 	case 'j':
 	case KEY_DOWN:
@@ -205,15 +197,12 @@ static void wait_for_key(struct view *v)
 {
 	struct pollfd in = { .fd = isatty(STDIN_FILENO) ? STDIN_FILENO : -1,
 		             .events = POLLIN };
-	const uint64_t now = clock_now();
-	struct timespec until = { 0 };
+	const uint64_t now = clock_now(), next = v->watch->next_ns;
+	const struct timespec until =
+		clock_timespec(next > now ? next - now : 0);
 	int key;
 
-	if (v->is_waiting)
-		until = clock_timespec(WATCH_LOOK_NS);
-	else if (v->next_ns > now)
-		until = clock_timespec(v->next_ns - now);
-	ppoll(&in, 1, v->form.is_paused && !v->is_waiting ? NULL : &until,
+	ppoll(&in, 1, v->form.is_paused && !v->watch->is_asked ? NULL : &until,
 	      &former);
 	if (in.revents & ~POLLIN)
 		v->quit = true; /* the terminal is gone */
@@ -249,47 +238,23 @@ static void show(struct view *v)
 	draw(&v->page);
 }
 
-/* True if the watch is over. */
-static bool step(struct view *v)
+enum watch_state terminal_watch(struct watch *w)
 {
-	struct watch *w = v->watch;
+	struct view v = { .watch = w, .form = { .sort = w->options->sort } };
+	enum watch_state state = WATCH_WAITS;
 
-	if (!v->is_waiting) {
-		if (v->form.is_paused || clock_now() < v->next_ns)
-			return false;
-		watch_ask(w);
-		v->next_ns = w->asked_ns + w->options->interval_ns;
-		v->is_waiting = true;
-	}
-	v->state = watch_look(w);
-	if (v->state == WATCH_WAITS)
-		return false;
-	v->is_waiting = false;
-	if (v->state == WATCH_ANSWERED)
-		sample_sort(&w->sample, v->form.sort);
-	return v->state == WATCH_ENDED || v->state == WATCH_FAILED ||
-	       v->state == WATCH_MANY;
-}
-
-int terminal_watch(struct watch *w)
-{
-	struct view v = {
-		.watch = w,
-		.form = { .sort = w->options->sort },
-	};
-	bool is_over = false;
-
-	while (!v.quit && !is_over) {
-		is_over = step(&v);
-		if (!is_over) {
-			show(&v);
-			wait_for_key(&v);
-		}
+	while (!v.quit) {
+		if (w->is_asked || !v.form.is_paused)
+			state = watch_look(w);
+		if (state > WATCH_SILENT)
+			break;
+		show(&v);
+		wait_for_key(&v);
 	}
 	leave();
 	page_free(&v.page);
 	sigprocmask(SIG_SETMASK, &former, NULL);
-	return is_over ? (int)v.state : -1;
+	return state;
 }
 
 #else
@@ -302,10 +267,10 @@ bool terminal_open(void)
 	return false;
 }
 
-int terminal_watch(struct watch *w)
+enum watch_state terminal_watch(struct watch *w)
 {
 	(void)w;
-	return -1;
+	return WATCH_WAITS;
 }
 
 #endif

@@ -103,26 +103,20 @@ static int read_sort(const struct cli_option *option, const char *text)
 
 /* ---- without a terminal ------------------------------------------------ */
 
-static void print_page(const struct page *p)
-{
-	int i;
-
-	for (i = 0; i < p->n; i++)
-		puts(p->lines[i].text);
-}
-
 static void print_sample(struct watch *w, bool has_ended)
 {
 	struct page_form form = { .sort = w->options->sort,
 		                  .has_ended = has_ended };
 	struct page page = { 0 };
+	int i;
 
-	sample_sort(&w->sample, form.sort);
 	if (w->options->is_json) {
-		top_json(stdout, &w->sample, 0, has_ended);
+		sample_sort(&w->sample, form.sort);
+		top_json(stdout, &w->sample, has_ended);
 	} else {
 		page_make(&page, &w->sample, &form);
-		print_page(&page);
+		for (i = 0; i < page.n; i++)
+			puts(page.lines[i].text);
 		putchar('\n');
 		page_free(&page);
 	}
@@ -148,32 +142,29 @@ static void sleep_until(uint64_t time_ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* Returns the state in which it ends; -1: all refreshes are made. */
-static int watch_plainly(struct watch *w)
+/* Returns the state in which it ends, another one if all refreshes are made. */
+static enum watch_state watch_plainly(struct watch *w)
 {
 	enum watch_state state;
 	uint64_t made = 0;
 
 	do {
-		if (made)
-			sleep_until(w->asked_ns + w->options->interval_ns);
-		watch_ask(w);
 		while ((state = watch_look(w)) == WATCH_WAITS)
-			sleep_until(clock_now() + WATCH_LOOK_NS);
+			sleep_until(w->next_ns);
 		if (state == WATCH_ANSWERED)
 			print_sample(w, false);
 		else if (state == WATCH_SILENT)
 			complain_of_silence(w);
 		else
-			return (int)state;
+			break;
 	} while (++made != w->options->count && !ferror(stdout));
-	return -1;
+	return state;
 }
 
 /* ---- the end ----------------------------------------------------------- */
 
 /* Say why the watch is over; returns the exit status. */
-static int tell_end(struct watch *w, int state)
+static int tell_end(struct watch *w, enum watch_state state)
 {
 	bool is_well;
 
@@ -192,6 +183,8 @@ static int tell_end(struct watch *w, int state)
 		}
 		cli_complain("top", "the group has ended before it answered");
 		return CLI_FAILED;
+	default:
+		break;
 	}
 	if (w->sample.n || w->options->count == 0)
 		return CLI_OK;

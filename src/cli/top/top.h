@@ -59,8 +59,7 @@ struct top_rank {
 	bool is_more;
 
 	/* Since the sample before; or, in the first one, since the first call on
-	 * record.  Bytes: of all calls but copies. */
-	bool has_rates;
+	 * record.  Bytes: of all calls but copies.  NAN: not known. */
 	double collectives_rate, bytes_rate; /* a second */
 
 	size_t last; /* collectives to which it came last, of @met */
@@ -138,8 +137,9 @@ struct page_form {
 	uint64_t silent_ns; /* how long there was no answer */
 };
 
-/* Put the sample on a page, which is emptied first; returns how many ranks are shown. */
-int page_make(struct page *page, const struct top_sample *sample,
+/* Sort the sample, and put it on a page, which is emptied first; returns how many ranks are
+ * shown. */
+int page_make(struct page *page, struct top_sample *sample,
               struct page_form *form);
 
 /* A page of messages, with the look of another one. */
@@ -147,7 +147,8 @@ void page_tell(struct page *page, const struct page_form *form,
                const char *text);
 void page_free(struct page *page);
 
-/* Numbers for a column of six: "999", "12.3K", "1.2M"; "999us", "12.3s", "3h07m". */
+/* Numbers for a column of six: "999", "12.3K", "1.2M", "-" for NAN; "999us", "12.3s",
+ * "3h07m". */
 struct page_number {
 	char at[24];
 };
@@ -156,8 +157,7 @@ struct page_number page_count(double value);
 struct page_number page_time(uint64_t ns);
 
 /* One object, on one line. */
-void top_json(FILE *out, const struct top_sample *sample, uint64_t silent_ns,
-              bool has_ended);
+void top_json(FILE *out, const struct top_sample *sample, bool has_ended);
 
 /* ---- feeds ------------------------------------------------------------- */
 
@@ -207,36 +207,35 @@ struct top_options {
 };
 
 enum watch_state {
-	WATCH_WAITS,    /* the round is not over */
+	WATCH_WAITS,    /* nothing is new */
 	WATCH_ANSWERED, /* there is a new sample */
 	WATCH_SILENT,   /* the deadline has passed */
-	WATCH_ENDED,    /* the group has ended, or was closed */
-	WATCH_FAILED,   /* @failed and @error say why */
-	WATCH_MANY,     /* no group, or several: see watch_list() */
+
+	/* The watch is over. */
+	WATCH_ENDED,  /* the group has ended, or was closed */
+	WATCH_FAILED, /* @failed and @error say why */
+	WATCH_MANY,   /* no group, or several: see watch_list() */
 };
 
 struct watch {
 	const struct top_options *options;
 	struct feed feed;
 	struct top_sample sample; /* the newest; n 0: there was none */
-	uint64_t asked_ns;        /* when the round began */
-	uint64_t again_ns;        /* when the FIFO was written to last */
-	uint64_t first_ns;        /* when the first answer came, 0: none has */
-	uint64_t answered_ns;     /* when the last sample came, or the start */
-	uint64_t nobody_ns; /* since when nobody has the FIFO; 0: one has */
-	bool is_silent;     /* nobody has answered in the last round */
+	uint64_t next_ns;         /* when to look again */
+	bool is_asked;        /* in a round, of which not all is known yet */
+	uint64_t asked_ns;    /* when the round began */
+	uint64_t again_ns;    /* when the FIFO was written to last */
+	uint64_t first_ns;    /* when the first answer came, 0: none has */
+	uint64_t answered_ns; /* when the last sample came, or the start */
+	uint64_t nobody_ns;   /* since when nobody has the FIFO; 0: one has */
+	bool is_silent;       /* nobody has answered in the last round */
 
 	const char *failed; /* what could not be used */
 	int error;          /* errno */
 };
 
-/* Begin a round. */
-void watch_ask(struct watch *watch);
-
-/* Look what has come; to be called every WATCH_LOOK_NS until the round is over. */
+/* Look what has come, and begin a round if it is time; to be called again at @next_ns. */
 enum watch_state watch_look(struct watch *watch);
-
-#define WATCH_LOOK_NS (UINT64_C(20) * 1000000)
 
 /* Complain that no group, or none of several ones, can be chosen. */
 void watch_list(const struct watch *watch);
@@ -252,9 +251,9 @@ uint64_t watch_silence(const struct watch *watch);
  * ncurses. */
 bool terminal_open(void);
 
-/* Watch on the terminal, and give it back.  Returns the state in which the watch ended; -1
- * if the user has ended it. */
-int terminal_watch(struct watch *watch);
+/* Watch on the terminal, and give it back.  Returns the state in which the watch ended;
+ * another one if the user has ended it. */
+enum watch_state terminal_watch(struct watch *watch);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */
 int top_main(int argc, char **argv);

@@ -32,6 +32,9 @@
 #define AGAIN_NS (1000 * NS_PER_MS)
 #define TURN_NS (100 * NS_PER_MS)
 
+/* How often it looks for answers. */
+#define LOOK_NS (20 * NS_PER_MS)
+
 /* How long a living process may be without its FIFO, as while its group respawns. */
 #define GONE_NS (5000 * NS_PER_MS)
 
@@ -264,14 +267,15 @@ static enum watch_state fail(struct watch *w, const char *what)
 	return WATCH_FAILED;
 }
 
-void watch_ask(struct watch *w)
+static void begin_round(struct watch *w, uint64_t now)
 {
-	w->asked_ns = clock_now();
-	w->again_ns = 0; /* watch_look() writes */
+	w->is_asked = true;
+	w->asked_ns = now;
+	w->again_ns = 0; /* ask() writes */
 	w->feed.round++;
 	w->feed.problem[0] = '\0';
 	if (!w->answered_ns)
-		w->answered_ns = w->asked_ns;
+		w->answered_ns = now;
 }
 
 /* Count this round's answers, and those that are awaited: of members or, in the first
@@ -369,6 +373,8 @@ static enum watch_state end_round(struct watch *w, int answers)
 {
 	struct top_dump *group = next_group(w, NULL), *other;
 
+	w->is_asked = false;
+	w->next_ns = w->asked_ns + w->options->interval_ns;
 	if (w->sample.n && !group)
 		return WATCH_ENDED;
 	w->is_silent = !answers;
@@ -387,6 +393,11 @@ enum watch_state watch_look(struct watch *w)
 	const uint64_t now = clock_now();
 	int answers, awaited;
 
+	if (now < w->next_ns)
+		return WATCH_WAITS;
+	w->next_ns = now + LOOK_NS;
+	if (!w->is_asked)
+		begin_round(w, now);
 	if (!feed_look(&w->feed))
 		return fail(w, w->feed.directory);
 	find_groups(&w->feed);
