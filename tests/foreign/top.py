@@ -511,6 +511,23 @@ def check_hostile(cohort):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), ascii(text)
 
 
+def terminal_stopped_end(cohort):
+    """A signal that comes while the command is stopped ends it."""
+    with program() as made:
+        top = Terminal(cohort, "--interval", "0.1", made.fifo)
+        top.see('"made"')
+        top.process.send_signal(signal.SIGTSTP)
+        top.wait(lambda s: not s.alternate, "gives the terminal back")
+        top.process.send_signal(signal.SIGTERM)
+
+        def ends(_):
+            top.process.send_signal(signal.SIGCONT)
+            return top.process.poll() is not None
+
+        top.wait(ends, "ends")
+        assert top.end() == -signal.SIGTERM
+
+
 def terminal_hostile(cohort):
     with program() as made:
         group = made.groups[0] = Group(name=HOSTILE)

@@ -87,13 +87,10 @@ static void make_ascii(char *text)
 	*text = '\0';
 }
 
-static void add_line(struct page *p, const struct page_form *form,
-                     enum page_look look, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-
 /* Add a line, cut to the width.  Without memory it is left out. */
-static void add_line(struct page *p, const struct page_form *form,
-                     enum page_look look, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void
+add_line(struct page *p, const struct page_form *form, enum page_look look,
+         const char *format, ...)
 {
 	struct page_line *line;
 	va_list args;

@@ -14,6 +14,7 @@
 #ifdef HAVE_NCURSES
 
 #include <curses.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,13 +64,21 @@ static void block_signals(void)
 	sigprocmask(SIG_BLOCK, &set, &former);
 }
 
+/* Give the terminal back. */
+static void leave(void)
+{
+	if (!isendwin())
+		endwin();
+}
+
 /* Give the terminal back, and have the signal do what it does by default.  The next frame
  * takes the terminal again: after a stop, or after SIGCONT, because the shell has had it. */
 static void obey(int number)
 {
 	sigset_t blocked;
 
-	endwin();
+	caught = 0;
+	leave();
 	if (number != SIGCONT) {
 		signal(number, SIG_DFL);
 		raise(number);
@@ -77,16 +86,9 @@ static void obey(int number)
 		sigprocmask(SIG_SETMASK, &blocked, NULL);
 		signal(number, handle);
 	}
-	caught = 0;
 }
 
 /* ---- the screen -------------------------------------------------------- */
-
-static void leave(void)
-{
-	if (!isendwin())
-		endwin();
-}
 
 bool terminal_open(void)
 {
@@ -94,8 +96,10 @@ bool terminal_open(void)
 
 	block_signals();
 	/* Without a terminal for keys there are none. */
-	if (!isatty(STDIN_FILENO) && !freopen("/dev/null", "r", stdin))
+	if (!isatty(STDIN_FILENO) && !freopen("/dev/null", "r", stdin)) {
+		cli_complain("top", "/dev/null: %s", strerror(errno));
 		return false;
+	}
 	if (!newterm(NULL, stdout, stdin)) {
 		cli_complain("top",
 		             "TERM: '%s' is not known here: set another one, "
@@ -206,7 +210,8 @@ static void wait_for_key(struct view *v)
 	      &former);
 	if (in.revents & ~POLLIN)
 		v->quit = true; /* the terminal is gone */
-	if (caught)
+	/* More may come while the command is stopped. */
+	while (caught)
 		obey(caught);
 	/* Has ncurses attend to a new size, too. */
 	while (!v->quit && (key = getch()) != ERR)
