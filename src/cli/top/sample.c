@@ -79,38 +79,6 @@ static void describe_last(struct top_rank *out, const struct flight_rank *r,
 	out->ago_ns = since(out->time_ns, op->r.submitted_ns);
 }
 
-/* The bytes of calls behind @ticket that move data between ranks.  Those that are not on
- * record count as if they were like the others. */
-static double bytes_behind(const struct flight_rank *r, uint64_t ticket)
-{
-	const struct flight_op *op, *end = r->ops + r->n;
-	double bytes = 0, all;
-	size_t seen = 0;
-
-	for (op = r->ops; op < end; op++) {
-		if (op->r.ticket <= ticket)
-			continue;
-		seen++;
-		if (op->r.kind != OP_COPY && op->r.kind != OP_SPLIT)
-			bytes += (double)op->r.bytes;
-	}
-	if (!seen)
-		return 0;
-	all = (double)(r->ops[r->n - 1].r.ticket - ticket);
-	return bytes * (all / (double)seen);
-}
-
-/* The number of the first collective on record; 0: none is. */
-static uint64_t first_number(const struct flight_rank *r)
-{
-	size_t i;
-
-	for (i = 0; i < r->n; i++)
-		if (r->ops[i].number)
-			return r->ops[i].number;
-	return 0;
-}
-
 static const struct top_rank *find_before(const struct top_sample *before,
                                           const struct top_rank *rank,
                                           int generation)
@@ -128,25 +96,36 @@ static const struct top_rank *find_before(const struct top_sample *before,
 static void find_rates(struct top_rank *out, const struct flight_rank *r,
                        const struct top_rank *before)
 {
-	const uint64_t first = first_number(r);
-	struct top_rank start = { .collectives = out->collectives };
-	double seconds;
+	const struct flight_op *op, *end = r->ops + r->n;
+	uint64_t from_ns = UINT64_MAX, ticket = 0;
+	double seconds, seen = 0, collectives = 0, bytes = 0;
 
-	if (!before && r->n) {
-		start.time_ns = r->ops[0].r.submitted_ns;
-		start.ticket = r->ops[0].r.ticket - 1;
-		if (first)
-			start.collectives = first - 1;
-		before = &start;
+	if (before) {
+		from_ns = before->time_ns;
+		ticket = before->ticket;
+	} else if (r->n) {
+		from_ns = r->ops->r.submitted_ns;
+		ticket = r->ops->r.ticket - 1;
 	}
 	/* A silent rank has the time of its last dump. */
-	if (!before || before->time_ns >= out->time_ns ||
-	    before->collectives > out->collectives)
+	seconds = (double)since(out->time_ns, from_ns) / 1e9;
+	if (seconds <= 0 || (before && before->collectives > out->collectives))
 		return;
-	seconds = (double)(out->time_ns - before->time_ns) / 1e9;
-	out->collectives_rate =
-		(double)(out->collectives - before->collectives) / seconds;
-	out->bytes_rate = bytes_behind(r, before->ticket) / seconds;
+	for (op = r->ops; op < end; op++) {
+		if (op->r.ticket <= ticket)
+			continue;
+		seen++;
+		collectives += op->number != 0;
+		if (op->r.kind != OP_COPY && op->r.kind != OP_SPLIT)
+			bytes += (double)op->r.bytes;
+	}
+	/* Calls that are not on record count as if they were like the others. */
+	if (seen > 0)
+		bytes *= (double)(end[-1].r.ticket - ticket) / seen;
+	if (before)
+		collectives = (double)(out->collectives - before->collectives);
+	out->collectives_rate = collectives / seconds;
+	out->bytes_rate = bytes / seconds;
 }
 
 static void take_rank(struct top_rank *out, const struct flight *f,
@@ -303,36 +282,30 @@ void sample_free(struct top_sample *s)
 
 /* ---- order ------------------------------------------------------------- */
 
-static int by_rank(const void *a, const void *b)
-{
-	return ((const struct top_rank *)a)->rank -
-	       ((const struct top_rank *)b)->rank;
-}
-
-static int by_last(const void *a, const void *b)
+static int by_key(const void *a, const void *b)
 {
 	const struct top_rank *x = a, *y = b;
 
-	if (x->ago_ns != y->ago_ns)
-		return x->ago_ns < y->ago_ns ? 1 : -1;
-	return by_rank(a, b);
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank - y->rank;
 }
 
-static int by_rate(const void *a, const void *b)
+static double key_of(const struct top_rank *r, enum top_sort sort)
 {
-	const double x = ((const struct top_rank *)a)->collectives_rate;
-	const double y = ((const struct top_rank *)b)->collectives_rate;
-
-	if (isnan(x) != isnan(y))
-		return isnan(x) ? -1 : 1;
-	return x < y ? -1 : x > y ? 1 : by_rank(a, b);
+	if (sort == TOP_BY_LAST)
+		return -(double)r->ago_ns;
+	if (sort == TOP_BY_RATE && !isnan(r->collectives_rate))
+		return r->collectives_rate;
+	return -1;
 }
 
 void sample_sort(struct top_sample *s, enum top_sort sort)
 {
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		s->ranks[i].key = key_of(&s->ranks[i], sort);
 	if (s->n)
-		qsort(s->ranks, (size_t)s->n, sizeof(*s->ranks),
-		      sort == TOP_BY_LAST   ? by_last
-		      : sort == TOP_BY_RATE ? by_rate
-		                            : by_rank);
+		qsort(s->ranks, (size_t)s->n, sizeof(*s->ranks), by_key);
 }

@@ -63,6 +63,7 @@ struct top_rank {
 	double collectives_rate, bytes_rate; /* a second */
 
 	size_t last; /* collectives to which it came last, of @met */
+	double key;  /* by which ranks are sorted */
 };
 
 struct top_sample {
@@ -89,11 +90,13 @@ struct top_dump {
 
 	/* By watch.c: whether it is of the group that is shown; its process, -1 if the
 	 * system has none; the first dump of its group, NULL for what is not shown any
-	 * more, and, in the first one, the ranks of all. */
+	 * more, and, in the first one, the ranks of all, and whether the group is shown or,
+	 * before one is, the options mean it. */
 	bool is_member;
 	int pidfd;
 	const struct top_dump *group;
 	uint64_t ranks[COHORT_RANK_WORDS];
+	bool is_meant;
 };
 
 /*

@@ -161,14 +161,23 @@ static bool belongs_to(const struct top_dump *d, const struct top_dump *group)
 	return true;
 }
 
-/* Put the dumps into groups: those of this round, and of members that may still answer. */
-static void find_groups(struct feed *f)
+/* True if the options leave the group open, or name it by this dump. */
+static bool is_named(const struct top_options *o, const struct top_dump *d)
 {
+	return (!o->pid || o->pid == flight_of(d)->pid) &&
+	       (!o->group || strcmp(o->group, flight_of(d)->group) == 0);
+}
+
+/* Put the dumps into groups: those of this round, and of members that may still answer. */
+static void find_groups(struct watch *w)
+{
+	struct feed *f = &w->feed;
 	struct top_dump *d, *g;
 	int r;
 
 	for (d = f->dumps; d; d = d->next) {
 		d->group = NULL;
+		d->is_meant = false;
 		memset(d->ranks, 0, sizeof(d->ranks));
 		if (!d->trace ||
 		    (d->round != f->round &&
@@ -178,28 +187,11 @@ static void find_groups(struct feed *f)
 			if (g->group == g && belongs_to(d, g))
 				break;
 		d->group = g;
+		g->is_meant |=
+			w->sample.n ? d->is_member : is_named(w->options, d);
 		for (r = 0; r < flight_of(d)->size; r++)
 			rank_set_add(g->ranks, flight_of(d)->ranks[r].rank);
 	}
-}
-
-/* True if the group is watched or, before one is, if the options mean it. */
-static bool is_meant(const struct watch *w, const struct top_dump *group)
-{
-	const struct top_options *o = w->options;
-	const struct top_dump *d;
-
-	for (d = w->feed.dumps; d; d = d->next) {
-		if (d->group != group)
-			continue;
-		if (w->sample.n ? d->is_member
-		                : (!o->pid || o->pid == flight_of(d)->pid) &&
-		                          (!o->group ||
-		                           strcmp(o->group,
-		                                  flight_of(d)->group) == 0))
-			return true;
-	}
-	return false;
 }
 
 /* True if the group was split from one that is meant, too: then it has that one's name, a
@@ -210,7 +202,7 @@ static bool is_child(const struct watch *w, const struct top_dump *group)
 	size_t n;
 
 	for (g = w->feed.dumps; g; g = g->next) {
-		if (g->group != g || !is_meant(w, g))
+		if (!g->is_meant)
 			continue;
 		n = strlen(flight_of(g)->group);
 		if (strncmp(flight_of(group)->group, flight_of(g)->group, n) ==
@@ -226,8 +218,7 @@ static bool is_child(const struct watch *w, const struct top_dump *group)
 static struct top_dump *next_group(const struct watch *w, struct top_dump *g)
 {
 	for (g = g ? g->next : w->feed.dumps; g; g = g->next)
-		if (g->group == g && is_meant(w, g) &&
-		    (w->sample.n || !is_child(w, g)))
+		if (g->is_meant && (w->sample.n || !is_child(w, g)))
 			break;
 	return g;
 }
@@ -400,7 +391,7 @@ enum watch_state watch_look(struct watch *w)
 		begin_round(w, now);
 	if (!feed_look(&w->feed))
 		return fail(w, w->feed.directory);
-	find_groups(&w->feed);
+	find_groups(w);
 	count(w, &answers, &awaited);
 	if (answers && !w->first_ns)
 		w->first_ns = now;
