@@ -346,13 +346,6 @@ static void add_keys(struct page *p, const struct page_form *form, int shown,
 	         shown < of ? "  j k scroll" : "");
 }
 
-/* A tiny terminal keeps the top. */
-static void cut(struct page *p, const struct page_form *form)
-{
-	if (form->height && p->n > form->height)
-		p->n = form->height;
-}
-
 int page_make(struct page *p, struct top_sample *s, struct page_form *form)
 {
 	int room = s->n, i;
@@ -373,16 +366,10 @@ int page_make(struct page *p, struct top_sample *s, struct page_form *form)
 		add_rank(p, s, &s->ranks[i], form);
 	if (form->height)
 		add_keys(p, form, i - form->scroll, s->n);
-	cut(p, form);
+	/* A tiny terminal keeps the top. */
+	if (form->height && p->n > form->height)
+		p->n = form->height;
 	return i - form->scroll;
-}
-
-void page_tell(struct page *p, const struct page_form *form, const char *text)
-{
-	p->n = 0;
-	add_wrapped(p, form, text);
-	add_line(p, form, PAGE_BOLD, "q quit");
-	cut(p, form);
 }
 
 void page_free(struct page *p)

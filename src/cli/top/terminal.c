@@ -121,26 +121,6 @@ bool terminal_open(void)
 	return true;
 }
 
-static void draw(const struct page *p)
-{
-	const attr_t looks[] = {
-		[PAGE_PLAIN] = A_NORMAL,
-		[PAGE_BOLD] = A_BOLD,
-		[PAGE_TITLE] = A_REVERSE,
-		[PAGE_WARN] = warning,
-	};
-	int row;
-
-	erase();
-	for (row = 0; row < p->n; row++) {
-		attrset((int)looks[p->lines[row].look]);
-		mvprintw(row, 0, "%-*s",
-		         p->lines[row].look == PAGE_TITLE ? COLS - 1 : 0,
-		         p->lines[row].text);
-	}
-	refresh();
-}
-
 /* ---- keys -------------------------------------------------------------- */
 
 struct view {
@@ -220,27 +200,44 @@ static void wait_for_key(struct view *v)
 
 /* ---- the loop ---------------------------------------------------------- */
 
-static void show(struct view *v)
+static void draw_sample(struct view *v)
 {
-	struct watch *w = v->watch;
-	char text[1400];
-
+	const attr_t looks[] = {
+		[PAGE_PLAIN] = A_NORMAL,
+		[PAGE_BOLD] = A_BOLD,
+		[PAGE_TITLE] = A_REVERSE,
+		[PAGE_WARN] = warning,
+	};
 	/* The last column stays free: some terminals wrap as soon as it is
 	 * written. */
-	v->form.width = COLS - 1 < MOST_COLUMNS ? COLS - 1 : MOST_COLUMNS;
-	v->form.width = v->form.width ? v->form.width : 1;
+	const int width = COLS > 1 ? COLS - 1 : 1;
+	const struct page_line *line;
+	int row;
+
+	v->form.width = width < MOST_COLUMNS ? width : MOST_COLUMNS;
 	v->form.height = LINES;
-	v->form.silent_ns = watch_silence(w);
-	if (w->sample.n) {
-		v->shown = page_make(&v->page, &w->sample, &v->form);
-	} else {
-		snprintf(text, sizeof(text),
-		         "%s FIFO %.500s, for dumps in %.500s",
-		         v->form.silent_ns ? "no answer yet from" : "asking by",
-		         w->feed.fifo, w->feed.directory);
-		page_tell(&v->page, &v->form, text);
+	v->form.silent_ns = watch_silence(v->watch);
+	v->shown = page_make(&v->page, &v->watch->sample, &v->form);
+	for (row = 0; row < v->page.n; row++) {
+		line = &v->page.lines[row];
+		attrset((int)looks[line->look]);
+		mvprintw(row, 0, "%-*s", line->look == PAGE_TITLE ? width : 0,
+		         line->text);
 	}
-	draw(&v->page);
+}
+
+static void draw(struct view *v)
+{
+	const struct watch *w = v->watch;
+
+	erase();
+	if (w->sample.n)
+		draw_sample(v);
+	else
+		mvprintw(0, 0, "%s FIFO %s, for dumps in %s\nq quit",
+		         w->is_silent ? "no answer yet from" : "asking by",
+		         w->feed.fifo, w->feed.directory);
+	refresh();
 }
 
 enum watch_state terminal_watch(struct watch *w)
@@ -253,7 +250,7 @@ enum watch_state terminal_watch(struct watch *w)
 			state = watch_look(w);
 		if (state > WATCH_SILENT)
 			break;
-		show(&v);
+		draw(&v);
 		wait_for_key(&v);
 	}
 	leave();

@@ -145,9 +145,6 @@ struct page_form {
 int page_make(struct page *page, struct top_sample *sample,
               struct page_form *form);
 
-/* A page of messages, with the look of another one. */
-void page_tell(struct page *page, const struct page_form *form,
-               const char *text);
 void page_free(struct page *page);
 
 /* Numbers for a column of six: "999", "12.3K", "1.2M", "-" for NAN; "999us", "12.3s",
