@@ -281,14 +281,14 @@ Test(top, writes_numbers_in_six_columns)
 
 static struct page page;
 
-static void expect_fits(const struct page_form *form)
+static void expect_fits(void)
 {
 	int i;
 
-	cr_assert_leq(page.n, form->height);
+	cr_assert_leq(page.n, page.height);
 	for (i = 0; i < page.n; i++)
-		cr_assert_leq(strlen(page.lines[i].text), (size_t)form->width,
-		              "%d columns, line %d: \"%s\"", form->width, i,
+		cr_assert_leq(strlen(page.lines[i].text), (size_t)page.width,
+		              "%d columns, line %d: \"%s\"", page.width, i,
 		              page.lines[i].text);
 }
 
@@ -306,7 +306,6 @@ static const char *find_line(const char *text)
 Test(top, fits_a_terminal_of_any_size)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { 0 };
 
 	call(m, 1, 9 * S, 123456789);
 	m->trace.flight.cause =
@@ -314,54 +313,54 @@ Test(top, fits_a_terminal_of_any_size)
 	memset(m->trace.flight.cause.text, 'x',
 	       sizeof(m->trace.flight.cause.text) - 1);
 	take(m, NULL, NULL);
-	for (form.width = 1; form.width < 140; form.width++)
-		for (form.height = 1; form.height < 40; form.height++) {
-			page_make(&page, &sample, &form);
-			expect_fits(&form);
+	for (page.width = 1; page.width < 140; page.width++)
+		for (page.height = 1; page.height < 40; page.height++) {
+			page_make(&page, &sample);
+			expect_fits();
 		}
 }
 
 Test(top, keeps_the_most_important_columns_on_a_narrow_terminal)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { .width = 79, .height = 24 };
 
+	page = (struct page){ .width = 79, .height = 24 };
 	take(m, NULL, NULL);
-	page_make(&page, &sample, &form);
+	page_make(&page, &sample);
 	cr_assert_not_null(find_line(
 		"RANK STATE   BEHIND    AGO COLL/S BYTES/S FLIGHT LAST DEV "
 		"LAST CALL"));
-	form.width = 36;
-	page_make(&page, &sample, &form);
+	page.width = 36;
+	page_make(&page, &sample);
 	cr_assert_not_null(find_line("RANK STATE   BEHIND LAST CALL"));
 }
 
 Test(top, shows_the_ranks_that_have_been_scrolled_to)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { .width = 79, .height = 6, .scroll = 1 };
 
+	page = (struct page){ .width = 79, .height = 6, .scroll = 1 };
 	take(m, NULL, NULL);
-	cr_assert_eq(page_make(&page, &sample, &form), 2);
+	cr_assert_eq(page_make(&page, &sample), 2);
 	cr_assert_null(find_line("   0 "));
 	cr_assert_not_null(find_line("   1 "));
 	cr_assert_not_null(find_line("   2 "));
 	cr_assert_not_null(find_line("2-3 of 3  q quit"));
-	form.scroll = 99;
-	cr_assert_eq(page_make(&page, &sample, &form), 2);
+	page.scroll = 99;
+	cr_assert_eq(page_make(&page, &sample), 2);
 	cr_assert_not_null(find_line("   2 "));
 }
 
 Test(top, sends_a_terminal_printable_ascii_alone)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
-	struct page_form form = { .width = 79, .height = 24 };
 	const char *at;
 	int i;
 
+	page = (struct page){ .width = 79, .height = 24 };
 	strcpy(m->trace.flight.group, "gr\xc3\xbc\x1b[2J\xff");
 	take(m, NULL, NULL);
-	page_make(&page, &sample, &form);
+	page_make(&page, &sample);
 	cr_assert_not_null(find_line("\"gr??[2J?\" generation 1"));
 	for (i = 0; i < page.n; i++)
 		for (at = page.lines[i].text; *at; at++)

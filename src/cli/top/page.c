@@ -88,9 +88,8 @@ static void make_ascii(char *text)
 }
 
 /* Add a line, cut to the width.  Without memory it is left out. */
-__attribute__((format(printf, 4, 5))) static void
-add_line(struct page *p, const struct page_form *form, enum page_look look,
-         const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+add_line(struct page *p, enum page_look look, const char *format, ...)
 {
 	struct page_line *line;
 	va_list args;
@@ -108,17 +107,16 @@ add_line(struct page *p, const struct page_form *form, enum page_look look,
 	va_start(args, format);
 	vsnprintf(line->text, sizeof(line->text), format, args);
 	va_end(args);
-	if (form->width)
+	if (p->width)
 		make_ascii(line->text);
-	if (form->width && strlen(line->text) > (size_t)form->width)
-		line->text[form->width] = '\0';
+	if (p->width && strlen(line->text) > (size_t)p->width)
+		line->text[p->width] = '\0';
 }
 
 /* Add a text in lines. */
-static void add_wrapped(struct page *p, const struct page_form *form,
-                        const char *text)
+static void add_wrapped(struct page *p, const char *text)
 {
-	const size_t width = form->width ? (size_t)form->width : 79;
+	const size_t width = p->width ? (size_t)p->width : 79;
 	size_t n;
 
 	for (; *text; text += n + strspn(text + n, " ")) {
@@ -128,7 +126,7 @@ static void add_wrapped(struct page *p, const struct page_form *form,
 				;
 			n = n ? n : width;
 		}
-		add_line(p, form, PAGE_PLAIN, "%.*s", (int)n, text);
+		add_line(p, PAGE_PLAIN, "%.*s", (int)n, text);
 	}
 }
 
@@ -148,26 +146,24 @@ static int add_pids(struct text *t, const struct top_sample *s)
 	return n;
 }
 
-static void add_head(struct page *p, const struct top_sample *s,
-                     const struct page_form *form)
+static void add_head(struct page *p, const struct top_sample *s)
 {
 	char pids[40] = "", mark[64] = "";
 	const int n = add_pids(&(struct text){ pids, sizeof(pids) }, s);
 
-	if (form->silent_ns)
+	if (p->silent_ns)
 		snprintf(mark, sizeof(mark), "NO ANSWER FOR %s  ",
-		         page_time(form->silent_ns).at);
-	else if (form->is_paused)
+		         page_time(p->silent_ns).at);
+	else if (p->is_paused)
 		snprintf(mark, sizeof(mark), "PAUSED  ");
-	add_line(p, form, form->silent_ns ? PAGE_WARN : PAGE_BOLD,
+	add_line(p, p->silent_ns ? PAGE_WARN : PAGE_BOLD,
 	         "%s\"%s\" generation %d, %d rank%s; host %s, process%s %s",
 	         mark, s->group, s->generation, s->world,
 	         s->world == 1 ? "" : "s", s->host, n == 1 ? "" : "es", pids);
 }
 
 /* What the ranks do, in a line. */
-static void add_state(struct page *p, const struct top_sample *s,
-                      const struct page_form *form)
+static void add_state(struct page *p, const struct top_sample *s)
 {
 	size_t states[TOP_SILENT + 1] = { 0 };
 	char line[400];
@@ -184,25 +180,23 @@ static void add_state(struct page *p, const struct top_sample *s,
 			idle_ns = s->ranks[i].ago_ns;
 	}
 	is_idle = idle_ns >= TOP_OUTSIDE_NS && idle_ns != UINT64_MAX &&
-	          !form->has_ended;
+	          !p->has_ended;
 	if (is_idle)
 		text_add(&t, "no call for %s", page_time(idle_ns).at);
 	else
 		text_add(&t, "%s",
-		         *s->gone          ? s->gone
-		         : form->has_ended ? "closed, no cause"
-		                           : "running");
+		         *s->gone       ? s->gone
+		         : p->has_ended ? "closed, no cause"
+		                        : "running");
 	for (i = 0; i <= TOP_SILENT; i++)
 		if (states[i])
 			text_add(&t, ", %zu %s", states[i],
 			         top_state_name((enum top_state)i));
 	text_add(&t, "; foremost: collective %" PRIu64, front);
-	add_line(p, form, is_idle || *s->gone ? PAGE_WARN : PAGE_PLAIN, "%s",
-	         line);
+	add_line(p, is_idle || *s->gone ? PAGE_WARN : PAGE_PLAIN, "%s", line);
 }
 
-static void add_slowest(struct page *p, const struct top_sample *s,
-                        const struct page_form *form)
+static void add_slowest(struct page *p, const struct top_sample *s)
 {
 	const struct top_rank *last = NULL;
 	int i;
@@ -211,14 +205,13 @@ static void add_slowest(struct page *p, const struct top_sample *s,
 		if (!last || s->ranks[i].last > last->last)
 			last = &s->ranks[i];
 	if (last && s->met)
-		add_line(p, form, PAGE_PLAIN,
+		add_line(p, PAGE_PLAIN,
 		         "came last most often: rank %d, to %zu of %zu "
 		         "collectives",
 		         last->rank, last->last, s->met);
 }
 
-static void add_missing(struct page *p, const struct top_sample *s,
-                        const struct page_form *form)
+static void add_missing(struct page *p, const struct top_sample *s)
 {
 	char ranks[200] = "";
 	struct text t = { ranks, sizeof(ranks) };
@@ -226,22 +219,21 @@ static void add_missing(struct page *p, const struct top_sample *s,
 	if (rank_set_is_empty(s->missing))
 		return;
 	rank_set_spell(&t, s->missing);
-	add_line(p, form, PAGE_WARN, "no dump of rank %s", ranks);
+	add_line(p, PAGE_WARN, "no dump of rank %s", ranks);
 }
 
-static void add_facts(struct page *p, const struct top_sample *s,
-                      const struct page_form *form)
+static void add_facts(struct page *p, const struct top_sample *s)
 {
-	add_head(p, s, form);
+	add_head(p, s);
 	if (s->cause.status == COHORT_OK) {
-		add_state(p, s, form);
+		add_state(p, s);
 	} else {
-		add_line(p, form, PAGE_WARN, "ended: %s",
+		add_line(p, PAGE_WARN, "ended: %s",
 		         cohort_verdict_text(s->cause.kind));
-		add_wrapped(p, form, s->cause.text);
+		add_wrapped(p, s->cause.text);
 	}
-	add_slowest(p, s, form);
-	add_missing(p, s, form);
+	add_slowest(p, s);
+	add_missing(p, s);
 }
 
 /* ---- the table --------------------------------------------------------- */
@@ -279,11 +271,10 @@ static int columns_in(int width)
 }
 
 /* Add a row: @cells, or the titles if that is NULL, and the last call. */
-static void add_row(struct page *p, const struct page_form *form,
-                    enum page_look look, const struct page_number *cells,
-                    const char *call)
+static void add_row(struct page *p, enum page_look look,
+                    const struct page_number *cells, const char *call)
 {
-	const int n = columns_in(form->width);
+	const int n = columns_in(p->width);
 	char line[sizeof(p->lines->text)];
 	struct text t = { line, sizeof(line) };
 	int i;
@@ -291,11 +282,11 @@ static void add_row(struct page *p, const struct page_form *form,
 	for (i = 0; i < n; i++)
 		text_add(&t, "%*s ", columns[i].width,
 		         cells ? cells[i].at : columns[i].title);
-	add_line(p, form, look, "%s%s", line, call);
+	add_line(p, look, "%s%s", line, call);
 }
 
 static void add_rank(struct page *p, const struct top_sample *s,
-                     const struct top_rank *r, const struct page_form *form)
+                     const struct top_rank *r)
 {
 	const bool is_late = r->behind && r->state != TOP_IN_CALL;
 	const struct page_number none = { "-" };
@@ -324,56 +315,47 @@ static void add_rank(struct page *p, const struct top_sample *s,
 		text_add(&t, " \"%s\"", r->tag);
 	if (*r->label)
 		text_add(&t, " (%s)", r->label);
-	add_row(p, form,
-	        is_late || r->state == TOP_GONE ? PAGE_WARN : PAGE_PLAIN, cells,
-	        call);
+	add_row(p, is_late || r->state == TOP_GONE ? PAGE_WARN : PAGE_PLAIN,
+	        cells, call);
 }
 
-static void add_keys(struct page *p, const struct page_form *form, int shown,
-                     int of)
+static void add_keys(struct page *p, int shown, int of)
 {
 	char place[64] = "";
 
-	while (p->n < form->height - 1)
-		add_line(p, form, PAGE_PLAIN, "%s", "");
+	while (p->n < p->height - 1)
+		add_line(p, PAGE_PLAIN, "%s", "");
 	if (shown < of)
-		snprintf(place, sizeof(place), "%d-%d of %d  ",
-		         form->scroll + 1, form->scroll + shown, of);
-	add_line(p, form, PAGE_BOLD,
+		snprintf(place, sizeof(place), "%d-%d of %d  ", p->scroll + 1,
+		         p->scroll + shown, of);
+	add_line(p, PAGE_BOLD,
 	         "%sq quit  space %s  sort: r rank, l last, c rate (%s)%s",
-	         place, form->is_paused ? "go on" : "pause",
-	         top_sort_name((int)form->sort),
-	         shown < of ? "  j k scroll" : "");
+	         place, p->is_paused ? "go on" : "pause",
+	         top_sort_name((int)p->sort), shown < of ? "  j k scroll" : "");
 }
 
-int page_make(struct page *p, struct top_sample *s, struct page_form *form)
+int page_make(struct page *p, struct top_sample *s)
 {
 	int room = s->n, i;
 
 	p->n = 0;
-	sample_sort(s, form->sort);
-	add_facts(p, s, form);
-	if (form->height)
-		room = form->height - p->n - 2;
+	sample_sort(s, p->sort);
+	add_facts(p, s);
+	if (p->height)
+		room = p->height - p->n - 2;
 	if (room < 0)
 		room = 0;
-	if (form->scroll > s->n - room)
-		form->scroll = s->n - room;
-	if (form->scroll < 0)
-		form->scroll = 0;
-	add_row(p, form, PAGE_TITLE, NULL, "LAST CALL");
-	for (i = form->scroll; i < s->n && i < form->scroll + room; i++)
-		add_rank(p, s, &s->ranks[i], form);
-	if (form->height)
-		add_keys(p, form, i - form->scroll, s->n);
+	if (p->scroll > s->n - room)
+		p->scroll = s->n - room;
+	if (p->scroll < 0)
+		p->scroll = 0;
+	add_row(p, PAGE_TITLE, NULL, "LAST CALL");
+	for (i = p->scroll; i < s->n && i < p->scroll + room; i++)
+		add_rank(p, s, &s->ranks[i]);
+	if (p->height)
+		add_keys(p, i - p->scroll, s->n);
 	/* A tiny terminal keeps the top. */
-	if (form->height && p->n > form->height)
-		p->n = form->height;
-	return i - form->scroll;
-}
-
-void page_free(struct page *p)
-{
-	free(p->lines);
-	*p = (struct page){ 0 };
+	if (p->height && p->n > p->height)
+		p->n = p->height;
+	return i - p->scroll;
 }

@@ -125,7 +125,6 @@ bool terminal_open(void)
 
 struct view {
 	struct watch *watch;
-	struct page_form form;
 	struct page page;
 	int shown; /* ranks */
 	bool quit;
@@ -138,40 +137,40 @@ static void attend_key(struct view *v, int key)
 		v->quit = true;
 		break;
 	case ' ':
-		v->form.is_paused = !v->form.is_paused;
+		v->page.is_paused = !v->page.is_paused;
 		if (!v->watch->is_asked)
 			v->watch->next_ns = 0;
 		break;
 	case 'r':
-		v->form.sort = TOP_BY_RANK;
+		v->page.sort = TOP_BY_RANK;
 		break;
 	case 'l':
-		v->form.sort = TOP_BY_LAST;
+		v->page.sort = TOP_BY_LAST;
 		break;
 	case 'c':
-		v->form.sort = TOP_BY_RATE;
+		v->page.sort = TOP_BY_RATE;
 		break;
 	case 'j':
 	case KEY_DOWN:
-		v->form.scroll++;
+		v->page.scroll++;
 		break;
 	case 'k':
 	case KEY_UP:
-		v->form.scroll--;
+		v->page.scroll--;
 		break;
 	case KEY_NPAGE:
-		v->form.scroll += v->shown;
+		v->page.scroll += v->shown;
 		break;
 	case KEY_PPAGE:
-		v->form.scroll -= v->shown;
+		v->page.scroll -= v->shown;
 		break;
 	case 'g':
 	case KEY_HOME:
-		v->form.scroll = 0;
+		v->page.scroll = 0;
 		break;
 	case 'G':
 	case KEY_END:
-		v->form.scroll = v->watch->sample.n;
+		v->page.scroll = v->watch->sample.n;
 		break;
 	}
 }
@@ -186,7 +185,7 @@ static void wait_for_key(struct view *v)
 		clock_timespec(next > now ? next - now : 0);
 	int key;
 
-	ppoll(&in, 1, v->form.is_paused && !v->watch->is_asked ? NULL : &until,
+	ppoll(&in, 1, v->page.is_paused && !v->watch->is_asked ? NULL : &until,
 	      &former);
 	if (in.revents & ~POLLIN)
 		v->quit = true; /* the terminal is gone */
@@ -214,10 +213,10 @@ static void draw_sample(struct view *v)
 	const struct page_line *line;
 	int row;
 
-	v->form.width = width < MOST_COLUMNS ? width : MOST_COLUMNS;
-	v->form.height = LINES;
-	v->form.silent_ns = watch_silence(v->watch);
-	v->shown = page_make(&v->page, &v->watch->sample, &v->form);
+	v->page.width = width < MOST_COLUMNS ? width : MOST_COLUMNS;
+	v->page.height = LINES;
+	v->page.silent_ns = watch_silence(v->watch);
+	v->shown = page_make(&v->page, &v->watch->sample);
 	for (row = 0; row < v->page.n; row++) {
 		line = &v->page.lines[row];
 		attrset((int)looks[line->look]);
@@ -242,11 +241,11 @@ static void draw(struct view *v)
 
 enum watch_state terminal_watch(struct watch *w)
 {
-	struct view v = { .watch = w, .form = { .sort = w->options->sort } };
+	struct view v = { .watch = w, .page = { .sort = w->options->sort } };
 	enum watch_state state = WATCH_WAITS;
 
 	while (!v.quit) {
-		if (w->is_asked || !v.form.is_paused)
+		if (w->is_asked || !v.page.is_paused)
 			state = watch_look(w);
 		if (state > WATCH_SILENT)
 			break;
@@ -254,7 +253,7 @@ enum watch_state terminal_watch(struct watch *w)
 		wait_for_key(&v);
 	}
 	leave();
-	page_free(&v.page);
+	free(v.page.lines);
 	sigprocmask(SIG_SETMASK, &former, NULL);
 	return state;
 }

@@ -105,20 +105,18 @@ static int read_sort(const struct cli_option *option, const char *text)
 
 static void print_sample(struct watch *w, bool has_ended)
 {
-	struct page_form form = { .sort = w->options->sort,
-		                  .has_ended = has_ended };
-	struct page page = { 0 };
+	struct page page = { .sort = w->options->sort, .has_ended = has_ended };
 	int i;
 
 	if (w->options->is_json) {
-		sample_sort(&w->sample, form.sort);
+		sample_sort(&w->sample, page.sort);
 		top_json(stdout, &w->sample, has_ended);
 	} else {
-		page_make(&page, &w->sample, &form);
+		page_make(&page, &w->sample);
 		for (i = 0; i < page.n; i++)
 			puts(page.lines[i].text);
 		putchar('\n');
-		page_free(&page);
+		free(page.lines);
 	}
 	fflush(stdout);
 }

@@ -124,28 +124,21 @@ struct page_line {
 	char text[400];
 };
 
-/* Lines of text. */
 struct page {
-	int n, room;
-	struct page_line *lines;
-};
-
-/* What a page is to look like. */
-struct page_form {
 	/* Of a terminal, which has keys; 0: it is none. */
 	int width, height;
 	int scroll; /* ranks to leave out at the top; page_make() limits it */
 	enum top_sort sort;
 	bool is_paused, has_ended;
 	uint64_t silent_ns; /* how long there was no answer */
+
+	int n, room;
+	struct page_line *lines;
 };
 
-/* Sort the sample, and put it on a page, which is emptied first; returns how many ranks are
- * shown. */
-int page_make(struct page *page, struct top_sample *sample,
-              struct page_form *form);
-
-void page_free(struct page *page);
+/* Sort the sample, and put it on the page; returns how many ranks are shown.  The caller
+ * frees @lines in the end. */
+int page_make(struct page *page, struct top_sample *sample);
 
 /* Numbers for a column of six: "999", "12.3K", "1.2M", "-" for NAN; "999us", "12.3s",
  * "3h07m". */
