@@ -78,6 +78,8 @@ static void note_rank(struct cohort_comm *c)
 	 * and live what is not in the notes.  The last ticket first: when it
 	 * was given out, its slot's former operation was done. */
 	c->last_then = atomic_load(&c->last);
+	c->held_then = atomic_load(&c->waits) > atomic_load(&c->waits_ended) ||
+	               atomic_load(&c->gate);
 	for (k = 0; k < slots && k < c->last_then; k++) {
 		ticket = c->last_then - k;
 		slot = ticket & (slots - 1);

@@ -323,8 +323,10 @@ struct cohort_comm {
 		 * done_then is; constant from NOTED on, and read by any thread
 		 * then.  What last was before any abort flag was up; done_then
 		 * has the bits of the slots whose newest ticket, up to this
-		 * one, was done. */
+		 * one, was done.  And whether its thread was held in a call or
+		 * a wait. */
 		uint64_t last_then;
+		bool held_then;
 
 		/* By the reaper, then by whoever frees the clique: the event
 		 * and the barrier are given back. */

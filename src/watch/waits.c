@@ -264,6 +264,19 @@ static void add_edge_in_cycle(struct walk *w, int from, struct node node,
 	add_edge(w, from, node, node.q, node.number, name);
 }
 
+/* True if the rank has called nothing since the collective, or since its last transfer: its
+ * thread may wait for that without the library's knowledge, in cudaStreamSynchronize(). */
+static bool has_called_last(const struct cohort_comm *c,
+                            const struct rank_snapshot *r)
+{
+	struct transfer t;
+
+	return r->last.ticket &&
+	       ((r->joined && r->last.ticket == r->call.ticket) ||
+	        (pair_read(c, pair_count(c), &t) &&
+	         t.ticket == r->last.ticket));
+}
+
 /* @c waited for its last operation in a clique that has ended as part of a cycle: for the
  * ranks that had not called their part of it. */
 static void add_ended_cycle(struct walk *w, int from,
@@ -277,7 +290,6 @@ static void add_ended_cycle(struct walk *w, int from,
 	uint64_t k, of;
 	int i;
 
-	clique_note((struct clique *)(uintptr_t)q); /* what is done */
 	for (k = pair_count(c); pair_read(c, k, &t) && t.ticket == ticket &&
 	                        !comm_ticket_was_done(c, ticket);
 	     k--) {
@@ -304,6 +316,16 @@ static void add_ended_cycle(struct walk *w, int from,
 		add_edge_in_cycle(w, from, node, name);
 }
 
+/* True if @c waited for its last operation when its clique ended, or may have. */
+static bool has_waited(const struct walk *w, const struct cohort_comm *c)
+{
+	struct rank_snapshot r;
+
+	clique_note((struct clique *)(uintptr_t)c->clique);
+	snapshot_part(&r, c, agree_called(c));
+	return c->held_then || (w->with_queued && has_called_last(c, &r));
+}
+
 /* @c waited in a clique that has ended since the front was called, and since its last call, at
  * @called_ns: for the rank that is to blame for that end, or on in a cycle. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
@@ -315,7 +337,7 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 
 	if (cause->time_ns < w->since_ns || cause->time_ns < called_ns)
 		return;
-	if (cause->kind == COHORT_VERDICT_CYCLE)
+	if (cause->kind == COHORT_VERDICT_CYCLE && has_waited(w, c))
 		add_ended_cycle(w, from, c);
 	if (world < 0 || world == c->world)
 		return;
@@ -328,19 +350,6 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	node.has_ended = true;
 	node.kind = cause->kind;
 	add_edge(w, from, node, c->clique, cause->collective, name);
-}
-
-/* True if the rank has called nothing since the collective, or since its last transfer: its
- * thread may wait for that without the library's knowledge, in cudaStreamSynchronize(). */
-static bool has_called_last(const struct cohort_comm *c,
-                            const struct rank_snapshot *r)
-{
-	struct transfer t;
-
-	return r->last.ticket &&
-	       ((r->joined && r->last.ticket == r->call.ticket) ||
-	        (pair_read(c, pair_count(c), &t) &&
-	         t.ticket == r->last.ticket));
 }
 
 /* The edges of node @from, which called last at @called_ns, in the communicator @c. */
@@ -394,7 +403,7 @@ static void follow(struct walk *w, int from)
 }
 
 /* Visit all that can be reached from the first @starts nodes.  Returns how many of them
- * wait for nobody. */
+ * wait for nobody, and are in no cycle. */
 static int visit(struct walk *w, int starts, bool with_queued)
 {
 	int i, ends = 0;
@@ -406,7 +415,7 @@ static int visit(struct walk *w, int starts, bool with_queued)
 		w->nodes[i].to = -1;
 	for (i = 0; i < w->n; i++) {
 		follow(w, i);
-		ends += w->nodes[i].to < 0;
+		ends += w->nodes[i].to < 0 && !w->nodes[i].in_cycle;
 	}
 	return ends;
 }
@@ -571,15 +580,27 @@ static void add_own(struct walk *w)
 	rank_set_add(link->worlds, clique_rank(q, x->rank)->world);
 }
 
-static void add_all(struct walk *w, int ends)
+/* True if the walk has come to no end. */
+static bool is_closed(const struct walk *w)
 {
+	int i;
+
+	for (i = 0; i < w->n; i++)
+		if (w->nodes[i].to < 0)
+			return false;
+	return true;
+}
+
+static void add_all(struct walk *w)
+{
+	const bool goes_round = is_closed(w);
 	const struct node *x;
 
-	if (!ends)
+	if (goes_round)
 		add_cycle(w);
 	else if (w->is_transfer && w->nodes->rank != w->s->transfer.rank)
 		add_own(w);
-	for (x = w->nodes; ends && x < w->nodes + w->n; x++)
+	for (x = w->nodes; !goes_round && x < w->nodes + w->n; x++)
 		if (x->to >= 0)
 			add_link(w, x);
 		else if (!x->in_cycle)
@@ -634,7 +655,7 @@ static void take(const struct clique *all, void *arg)
 {
 	struct walk *w = arg;
 	const struct clique *q = all;
-	int starts, ends;
+	int starts;
 
 	/* The memory of its words may go once it has left the list. */
 	while (q && q != w->here)
@@ -653,11 +674,10 @@ static void take(const struct clique *all, void *arg)
 		                        .number = w->number,
 		                        .name = "call" });
 	starts = w->n;
-	ends = visit(w, starts, true);
-	if (!ends)
-		ends = visit(w, starts, false);
+	if (!visit(w, starts, true))
+		visit(w, starts, false);
 	if (w->links || !w->s)
-		add_all(w, ends);
+		add_all(w);
 }
 
 /* Walk from the ranks that the front of @s, or its transfer, waits for, or from @start if @s

@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ TestSuite(waits, .init = be_lenient, .timeout = 60);
 
 #define MS UINT64_C(1000000)
 #define SHORT (100 * MS)
-#define MAX_RANKS 4
+#define MAX_RANKS 5
 
 static struct cohort_group_options o;
 static struct cohort_cause cause;
@@ -443,4 +444,68 @@ Test(waits, communicators_in_one_cycle_end_alike)
 Test(waits, communicators_in_one_cycle_of_messages_end_alike)
 {
 	wait_in_pairs(values);
+}
+
+/* In each communicator of two the first waits for the second; but rank 3 only queues a receive
+ * and then hangs, until rank 4 has its verdict. */
+static const int pairs[][2] = {
+	{ 0, 1 }, { 1, 2 }, { 2, 0 }, { 3, 0 }, { 4, 3 }
+};
+#define PAIRS ((int)(sizeof(pairs) / sizeof(pairs[0])))
+SPREAD_SHARED static atomic_bool is_judged;
+SPREAD_SHARED static struct cohort_cause judged;
+
+static int hang_beside_a_cycle(struct cohort_comm *c, void *unused)
+{
+	const int rank = cohort_comm_rank(c);
+	const struct cohort_deadlines soon = {
+		.join_ns = rank == 4 ? 8 * SHORT : SHORT,
+		.exec_ns = SHORT,
+	};
+	struct cohort_comm *pair, *own = NULL;
+	int i;
+
+	(void)unused;
+	for (i = 0; i < PAIRS; i++) {
+		ranks_must(cohort_comm_split(c,
+		                             rank == pairs[i][0] ||
+		                                             rank == pairs[i][1]
+		                                     ? 0
+		                                     : COHORT_NO_COLOR,
+		                             0, &pair),
+		           "split");
+		own = rank == pairs[i][0] ? pair : own;
+	}
+	ranks_must(cohort_deadline_push(own, &soon), "push");
+	spread_wait(&have_called, 5);
+	if (rank == 3) {
+		ranks_must(cohort_recv(own, &values[3], 1, COHORT_I32, 0,
+		                       cohort_comm_stream(own), NULL),
+		           "recv");
+	} else {
+		cr_assert_eq(ranks_sum_wait(own, &values[rank]), COHORT_STALLED,
+		             "%s", cohort_last_error());
+	}
+	if (rank == 4) {
+		ranks_must(cohort_comm_cause(own, &judged), "cause");
+		atomic_store(&is_judged, true);
+	}
+	while (!atomic_load(&is_judged))
+		sched_yield();
+	return 0;
+}
+
+/* Its communicator has ended in the others' cycle, which it did not wait for. */
+Test(waits,
+     a_rank_that_hangs_is_not_excused_by_a_cycle_that_it_queued_a_call_behind)
+{
+	struct cohort_group *group;
+
+	place_need(5);
+	group = ranks_open(5, NULL);
+	cr_assert_eq(cohort_group_run(group, hang_beside_a_cycle, NULL, NULL),
+	             COHORT_OK, "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+	cr_assert_eq(judged.world_rank, 3, "%s", judged.text);
 }
