@@ -74,15 +74,6 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 	return COHORT_OK;
 }
 
-static int slot_await_all(struct cohort_comm *comms, int n, uint64_t ticket)
-{
-	int i, rc = COHORT_OK;
-
-	for (i = 0; i < n && rc == COHORT_OK; i++)
-		rc = slot_await(&comms[i], ticket);
-	return rc;
-}
-
 /* Check what only the communicators know, and make what they will need, with
  * every gate held. */
 static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
@@ -90,24 +81,15 @@ static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++) {
-		if (op_is_plain(&ops[i]))
+		if (!stream_is_known(&comms[i], ops[i].stream))
+			rc = stream_check(&comms[i], ops[i].stream,
+			                  ops[i].is_of_all ? i : -1);
+		if (rc != COHORT_OK || op_is_plain(&ops[i]))
 			continue;
 		rc = redop_check(&comms[i], &ops[i]);
 		if (rc == COHORT_OK)
 			rc = pair_prepare(&comms[i], &ops[i]);
 	}
-	return rc;
-}
-
-static int check_streams(const struct cohort_comm *comms, int n,
-                         const struct op *ops)
-{
-	int i, rc = COHORT_OK;
-
-	for (i = 0; i < n && rc == COHORT_OK; i++)
-		if (!stream_is_known(&comms[i], ops[i].stream))
-			rc = stream_check(&comms[i], ops[i].stream,
-			                  ops[i].is_of_all ? i : -1);
 	return rc;
 }
 
@@ -219,12 +201,12 @@ static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
 		rc = list_prepare(comms, ops, s->captured);
 	if (rc != COHORT_OK)
 		return rc;
-	for (i = 0; i < n && rc == COHORT_OK; i++)
-		rc = gate_await_left(&comms[i]);
-	if (rc != COHORT_OK)
-		return rc;
 	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
-	rc = slot_await_all(comms, n, ticket);
+	for (i = 0; i < n && rc == COHORT_OK; i++) {
+		rc = gate_await_left(&comms[i]);
+		if (rc == COHORT_OK)
+			rc = slot_await(&comms[i], ticket);
+	}
 	if (rc != COHORT_OK)
 		return rc;
 	now = clock_now();
@@ -265,9 +247,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		return rc;
 	if (n == 1 && ops->from_host)
 		gate_keep(comms);
-	rc = check_streams(comms, n, ops);
-	if (rc == COHORT_OK)
-		rc = check_inside(comms, n, ops);
+	rc = check_inside(comms, n, ops);
 	if (rc != COHORT_OK) {
 		leave_all(comms, n);
 		return rc;
