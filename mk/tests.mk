@@ -299,20 +299,19 @@ $(support): $(support_objects)
 
 # facts.c is compiled against our headers, and against the real ones if they are
 # installed; the program compares the two.
+abi_headers := src/platform/nccl_abi.h src/platform/cuda_abi.h src/sim/driver/abi.h
+$(tests)/abi/constants.h: tests/abi/constants.sh $(abi_headers)
+	@mkdir -p $(@D)
+	$(Q)$< $(abi_headers) >$@
+
 $(tests)/abi/main.o: extra = $(if $(cuda),,-DABI_NO_REAL)
 $(tests)/abi/facts_ours.o: extra = -DABI_OURS
 $(tests)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
-$(tests)/abi/facts_ours.o $(tests)/abi/facts_real.o: tests/abi/facts.c \
-                                                     $(dir)/flags
+$(tests)/abi/facts_nccl-%.o: extra = -DABI_REAL \
+  -isystem build/$*/nvidia/nccl/include -isystem $(cuda)/include
+$(tests)/abi/facts_%.o: tests/abi/facts.c $(tests)/abi/constants.h $(dir)/flags
 	$(call say,CC,$< ($(@F)))
-	@mkdir -p $(@D)
-	$(Q)$(compile) $(extra) -c -o $@ $<
-
-$(tests)/abi/facts_nccl-%.o: tests/abi/facts.c $(dir)/flags
-	$(call say,CC,$< ($(@F)))
-	@mkdir -p $(@D)
-	$(Q)$(compile) -DABI_REAL -isystem build/nccl-$*/nvidia/nccl/include \
-	  -isystem $(cuda)/include -c -o $@ $<
+	$(Q)$(compile) $(extra) -I$(@D) -c -o $@ $<
 
 $(tests)/abi/abi-%: $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
                     $(tests)/abi/facts_%.o

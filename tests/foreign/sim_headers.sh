@@ -31,10 +31,10 @@ fi
 	headers="-isystem $scratch/include"
 
 	# Constants, sizes, offsets and signatures.
-	$c -std=gnu11 -DABI_NO_DRIVER -DABI_OURS -Isrc -c tests/abi/facts.c \
-		-o "$scratch/ours.o"
-	$c -std=gnu11 -DABI_NO_DRIVER -DABI_REAL -Isrc $headers -c tests/abi/facts.c \
-		-o "$scratch/installed.o"
+	tests/abi/constants.sh src/platform/*_abi.h >"$scratch/constants.h"
+	facts="$c -std=gnu11 -DABI_NO_DRIVER -Isrc -I$scratch -c tests/abi/facts.c"
+	$facts -DABI_OURS -o "$scratch/ours.o"
+	$facts -DABI_REAL $headers -o "$scratch/installed.o"
 	$c -std=gnu11 tests/abi/main.c "$scratch/ours.o" "$scratch/installed.o" \
 		-o "$scratch/abi"
 	"$scratch/abi"
