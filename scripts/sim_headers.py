@@ -18,7 +18,7 @@ import textwrap
 SOURCES = "src/sim/include"
 # A definition with its continued lines, and the comment in front of it.
 DEFINITION = re.compile(
-    r"(?:/\*(?:(?!\*/)[\s\S])*\*/\n)?^#define (\w+)\(([\w, ]*)\)((?:.*\\\n)*.*\n)", re.M)
+    r"(?:/\*(?:(?!\*/)[\s\S])*\*/\n)?^#define (\w+)\(([\w, .]*)\)((?:.*\\\n)*.*\n)", re.M)
 
 
 def read(path):

@@ -17,8 +17,10 @@
 #include "platform/cuda_errors.h"
 #include "platform/cuda_properties.h"
 
-#define CUDA_ERROR_VALUE(name, value, text) name = (value),
-typedef enum cudaError { CUDA_ERRORS(CUDA_ERROR_VALUE) } cudaError_t;
+#define CUDA_ERROR_VALUE(name, value, ...) name = (value),
+typedef enum cudaError {
+	CUDA_ERRORS(CUDA_ERROR_VALUE, CUDA_ERROR_VALUE)
+} cudaError_t;
 #undef CUDA_ERROR_VALUE
 
 typedef struct CUstream_st *cudaStream_t;

@@ -35,7 +35,6 @@
 #endif
 
 #include "platform/cuda_attributes.h"
-#include "platform/cuda_errors.h"
 #include "platform/cuda_properties.h"
 #include "platform/functions.h"
 #include "sim/driver/results.h"
@@ -72,10 +71,9 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_SIZE(cudaStream_t),
 	ABI_SIZE(cudaEvent_t),
 	ABI_SIZE(cudaHostFn_t),
-	ABI_SIZE(cudaError_t),
 
-#define ABI_ERROR(name, value, text) ABI_VALUE(name),
-	CUDA_ERRORS(ABI_ERROR)
+#define ABI_ERROR(name, value, ...) ABI_VALUE(name),
+	CUDA_ERRORS(ABI_ERROR, ABI_ERROR)
 #undef ABI_ERROR
 
 		ABI_SIZE(cudaMemPool_t),
@@ -119,7 +117,7 @@ const struct abi_fact ABI_FACTS[] = {
 #undef ABI_ATTRIBUTE
 
 #ifndef ABI_NO_DRIVER
-#define ABI_RESULT(name, value) ABI_VALUE(name),
+#define ABI_RESULT(runtime, value, name, text) ABI_VALUE(name),
 		CU_RESULTS(ABI_RESULT)
 #undef ABI_RESULT
 

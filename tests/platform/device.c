@@ -213,9 +213,11 @@ Test(error, cuda_codes_are_all_known, .timeout = 10)
 		cudaError_t code;
 		const char *name, *text;
 	} all[] = {
-#define CODE(name, value, text) { name, #name, text },
-		CUDA_ERRORS(CODE)
+#define CODE(name, value, driver, text) { name, #name, text },
+#define RUNTIME_CODE(name, value, text) { name, #name, text },
+		CUDA_ERRORS(CODE, RUNTIME_CODE)
 #undef CODE
+#undef RUNTIME_CODE
 	};
 	const struct platform *p = native_open(2);
 	const size_t n = sizeof(all) / sizeof(all[0]);

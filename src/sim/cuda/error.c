@@ -26,13 +26,13 @@ cudaError_t host_cudaGetLastError(void)
 	return error;
 }
 
-#define NAME_AND_TEXT(name, value, text) { name, #name, text },
+#define ENTRY(name, value, driver, text) { name, #name, text },
+#define ENTRY_OF_RUNTIME(name, value, text) { name, #name, text },
 static const struct text {
 	cudaError_t error;
 	const char *name;
 	const char *text;
-} texts[] = { CUDA_ERRORS(NAME_AND_TEXT) };
-#undef NAME_AND_TEXT
+} texts[] = { CUDA_ERRORS(ENTRY, ENTRY_OF_RUNTIME) };
 
 static const struct text *find(cudaError_t error)
 {

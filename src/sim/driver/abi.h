@@ -14,7 +14,7 @@
 #include "platform/cuda_abi.h"
 #include "sim/driver/results.h"
 
-#define CU_RESULT_VALUE(name, value) name = (value),
+#define CU_RESULT_VALUE(runtime, value, name, text) name = (value),
 typedef enum cudaError_enum { CU_RESULTS(CU_RESULT_VALUE) } CUresult;
 #undef CU_RESULT_VALUE
 

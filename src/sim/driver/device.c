@@ -142,7 +142,7 @@ CUresult driver_cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 static const char *name_of(CUresult error)
 {
 	switch (error) {
-#define NAME(name, value)                                                      \
+#define NAME(runtime, value, name, text)                                       \
 	case name:                                                             \
 		return #name;
 		CU_RESULTS(NAME)

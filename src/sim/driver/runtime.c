@@ -14,7 +14,7 @@
 CUresult driver_code(cudaError_t error)
 {
 	switch ((int)error) {
-#define KNOWN(name, value) case value:
+#define KNOWN(runtime, value, name, text) case value:
 		CU_RESULTS(KNOWN)
 #undef KNOWN
 		return (CUresult)error;
