@@ -4,7 +4,9 @@
 
 /*
  * The functions of the driver that a function of the runtime does: as in
- * functions.h, with the runtime's call behind the arguments (runtime.c)
+ * functions.h, with the runtime's call behind the arguments (runtime.c).
+ * CU_SAME(X, since, name, form, parameters, arguments) is cu##name, for which
+ * cuda##name with these arguments is called.
  */
 
 #include "sim/driver/abi.h"
@@ -12,6 +14,10 @@
 #define DRIVER_MEMORY(address) ((void *)(uintptr_t)(address))
 
 /* clang-format off */
+#define CU_SAME(X, since, name, form, parameters, arguments) \
+	X(since, cu##name, cu##name, form, parameters, arguments, \
+	  host_cuda##name arguments)
+
 #define DRIVER_RUNTIME_FUNCTIONS(X) \
 	DRIVER_RUNTIME_DEVICES(X) \
 	DRIVER_RUNTIME_MEMORY(X) \
@@ -23,24 +29,19 @@
 	DRIVER_RUNTIME_GRAPHS(X)
 
 #define DRIVER_RUNTIME_DEVICES(X) \
-	X(2020, cuDriverGetVersion, cuDriverGetVersion, PLAIN, \
-	  (int *version), (version), host_cudaDriverGetVersion(version)) \
+	CU_SAME(X, 2020, DriverGetVersion, PLAIN, (int *version), (version)) \
 	X(2000, cuDeviceGetCount, cuDeviceGetCount, PLAIN, \
 	  (int *count), (count), host_cudaGetDeviceCount(count)) \
-	X(4010, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, PLAIN, \
-	  (char *id, int length, CUdevice device), (id, length, device), \
-	  host_cudaDeviceGetPCIBusId(id, length, device)) \
-	X(4010, cuDeviceGetByPCIBusId, cuDeviceGetByPCIBusId, PLAIN, \
-	  (CUdevice *device, const char *id), (device, id), \
-	  host_cudaDeviceGetByPCIBusId(device, id)) \
-	X(4000, cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, PLAIN, \
-	  (int *can, CUdevice device, CUdevice peer), (can, device, peer), \
-	  host_cudaDeviceCanAccessPeer(can, device, peer)) \
-	X(8000, cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute, PLAIN, \
+	CU_SAME(X, 4010, DeviceGetPCIBusId, PLAIN, \
+	  (char *id, int length, CUdevice device), (id, length, device)) \
+	CU_SAME(X, 4010, DeviceGetByPCIBusId, PLAIN, \
+	  (CUdevice *device, const char *id), (device, id)) \
+	CU_SAME(X, 4000, DeviceCanAccessPeer, PLAIN, \
+	  (int *can, CUdevice device, CUdevice peer), (can, device, peer)) \
+	CU_SAME(X, 8000, DeviceGetP2PAttribute, PLAIN, \
 	  (int *value, enum cudaDeviceP2PAttr attribute, CUdevice from, \
 	   CUdevice to), \
-	  (value, attribute, from, to), \
-	  host_cudaDeviceGetP2PAttribute(value, attribute, from, to)) \
+	  (value, attribute, from, to)) \
 	X(2000, cuCtxSynchronize, cuCtxSynchronize, CONTEXT, (void), (), \
 	  host_cudaDeviceSynchronize()) \
 	X(3010, cuCtxSetLimit, cuCtxSetLimit, CONTEXT, \
@@ -110,12 +111,10 @@
 	X(4010, cuIpcCloseMemHandle, cuIpcCloseMemHandle, CONTEXT, \
 	  (CUdeviceptr memory), (memory), \
 	  host_cudaIpcCloseMemHandle(DRIVER_MEMORY(memory))) \
-	X(4010, cuIpcGetEventHandle, cuIpcGetEventHandle, CONTEXT, \
-	  (cudaIpcEventHandle_t *handle, CUevent event), (handle, event), \
-	  host_cudaIpcGetEventHandle(handle, event)) \
-	X(4010, cuIpcOpenEventHandle, cuIpcOpenEventHandle, CONTEXT, \
-	  (CUevent *event, cudaIpcEventHandle_t handle), (event, handle), \
-	  host_cudaIpcOpenEventHandle(event, handle))
+	CU_SAME(X, 4010, IpcGetEventHandle, CONTEXT, \
+	  (cudaIpcEventHandle_t *handle, CUevent event), (handle, event)) \
+	CU_SAME(X, 4010, IpcOpenEventHandle, CONTEXT, \
+	  (CUevent *event, cudaIpcEventHandle_t handle), (event, handle))
 
 #define DRIVER_COPY(dst, src) \
 	host_cudaMemcpy(DRIVER_MEMORY(dst), DRIVER_MEMORY(src), bytes, \
@@ -173,58 +172,47 @@
 	                         height, stream))
 
 #define DRIVER_RUNTIME_POOLS(X) \
-	X(11020, cuMemPoolCreate, cuMemPoolCreate, PLAIN, \
+	CU_SAME(X, 11020, MemPoolCreate, PLAIN, \
 	  (CUmemoryPool *pool, const struct cudaMemPoolProps *props), \
-	  (pool, props), host_cudaMemPoolCreate(pool, props)) \
-	X(11020, cuMemPoolDestroy, cuMemPoolDestroy, PLAIN, \
-	  (CUmemoryPool pool), (pool), host_cudaMemPoolDestroy(pool)) \
-	X(11020, cuMemPoolTrimTo, cuMemPoolTrimTo, PLAIN, \
-	  (CUmemoryPool pool, size_t bytes), (pool, bytes), \
-	  host_cudaMemPoolTrimTo(pool, bytes)) \
-	X(11020, cuMemPoolSetAttribute, cuMemPoolSetAttribute, PLAIN, \
+	  (pool, props)) \
+	CU_SAME(X, 11020, MemPoolDestroy, PLAIN, (CUmemoryPool pool), (pool)) \
+	CU_SAME(X, 11020, MemPoolTrimTo, PLAIN, \
+	  (CUmemoryPool pool, size_t bytes), (pool, bytes)) \
+	CU_SAME(X, 11020, MemPoolSetAttribute, PLAIN, \
 	  (CUmemoryPool pool, enum cudaMemPoolAttr attribute, void *value), \
-	  (pool, attribute, value), \
-	  host_cudaMemPoolSetAttribute(pool, attribute, value)) \
-	X(11020, cuMemPoolGetAttribute, cuMemPoolGetAttribute, PLAIN, \
+	  (pool, attribute, value)) \
+	CU_SAME(X, 11020, MemPoolGetAttribute, PLAIN, \
 	  (CUmemoryPool pool, enum cudaMemPoolAttr attribute, void *value), \
-	  (pool, attribute, value), \
-	  host_cudaMemPoolGetAttribute(pool, attribute, value)) \
-	X(11020, cuMemPoolSetAccess, cuMemPoolSetAccess, PLAIN, \
+	  (pool, attribute, value)) \
+	CU_SAME(X, 11020, MemPoolSetAccess, PLAIN, \
 	  (CUmemoryPool pool, const CUmemAccessDesc *list, size_t count), \
-	  (pool, list, count), host_cudaMemPoolSetAccess(pool, list, count)) \
-	X(11020, cuMemPoolGetAccess, cuMemPoolGetAccess, PLAIN, \
+	  (pool, list, count)) \
+	CU_SAME(X, 11020, MemPoolGetAccess, PLAIN, \
 	  (enum cudaMemAccessFlags *flags, CUmemoryPool pool, \
 	   struct cudaMemLocation *location), \
-	  (flags, pool, location), \
-	  host_cudaMemPoolGetAccess(flags, pool, location)) \
-	X(11020, cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, PLAIN, \
-	  (CUmemoryPool *pool, CUdevice device), (pool, device), \
-	  host_cudaDeviceGetDefaultMemPool(pool, device)) \
-	X(11020, cuDeviceGetMemPool, cuDeviceGetMemPool, PLAIN, \
-	  (CUmemoryPool *pool, CUdevice device), (pool, device), \
-	  host_cudaDeviceGetMemPool(pool, device)) \
-	X(11020, cuDeviceSetMemPool, cuDeviceSetMemPool, PLAIN, \
-	  (CUdevice device, CUmemoryPool pool), (device, pool), \
-	  host_cudaDeviceSetMemPool(device, pool))
+	  (flags, pool, location)) \
+	CU_SAME(X, 11020, DeviceGetDefaultMemPool, PLAIN, \
+	  (CUmemoryPool *pool, CUdevice device), (pool, device)) \
+	CU_SAME(X, 11020, DeviceGetMemPool, PLAIN, \
+	  (CUmemoryPool *pool, CUdevice device), (pool, device)) \
+	CU_SAME(X, 11020, DeviceSetMemPool, PLAIN, \
+	  (CUdevice device, CUmemoryPool pool), (device, pool))
 
 #define DRIVER_RUNTIME_STREAMS(X) \
 	X(2000, cuStreamCreate, cuStreamCreate, CONTEXT, \
 	  (CUstream *stream, unsigned int flags), (stream, flags), \
 	  host_cudaStreamCreateWithFlags(stream, flags)) \
-	X(5050, cuStreamCreateWithPriority, cuStreamCreateWithPriority, \
-	  CONTEXT, (CUstream *stream, unsigned int flags, int priority), \
-	  (stream, flags, priority), \
-	  host_cudaStreamCreateWithPriority(stream, flags, priority)) \
+	CU_SAME(X, 5050, StreamCreateWithPriority, CONTEXT, \
+	  (CUstream *stream, unsigned int flags, int priority), \
+	  (stream, flags, priority)) \
 	X(4000, cuStreamDestroy, cuStreamDestroy_v2, PLAIN, \
 	  (CUstream stream), (stream), host_cudaStreamDestroy(stream)) \
-	X(2000, cuStreamSynchronize, cuStreamSynchronize, STREAM, \
-	  (CUstream stream), (stream), host_cudaStreamSynchronize(stream)) \
-	X(2000, cuStreamQuery, cuStreamQuery, STREAM, \
-	  (CUstream stream), (stream), host_cudaStreamQuery(stream)) \
-	X(3020, cuStreamWaitEvent, cuStreamWaitEvent, STREAM, \
+	CU_SAME(X, 2000, StreamSynchronize, STREAM, (CUstream stream), \
+	  (stream)) \
+	CU_SAME(X, 2000, StreamQuery, STREAM, (CUstream stream), (stream)) \
+	CU_SAME(X, 3020, StreamWaitEvent, STREAM, \
 	  (CUstream stream, CUevent event, unsigned int flags), \
-	  (stream, event, flags), \
-	  host_cudaStreamWaitEvent(stream, event, flags)) \
+	  (stream, event, flags)) \
 	X(5000, cuStreamAddCallback, cuStreamAddCallback, STREAM, \
 	  (CUstream stream, CUstreamCallback fn, void *user, \
 	   unsigned int flags), \
@@ -232,34 +220,25 @@
 	  host_cudaStreamAddCallback( \
 		  stream, (cudaStreamCallback_t)(void (*)(void))fn, user, \
 		  flags)) \
-	X(10000, cuLaunchHostFunc, cuLaunchHostFunc, STREAM, \
-	  (CUstream stream, CUhostFn fn, void *user), (stream, fn, user), \
-	  host_cudaLaunchHostFunc(stream, fn, user)) \
-	X(5050, cuStreamGetFlags, cuStreamGetFlags, STREAM, \
-	  (CUstream stream, unsigned int *flags), (stream, flags), \
-	  host_cudaStreamGetFlags(stream, flags)) \
-	X(5050, cuStreamGetPriority, cuStreamGetPriority, STREAM, \
-	  (CUstream stream, int *priority), (stream, priority), \
-	  host_cudaStreamGetPriority(stream, priority)) \
-	X(12000, cuStreamGetId, cuStreamGetId, STREAM, \
-	  (CUstream stream, unsigned long long *id), (stream, id), \
-	  host_cudaStreamGetId(stream, id)) \
-	X(12080, cuStreamGetDevice, cuStreamGetDevice, STREAM, \
-	  (CUstream stream, CUdevice *device), (stream, device), \
-	  host_cudaStreamGetDevice(stream, device)) \
-	X(11000, cuStreamCopyAttributes, cuStreamCopyAttributes, STREAMS, \
-	  (CUstream stream, CUstream src), (stream, src), \
-	  host_cudaStreamCopyAttributes(stream, src)) \
-	X(11000, cuStreamGetAttribute, cuStreamGetAttribute, STREAM, \
-	  (CUstream stream, cudaStreamAttrID id, \
-	   cudaStreamAttrValue *value), \
-	  (stream, id, value), \
-	  host_cudaStreamGetAttribute(stream, id, value)) \
-	X(11000, cuStreamSetAttribute, cuStreamSetAttribute, STREAM, \
+	CU_SAME(X, 10000, LaunchHostFunc, STREAM, \
+	  (CUstream stream, CUhostFn fn, void *user), (stream, fn, user)) \
+	CU_SAME(X, 5050, StreamGetFlags, STREAM, \
+	  (CUstream stream, unsigned int *flags), (stream, flags)) \
+	CU_SAME(X, 5050, StreamGetPriority, STREAM, \
+	  (CUstream stream, int *priority), (stream, priority)) \
+	CU_SAME(X, 12000, StreamGetId, STREAM, \
+	  (CUstream stream, unsigned long long *id), (stream, id)) \
+	CU_SAME(X, 12080, StreamGetDevice, STREAM, \
+	  (CUstream stream, CUdevice *device), (stream, device)) \
+	CU_SAME(X, 11000, StreamCopyAttributes, STREAMS, \
+	  (CUstream stream, CUstream src), (stream, src)) \
+	CU_SAME(X, 11000, StreamGetAttribute, STREAM, \
+	  (CUstream stream, cudaStreamAttrID id, cudaStreamAttrValue *value), \
+	  (stream, id, value)) \
+	CU_SAME(X, 11000, StreamSetAttribute, STREAM, \
 	  (CUstream stream, cudaStreamAttrID id, \
 	   const cudaStreamAttrValue *value), \
-	  (stream, id, value), \
-	  host_cudaStreamSetAttribute(stream, id, value)) \
+	  (stream, id, value)) \
 	X(6000, cuStreamAttachMemAsync, cuStreamAttachMemAsync, STREAM, \
 	  (CUstream stream, CUdeviceptr memory, size_t bytes, \
 	   unsigned int flags), \
@@ -274,16 +253,13 @@
 	X(10010, cuStreamBeginCapture, cuStreamBeginCapture_v2, STREAM, \
 	  (CUstream stream, enum cudaStreamCaptureMode mode), \
 	  (stream, mode), host_cudaStreamBeginCapture(stream, mode)) \
-	X(10000, cuStreamEndCapture, cuStreamEndCapture, STREAM, \
-	  (CUstream stream, CUgraph *graph), (stream, graph), \
-	  host_cudaStreamEndCapture(stream, graph)) \
-	X(10000, cuStreamIsCapturing, cuStreamIsCapturing, STREAM, \
+	CU_SAME(X, 10000, StreamEndCapture, STREAM, \
+	  (CUstream stream, CUgraph *graph), (stream, graph)) \
+	CU_SAME(X, 10000, StreamIsCapturing, STREAM, \
 	  (CUstream stream, enum cudaStreamCaptureStatus *status), \
-	  (stream, status), host_cudaStreamIsCapturing(stream, status)) \
-	X(10010, cuThreadExchangeStreamCaptureMode, \
-	  cuThreadExchangeStreamCaptureMode, PLAIN, \
-	  (enum cudaStreamCaptureMode *mode), (mode), \
-	  host_cudaThreadExchangeStreamCaptureMode(mode)) \
+	  (stream, status)) \
+	CU_SAME(X, 10010, ThreadExchangeStreamCaptureMode, PLAIN, \
+	  (enum cudaStreamCaptureMode *mode), (mode)) \
 	X(10010, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo, STREAM, \
 	  (CUstream stream, enum cudaStreamCaptureStatus *status, \
 	   unsigned long long *id), \
@@ -326,56 +302,42 @@
 	  host_cudaEventCreateWithFlags(event, flags)) \
 	X(4000, cuEventDestroy, cuEventDestroy_v2, PLAIN, \
 	  (CUevent event), (event), host_cudaEventDestroy(event)) \
-	X(2000, cuEventRecord, cuEventRecord, STREAM, \
-	  (CUevent event, CUstream stream), (event, stream), \
-	  host_cudaEventRecord(event, stream)) \
-	X(11010, cuEventRecordWithFlags, cuEventRecordWithFlags, STREAM, \
+	CU_SAME(X, 2000, EventRecord, STREAM, \
+	  (CUevent event, CUstream stream), (event, stream)) \
+	CU_SAME(X, 11010, EventRecordWithFlags, STREAM, \
 	  (CUevent event, CUstream stream, unsigned int flags), \
-	  (event, stream, flags), \
-	  host_cudaEventRecordWithFlags(event, stream, flags)) \
-	X(2000, cuEventQuery, cuEventQuery, PLAIN, \
-	  (CUevent event), (event), host_cudaEventQuery(event)) \
-	X(2000, cuEventSynchronize, cuEventSynchronize, PLAIN, \
-	  (CUevent event), (event), host_cudaEventSynchronize(event)) \
-	X(2000, cuEventElapsedTime, cuEventElapsedTime, PLAIN, \
-	  (float *ms, CUevent start, CUevent end), (ms, start, end), \
-	  host_cudaEventElapsedTime(ms, start, end)) \
+	  (event, stream, flags)) \
+	CU_SAME(X, 2000, EventQuery, PLAIN, (CUevent event), (event)) \
+	CU_SAME(X, 2000, EventSynchronize, PLAIN, (CUevent event), (event)) \
+	CU_SAME(X, 2000, EventElapsedTime, PLAIN, \
+	  (float *ms, CUevent start, CUevent end), (ms, start, end)) \
 	X(12080, cuEventElapsedTime, cuEventElapsedTime_v2, PLAIN, \
 	  (float *ms, CUevent start, CUevent end), (ms, start, end), \
 	  host_cudaEventElapsedTime(ms, start, end))
 
 #define DRIVER_RUNTIME_GRAPHS(X) \
-	X(10000, cuGraphCreate, cuGraphCreate, PLAIN, \
-	  (CUgraph *graph, unsigned int flags), (graph, flags), \
-	  host_cudaGraphCreate(graph, flags)) \
-	X(10000, cuGraphDestroy, cuGraphDestroy, PLAIN, \
-	  (CUgraph graph), (graph), host_cudaGraphDestroy(graph)) \
-	X(10000, cuGraphGetNodes, cuGraphGetNodes, PLAIN, \
+	CU_SAME(X, 10000, GraphCreate, PLAIN, \
+	  (CUgraph *graph, unsigned int flags), (graph, flags)) \
+	CU_SAME(X, 10000, GraphDestroy, PLAIN, (CUgraph graph), (graph)) \
+	CU_SAME(X, 10000, GraphGetNodes, PLAIN, \
 	  (CUgraph graph, CUgraphNode *nodes, size_t *count), \
-	  (graph, nodes, count), host_cudaGraphGetNodes(graph, nodes, count)) \
-	X(10000, cuGraphGetRootNodes, cuGraphGetRootNodes, PLAIN, \
+	  (graph, nodes, count)) \
+	CU_SAME(X, 10000, GraphGetRootNodes, PLAIN, \
 	  (CUgraph graph, CUgraphNode *nodes, size_t *count), \
-	  (graph, nodes, count), \
-	  host_cudaGraphGetRootNodes(graph, nodes, count)) \
-	X(10000, cuGraphNodeGetType, cuGraphNodeGetType, PLAIN, \
-	  (CUgraphNode node, enum cudaGraphNodeType *type), (node, type), \
-	  host_cudaGraphNodeGetType(node, type)) \
-	X(11040, cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, \
-	  CONTEXT, \
+	  (graph, nodes, count)) \
+	CU_SAME(X, 10000, GraphNodeGetType, PLAIN, \
+	  (CUgraphNode node, enum cudaGraphNodeType *type), (node, type)) \
+	CU_SAME(X, 11040, GraphInstantiateWithFlags, CONTEXT, \
 	  (CUgraphExec *exec, CUgraph graph, unsigned long long flags), \
-	  (exec, graph, flags), \
-	  host_cudaGraphInstantiateWithFlags(exec, graph, flags)) \
-	X(10000, cuGraphExecDestroy, cuGraphExecDestroy, PLAIN, \
-	  (CUgraphExec exec), (exec), host_cudaGraphExecDestroy(exec)) \
-	X(12000, cuGraphExecGetFlags, cuGraphExecGetFlags, PLAIN, \
-	  (CUgraphExec exec, unsigned long long *flags), (exec, flags), \
-	  host_cudaGraphExecGetFlags(exec, flags)) \
-	X(10000, cuGraphLaunch, cuGraphLaunch, STREAM, \
-	  (CUgraphExec exec, CUstream stream), (exec, stream), \
-	  host_cudaGraphLaunch(exec, stream)) \
-	X(11010, cuGraphUpload, cuGraphUpload, STREAM, \
-	  (CUgraphExec exec, CUstream stream), (exec, stream), \
-	  host_cudaGraphUpload(exec, stream))
+	  (exec, graph, flags)) \
+	CU_SAME(X, 10000, GraphExecDestroy, PLAIN, (CUgraphExec exec), \
+	  (exec)) \
+	CU_SAME(X, 12000, GraphExecGetFlags, PLAIN, \
+	  (CUgraphExec exec, unsigned long long *flags), (exec, flags)) \
+	CU_SAME(X, 10000, GraphLaunch, STREAM, \
+	  (CUgraphExec exec, CUstream stream), (exec, stream)) \
+	CU_SAME(X, 11010, GraphUpload, STREAM, \
+	  (CUgraphExec exec, CUstream stream), (exec, stream))
 /* clang-format on */
 
 #endif
