@@ -300,7 +300,7 @@ $(support): $(support_objects)
 # facts.c is compiled against our headers, and against the real ones if they are
 # installed; the program compares the two.
 abi_headers := src/platform/nccl_abi.h src/platform/cuda_abi.h src/sim/driver/abi.h
-$(tests)/abi/constants.h: tests/abi/constants.sh $(abi_headers)
+$(tests)/abi/declared.h: tests/abi/declared.sh $(abi_headers)
 	@mkdir -p $(@D)
 	$(Q)$< $(abi_headers) >$@
 
@@ -309,7 +309,7 @@ $(tests)/abi/facts_ours.o: extra = -DABI_OURS
 $(tests)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
 $(tests)/abi/facts_nccl-%.o: extra = -DABI_REAL \
   -isystem build/$*/nvidia/nccl/include -isystem $(cuda)/include
-$(tests)/abi/facts_%.o: tests/abi/facts.c $(tests)/abi/constants.h $(dir)/flags
+$(tests)/abi/facts_%.o: tests/abi/facts.c $(tests)/abi/declared.h $(dir)/flags
 	$(call say,CC,$< ($(@F)))
 	$(Q)$(compile) $(extra) -I$(@D) -c -o $@ $<
 

@@ -9,9 +9,9 @@
  * running: after the real headers, every function of the platform's lists is
  * declared once more, and a disagreement does not compile.
  *
- * With ABI_NO_DRIVER the facts of CUDA's driver are left out, which constants.h then
- * must not have either: the headers that are installed for programs of the simulator (src/sim/include) stand for the real ones
- * then, and have no cuda.h.
+ * With ABI_NO_DRIVER the facts of CUDA's driver are left out, and declared.h must have none
+ * of them: the headers that are installed for programs of the simulator (src/sim/include)
+ * stand for the real ones then, and have no cuda.h.
  */
 
 #include "facts.h"
@@ -64,19 +64,14 @@ HOST_CUDA_FUNCTIONS(ABI_DECLARE)
 /* clang-format on */
 
 const struct abi_fact ABI_FACTS[] = {
-/* Made of our headers by constants.sh. */
-#include "constants.h"
+/* Made of our headers by declared.sh. */
+#include "declared.h"
 
 	ABI_SIZE(ncclComm_t),
 	ABI_SIZE(cudaStream_t),
 	ABI_SIZE(cudaEvent_t),
 	ABI_SIZE(cudaHostFn_t),
-
-#define ABI_ERROR(name, value, ...) ABI_VALUE(name),
-	CUDA_ERRORS(ABI_ERROR, ABI_ERROR)
-#undef ABI_ERROR
-
-		ABI_SIZE(cudaMemPool_t),
+	ABI_SIZE(cudaMemPool_t),
 	ABI_SIZE(cudaGraph_t),
 	ABI_SIZE(cudaGraphNode_t),
 	ABI_SIZE(cudaGraphExec_t),
@@ -85,65 +80,26 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_SIZE(cudaStreamAttrValue),
 	ABI_SIZE(cudaStreamAttrID),
 
-	ABI_OFFSET(struct cudaFuncAttributes, maxThreadsPerBlock),
-	ABI_OFFSET(struct cudaFuncAttributes, maxDynamicSharedSizeBytes),
-	ABI_OFFSET(struct cudaFuncAttributes, preferredShmemCarveout),
-	ABI_OFFSET(struct cudaPointerAttributes, type),
-	ABI_OFFSET(struct cudaPointerAttributes, device),
-	ABI_OFFSET(struct cudaPointerAttributes, devicePointer),
-	ABI_OFFSET(struct cudaPointerAttributes, hostPointer),
-	ABI_OFFSET(struct cudaPointerAttributes, reserved),
-	ABI_OFFSET(struct cudaMemPoolProps, allocType),
-	ABI_OFFSET(struct cudaMemPoolProps, handleTypes),
-	ABI_OFFSET(struct cudaMemPoolProps, location),
-	ABI_OFFSET(struct cudaMemPoolProps, win32SecurityAttributes),
-	ABI_OFFSET(struct cudaMemPoolProps, maxSize),
-	ABI_OFFSET(struct cudaMemPoolProps, usage),
-	ABI_OFFSET(struct cudaMemPoolProps, reserved),
-	ABI_OFFSET(struct cudaAccessPolicyWindow, base_ptr),
-	ABI_OFFSET(struct cudaAccessPolicyWindow, num_bytes),
-	ABI_OFFSET(struct cudaAccessPolicyWindow, hitRatio),
-	ABI_OFFSET(struct cudaAccessPolicyWindow, hitProp),
-	ABI_OFFSET(struct cudaAccessPolicyWindow, missProp),
-	ABI_OFFSET(struct cudaMemAccessDesc, location),
-	ABI_OFFSET(struct cudaMemAccessDesc, flags),
-	ABI_OFFSET(cudaGraphEdgeData, from_port),
-	ABI_OFFSET(cudaGraphEdgeData, to_port),
-	ABI_OFFSET(cudaGraphEdgeData, type),
-	ABI_OFFSET(cudaGraphEdgeData, reserved),
+#define ABI_ERROR(name, value, ...) ABI_VALUE(name),
+	CUDA_ERRORS(ABI_ERROR, ABI_ERROR)
+#undef ABI_ERROR
 
 #define ABI_ATTRIBUTE(name, value, expression) ABI_VALUE(name),
-	CUDA_ATTRIBUTES(ABI_ATTRIBUTE)
+		CUDA_ATTRIBUTES(ABI_ATTRIBUTE)
 #undef ABI_ATTRIBUTE
 
 #ifndef ABI_NO_DRIVER
 #define ABI_RESULT(runtime, value, name, text) ABI_VALUE(name),
-		CU_RESULTS(ABI_RESULT)
+			CU_RESULTS(ABI_RESULT)
 #undef ABI_RESULT
 
-			ABI_SIZE(CUdeviceptr),
+				ABI_SIZE(CUdeviceptr),
 	ABI_SIZE(CUmemGenericAllocationHandle),
 	ABI_SIZE(CUmemAccessDesc),
-	ABI_OFFSET(CUlaunchConfig, sharedMemBytes),
-	ABI_OFFSET(CUlaunchConfig, hStream),
-	ABI_OFFSET(CUlaunchConfig, attrs),
-	ABI_OFFSET(CUlaunchConfig, numAttrs),
-	ABI_OFFSET(CUlaunchAttribute, id),
-	ABI_OFFSET(CUlaunchAttribute, value),
 	ABI_OFFSET(CUlaunchAttributeValue, launchCompletionEvent.event),
 	ABI_OFFSET(CUlaunchAttributeValue, launchCompletionEvent.flags),
 	ABI_OFFSET(CUlaunchAttributeValue, programmaticEvent.event),
 	ABI_OFFSET(CUlaunchAttributeValue, programmaticEvent.flags),
-	ABI_OFFSET(CUDA_MEMCPY2D, srcHost),
-	ABI_OFFSET(CUDA_MEMCPY2D, srcPitch),
-	ABI_OFFSET(CUDA_MEMCPY2D, dstMemoryType),
-	ABI_OFFSET(CUDA_MEMCPY2D, dstDevice),
-	ABI_OFFSET(CUDA_MEMCPY2D, Height),
-	ABI_OFFSET(CUctxCreateParams, numExecAffinityParams),
-	ABI_OFFSET(CUctxCreateParams, cigParams),
-	ABI_OFFSET(CUmemAllocationProp, requestedHandleTypes),
-	ABI_OFFSET(CUmemAllocationProp, location),
-	ABI_OFFSET(CUmemAllocationProp, allocFlags),
 #endif
 
 #define ABI_FIELD(type, name, dimensions)                                      \
@@ -151,7 +107,6 @@ const struct abi_fact ABI_FACTS[] = {
 #define ABI_DROPPED(type, name, dimensions)
 	CUDA_DEVICE_PROPERTIES(ABI_FIELD, ABI_DROPPED)
 		CUDA_DEVICE_PROPERTIES_13(ABI_FIELD)
-			ABI_FIELD(int, reserved, [56])
 #undef ABI_FIELD
 #undef ABI_DROPPED
 };

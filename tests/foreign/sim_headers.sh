@@ -31,7 +31,7 @@ fi
 	headers="-isystem $scratch/include"
 
 	# Constants, sizes, offsets and signatures.
-	tests/abi/constants.sh src/platform/*_abi.h >"$scratch/constants.h"
+	tests/abi/declared.sh src/platform/*_abi.h >"$scratch/declared.h"
 	facts="$c -std=gnu11 -DABI_NO_DRIVER -Isrc -I$scratch -c tests/abi/facts.c"
 	$facts -DABI_OURS -o "$scratch/ours.o"
 	$facts -DABI_REAL $headers -o "$scratch/installed.o"
