@@ -13,11 +13,10 @@
 #include "sim/driver/functions.h"
 #include "sim/driver/launcher.h"
 
-#define DRIVER_PROTOTYPE(since, name, symbol, form, parameters, arguments,     \
-                         ...)                                                  \
+#define DRIVER_FORM(symbol, parameters, arguments)                             \
 	CUresult driver_##symbol parameters;
-DRIVER_FUNCTIONS(DRIVER_PROTOTYPE)
-#undef DRIVER_PROTOTYPE
+DRIVER_FUNCTIONS(DRIVER_FORMS)
+#undef DRIVER_FORM
 
 /* ---- errors (runtime.c) ---- */
 
@@ -39,39 +38,6 @@ int driver_device_of(CUcontext context);
 /* The calling thread's context if it is one of @device, else the device's
  * primary one. */
 CUcontext driver_context_of(int device);
-
-/* ---- for programs with a default stream per thread ---- */
-
-/* What such a program's @stream is; and its @config, copied to @room if need be. */
-static inline CUstream driver_own_stream(CUstream stream)
-{
-	return stream ? stream : cudaStreamPerThread;
-}
-
-static inline const CUlaunchConfig *
-driver_own_config(const CUlaunchConfig *config, CUlaunchConfig *room)
-{
-	if (!config || config->hStream)
-		return config;
-	*room = *config;
-	room->hStream = cudaStreamPerThread;
-	return room;
-}
-
-/* What symbol_ptds() of a function that waits queues on the thread's own stream, for
- * which it waits then. */
-#define DRIVER_OWN_cuMemcpy cuMemcpyAsync
-#define DRIVER_OWN_cuMemcpyPeer cuMemcpyPeerAsync
-#define DRIVER_OWN_cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2
-#define DRIVER_OWN_cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2
-#define DRIVER_OWN_cuMemcpyDtoD_v2 cuMemcpyDtoDAsync_v2
-#define DRIVER_OWN_cuMemcpy2D_v2 cuMemcpy2DAsync_v2
-#define DRIVER_OWN_cuMemcpy2DUnaligned_v2 cuMemcpy2DAsync_v2
-#define DRIVER_OWN_cuMemsetD8_v2 cuMemsetD8Async
-#define DRIVER_OWN_cuMemsetD16_v2 cuMemsetD16Async
-#define DRIVER_OWN_cuMemsetD32_v2 cuMemsetD32Async
-#define DRIVER_OWN_cuMemsetD2D8_v2 cuMemsetD2D8Async
-#define DRIVER_BARE(...) __VA_ARGS__
 
 /* ---- launches (launch.c) ---- */
 

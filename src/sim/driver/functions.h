@@ -19,7 +19,7 @@
  * STREAMS - as STREAM, and so is a second one, src
  * CONFIG  - as STREAM, where the stream is in @config
  * WAITS   - symbol_ptds(), which runs on the thread's own stream alone and waits for
- *           it (driver.h); a current context
+ *           it (names.c); a current context
  *
  * The functions in runtime_functions.h call the runtime's.  Those here are
  * written out: driver_cuInit() stands for cuInit().
@@ -42,6 +42,20 @@
 #define DRIVER_FUNCTIONS(X) \
 	DRIVER_RUNTIME_FUNCTIONS(X) \
 	DRIVER_OWN_FUNCTIONS(X)
+
+/* DRIVER_FUNCTIONS(DRIVER_FORMS) is DRIVER_FORM(symbol, parameters, arguments) for every
+ * function, and for every other form of one. */
+#define DRIVER_FORMS(since, name, symbol, form, parameters, arguments, ...) \
+	DRIVER_FORM(symbol, parameters, arguments) \
+	DRIVER_OTHER_##form(symbol, parameters, arguments)
+#define DRIVER_OTHER_PLAIN(symbol, parameters, arguments)
+#define DRIVER_OTHER_CONTEXT(symbol, parameters, arguments)
+#define DRIVER_OTHER_STREAM(symbol, parameters, arguments) \
+	DRIVER_FORM(symbol##_ptsz, parameters, arguments)
+#define DRIVER_OTHER_STREAMS DRIVER_OTHER_STREAM
+#define DRIVER_OTHER_CONFIG DRIVER_OTHER_STREAM
+#define DRIVER_OTHER_WAITS(symbol, parameters, arguments) \
+	DRIVER_FORM(symbol##_ptds, parameters, arguments)
 
 #define DRIVER_OWN_DEVICES(X) \
 	X(2000, cuInit, cuInit, PLAIN, (unsigned int flags), (flags)) \

@@ -12,13 +12,44 @@
 
 /* ---- for the threads' own streams ------------------------------------- */
 
+/* What such a program's @stream is; and its @config, copied to @room if need be. */
+static CUstream own_stream(CUstream stream)
+{
+	return stream ? stream : cudaStreamPerThread;
+}
+
+static const CUlaunchConfig *own_config(const CUlaunchConfig *config,
+                                        CUlaunchConfig *room)
+{
+	if (!config || config->hStream)
+		return config;
+	*room = *config;
+	room->hStream = cudaStreamPerThread;
+	return room;
+}
+
+/* What symbol_ptds() of a function that waits queues on the thread's own stream, for
+ * which it waits then. */
+#define ASYNC_OF_cuMemcpy cuMemcpyAsync
+#define ASYNC_OF_cuMemcpyPeer cuMemcpyPeerAsync
+#define ASYNC_OF_cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2
+#define ASYNC_OF_cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2
+#define ASYNC_OF_cuMemcpyDtoD_v2 cuMemcpyDtoDAsync_v2
+#define ASYNC_OF_cuMemcpy2D_v2 cuMemcpy2DAsync_v2
+#define ASYNC_OF_cuMemcpy2DUnaligned_v2 cuMemcpy2DAsync_v2
+#define ASYNC_OF_cuMemsetD8_v2 cuMemsetD8Async
+#define ASYNC_OF_cuMemsetD16_v2 cuMemsetD16Async
+#define ASYNC_OF_cuMemsetD32_v2 cuMemsetD32Async
+#define ASYNC_OF_cuMemsetD2D8_v2 cuMemsetD2D8Async
+#define BARE(...) __VA_ARGS__
+
 #define OWN_PLAIN(symbol, parameters, arguments)
 #define OWN_CONTEXT(symbol, parameters, arguments)
 #define OWN_WAITS(symbol, parameters, arguments)                               \
-	static CUresult own_##symbol parameters                                \
+	CUresult driver_##symbol##_ptds parameters                             \
 	{                                                                      \
-		const CUresult result = CALL(DRIVER_OWN_##symbol)(             \
-			DRIVER_BARE arguments, cudaStreamPerThread);           \
+		const CUresult result = CALL(ASYNC_OF_##symbol)(               \
+			BARE arguments, cudaStreamPerThread);                  \
                                                                                \
 		return result == CUDA_SUCCESS ? driver_cuStreamSynchronize(    \
 							cudaStreamPerThread)   \
@@ -27,21 +58,19 @@
 #define CALL(symbol) CALL_OF(symbol)
 #define CALL_OF(symbol) driver_##symbol
 #define OWN_AFTER(symbol, parameters, arguments, ...)                          \
-	static CUresult own_##symbol parameters                                \
+	CUresult driver_##symbol##_ptsz parameters                             \
 	{                                                                      \
 		__VA_ARGS__;                                                   \
 		return driver_##symbol arguments;                              \
 	}
 #define OWN_STREAM(symbol, parameters, arguments)                              \
-	OWN_AFTER(symbol, parameters, arguments,                               \
-	          stream = driver_own_stream(stream))
+	OWN_AFTER(symbol, parameters, arguments, stream = own_stream(stream))
 #define OWN_STREAMS(symbol, parameters, arguments)                             \
-	OWN_AFTER(symbol, parameters, arguments,                               \
-	          stream = driver_own_stream(stream);                          \
-	          src = driver_own_stream(src))
+	OWN_AFTER(symbol, parameters, arguments, stream = own_stream(stream);  \
+	          src = own_stream(src))
 #define OWN_CONFIG(symbol, parameters, arguments)                              \
 	OWN_AFTER(symbol, parameters, arguments, CUlaunchConfig own;           \
-	          config = driver_own_config(config, &own))
+	          config = own_config(config, &own))
 #define OWN(since, name, symbol, form, parameters, arguments, ...)             \
 	OWN_##form(symbol, parameters, arguments)
 
@@ -53,10 +82,10 @@ typedef void (*function)(void);
 
 #define ADDRESS_PLAIN(symbol) NULL
 #define ADDRESS_CONTEXT(symbol) NULL
-#define ADDRESS_WAITS(symbol) (function) own_##symbol
-#define ADDRESS_STREAM(symbol) (function) own_##symbol
-#define ADDRESS_STREAMS(symbol) (function) own_##symbol
-#define ADDRESS_CONFIG(symbol) (function) own_##symbol
+#define ADDRESS_WAITS(symbol) (function) driver_##symbol##_ptds
+#define ADDRESS_STREAM(symbol) (function) driver_##symbol##_ptsz
+#define ADDRESS_STREAMS(symbol) (function) driver_##symbol##_ptsz
+#define ADDRESS_CONFIG(symbol) (function) driver_##symbol##_ptsz
 
 #define ENTRY(since, name, symbol, form, parameters, arguments, ...)           \
 	{ #name, since, (function)driver_##symbol, ADDRESS_##form(symbol) },

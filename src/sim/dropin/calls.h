@@ -43,10 +43,9 @@ struct host_calls {
 	HOST_CUDA12_FUNCTIONS(CALLS_ENTRY)
 #undef CALLS_ENTRY
 
-#define CALLS_ENTRY(since, name, symbol, form, parameters, arguments, ...)     \
-	CUresult(*symbol) parameters;
-	DRIVER_FUNCTIONS(CALLS_ENTRY)
-#undef CALLS_ENTRY
+#define DRIVER_FORM(symbol, parameters, arguments) CUresult(*symbol) parameters;
+	DRIVER_FUNCTIONS(DRIVER_FORMS)
+#undef DRIVER_FORM
 
 	/* A launch by the runtime, see driver/driver.h. */
 	CUresult (*launch)(const struct host_launch *launch);

@@ -29,10 +29,9 @@ static struct host_calls calls = {
 	.name##_12 = host12_##name,
 			HOST_CUDA12_FUNCTIONS(HOST_CALL)
 #undef HOST_CALL
-#define HOST_CALL(since, name, symbol, form, parameters, arguments, ...)       \
-	.symbol = driver_##symbol,
-				DRIVER_FUNCTIONS(HOST_CALL)
-#undef HOST_CALL
+#define DRIVER_FORM(symbol, parameters, arguments) .symbol = driver_##symbol,
+				DRIVER_FUNCTIONS(DRIVER_FORMS)
+#undef DRIVER_FORM
 					.launch = driver_launch,
 	.fail = device_error,
 };
