@@ -12,41 +12,38 @@
 
 #include "sim/dropin/calls.h"
 
-#define PLAIN(result, name, parameters, arguments)                             \
+/* @entry is the function's name in the table of calls. */
+#define PLAIN(result, name, entry, parameters, arguments)                      \
 	COHORT_API result name parameters;                                     \
 	result name parameters                                                 \
 	{                                                                      \
-		CALLS_FORWARD(result, name, arguments)                         \
+		CALLS_FORWARD(result, entry, arguments)                        \
+	}
+
+/* The second form begins with what follows the arguments. */
+#define AFTER(result, name, entry, parameters, arguments, ...)                 \
+	PLAIN(result, name, entry, parameters, arguments)                      \
+	COHORT_API result name##_ptsz parameters;                              \
+	result name##_ptsz parameters                                          \
+	{                                                                      \
+		__VA_ARGS__;                                                   \
+		CALLS_FORWARD(result, entry, arguments)                        \
 	}
 
 /* With a stream, NULL being the thread's own in the second form. */
-#define STREAM(result, name, parameters, arguments)                            \
-	PLAIN(result, name, parameters, arguments)                             \
-	COHORT_API result name##_ptsz parameters;                              \
-	result name##_ptsz parameters                                          \
-	{                                                                      \
-		if (!stream)                                                   \
-			stream = cudaStreamPerThread;                          \
-		CALLS_FORWARD(result, name, arguments)                         \
-	}
+#define OWN_STREAM(stream) stream = stream ? stream : cudaStreamPerThread
+#define STREAM(result, name, entry, parameters, arguments)                     \
+	AFTER(result, name, entry, parameters, arguments, OWN_STREAM(stream))
 
 /* The same with two streams. */
-#define STREAMS(result, name, parameters, arguments)                           \
-	PLAIN(result, name, parameters, arguments)                             \
-	COHORT_API result name##_ptsz parameters;                              \
-	result name##_ptsz parameters                                          \
-	{                                                                      \
-		if (!dst)                                                      \
-			dst = cudaStreamPerThread;                             \
-		if (!src)                                                      \
-			src = cudaStreamPerThread;                             \
-		CALLS_FORWARD(result, name, arguments)                         \
-	}
+#define STREAMS(result, name, entry, parameters, arguments)                    \
+	AFTER(result, name, entry, parameters, arguments, OWN_STREAM(dst);     \
+	      OWN_STREAM(src))
 
 /* On the default stream, and waited for: in the second form the one of the
  * thread, by what there is with "Async". */
-#define WAITS(result, name, parameters, arguments)                             \
-	PLAIN(result, name, parameters, arguments)                             \
+#define WAITS(result, name, entry, parameters, arguments)                      \
+	PLAIN(result, name, entry, parameters, arguments)                      \
 	COHORT_API result name##_ptds parameters;                              \
 	result name##_ptds parameters                                          \
 	{                                                                      \
@@ -63,18 +60,14 @@
 #define BARE(...) __VA_ARGS__
 
 /* By name: in the second form the functions of the threads' own streams. */
-#define DRIVER(result, name, parameters, arguments)                            \
-	PLAIN(result, name, parameters, arguments)                             \
-	COHORT_API result name##_ptsz parameters;                              \
-	result name##_ptsz parameters                                          \
-	{                                                                      \
-		if (flags == cudaEnableDefault)                                \
-			flags = cudaEnablePerThreadDefaultStream;              \
-		CALLS_FORWARD(result, name, arguments)                         \
-	}
+#define DRIVER(result, name, entry, parameters, arguments)                     \
+	AFTER(result, name, entry, parameters, arguments,                      \
+	      flags = flags == cudaEnableDefault                               \
+	                      ? cudaEnablePerThreadDefaultStream               \
+	                      : flags)
 
 /* Written below. */
-#define OWN(result, name, parameters, arguments)
+#define OWN(result, name, entry, parameters, arguments)
 
 /*
  * What form a function has: FORM_name is a comma before it, or is not defined,
@@ -94,21 +87,14 @@
 #define FORM_cudaMemcpy , WAITS
 #define FORM_cudaMemcpy2D , WAITS
 #define FORM_cudaMemcpy2DAsync , STREAM
-#define FORM_cudaMemcpy3D , WAITS
-#define FORM_cudaMemcpy3DAsync , STREAM
-#define FORM_cudaMemcpy3DPeer , WAITS
-#define FORM_cudaMemcpy3DPeerAsync , STREAM
 #define FORM_cudaMemcpyAsync , STREAM
 #define FORM_cudaMemset , WAITS
 #define FORM_cudaMemset2D , WAITS
 #define FORM_cudaMemset2DAsync , STREAM
-#define FORM_cudaMemset3D , WAITS
-#define FORM_cudaMemset3DAsync , STREAM
 #define FORM_cudaMemsetAsync , STREAM
 #define FORM_cudaStreamAddCallback , STREAM
 #define FORM_cudaStreamAttachMemAsync , STREAM
 #define FORM_cudaStreamBeginCapture , STREAM
-#define FORM_cudaStreamBeginCaptureToGraph , STREAM
 #define FORM_cudaStreamCopyAttributes , STREAMS
 #define FORM_cudaStreamEndCapture , STREAM
 #define FORM_cudaStreamGetAttribute , STREAM
@@ -142,37 +128,22 @@
 #define SECOND(first, second, ...) second
 #define CHOOSE(...) SECOND(__VA_ARGS__)
 #define FORWARD(since, result, name, parameters, arguments)                    \
-	CHOOSE(FORM_##name, PLAIN, )(result, name, parameters, arguments)
+	CHOOSE(FORM_##name, PLAIN, )(result, name, name, parameters, arguments)
 
 CUDA_FUNCTIONS(FORWARD)
 HOST_CUDA_FUNCTIONS(FORWARD)
 
 #if CUDART == 12
-#define PLAIN_12(result, name, parameters, arguments)                          \
-	COHORT_API result name parameters;                                     \
-	result name parameters                                                 \
-	{                                                                      \
-		CALLS_FORWARD(result, name##_12, arguments)                    \
-	}
-#define STREAM_12(result, name, parameters, arguments)                         \
-	PLAIN_12(result, name, parameters, arguments)                          \
-	COHORT_API result name##_ptsz parameters;                              \
-	result name##_ptsz parameters                                          \
-	{                                                                      \
-		if (!stream)                                                   \
-			stream = cudaStreamPerThread;                          \
-		CALLS_FORWARD(result, name##_12, arguments)                    \
-	}
-
-#define FORM_12_cudaMemPrefetchAsync , STREAM_12
-#define FORM_12_cudaMemPrefetchAsync_v2 , STREAM_12
-#define FORM_12_cudaStreamGetCaptureInfo , STREAM_12
-#define FORM_12_cudaStreamGetCaptureInfo_v2 , STREAM_12
-#define FORM_12_cudaStreamGetCaptureInfo_v3 , STREAM_12
-#define FORM_12_cudaStreamUpdateCaptureDependencies , STREAM_12
-#define FORM_12_cudaStreamUpdateCaptureDependencies_v2 , STREAM_12
+#define FORM_12_cudaMemPrefetchAsync , STREAM
+#define FORM_12_cudaMemPrefetchAsync_v2 , STREAM
+#define FORM_12_cudaStreamGetCaptureInfo , STREAM
+#define FORM_12_cudaStreamGetCaptureInfo_v2 , STREAM
+#define FORM_12_cudaStreamGetCaptureInfo_v3 , STREAM
+#define FORM_12_cudaStreamUpdateCaptureDependencies , STREAM
+#define FORM_12_cudaStreamUpdateCaptureDependencies_v2 , STREAM
 #define FORWARD_12(since, result, name, parameters, arguments)                 \
-	CHOOSE(FORM_12_##name, PLAIN_12, )(result, name, parameters, arguments)
+	CHOOSE(FORM_12_##name, PLAIN, )                                        \
+	(result, name, name##_12, parameters, arguments)
 
 HOST_CUDA12_FUNCTIONS(FORWARD_12)
 
