@@ -240,8 +240,8 @@
 	  (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
 
 /*
- * Functions that libcudart.so.12 has with another signature, or under another
- * name: host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
+ * Functions that libcudart.so.12 has with another signature, or under another name, too:
+ * host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
  */
 #define HOST_CUDA12_FUNCTIONS(X) \
 	X(0, cudaError_t, cudaGetDeviceProperties, \
@@ -257,18 +257,10 @@
 	  (const void *memory, size_t bytes, enum cudaMemoryAdvise advice, \
 	   int device), \
 	  (memory, bytes, advice, device)) \
-	X(12020, cudaError_t, cudaMemAdvise_v2, \
-	  (const void *memory, size_t bytes, enum cudaMemoryAdvise advice, \
-	   struct cudaMemLocation location), \
-	  (memory, bytes, advice, location)) \
 	X(0, cudaError_t, cudaMemPrefetchAsync, \
 	  (const void *memory, size_t bytes, int device, \
 	   cudaStream_t stream), \
 	  (memory, bytes, device, stream)) \
-	X(12020, cudaError_t, cudaMemPrefetchAsync_v2, \
-	  (const void *memory, size_t bytes, struct cudaMemLocation location, \
-	   unsigned int flags, cudaStream_t stream), \
-	  (memory, bytes, location, flags, stream)) \
 	X(0, cudaError_t, cudaStreamGetCaptureInfo, \
 	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
 	   unsigned long long *id), \
@@ -278,32 +270,14 @@
 	   unsigned long long *id, cudaGraph_t *graph, \
 	   const cudaGraphNode_t **after, size_t *count), \
 	  (stream, status, id, graph, after, count)) \
-	X(12030, cudaError_t, cudaStreamGetCaptureInfo_v3, \
-	  (cudaStream_t stream, enum cudaStreamCaptureStatus *status, \
-	   unsigned long long *id, cudaGraph_t *graph, \
-	   const cudaGraphNode_t **after, const cudaGraphEdgeData **edges, \
-	   size_t *count), \
-	  (stream, status, id, graph, after, edges, count)) \
 	X(0, cudaError_t, cudaStreamUpdateCaptureDependencies, \
 	  (cudaStream_t stream, cudaGraphNode_t *nodes, size_t count, \
 	   unsigned int flags), \
 	  (stream, nodes, count, flags)) \
-	X(12030, cudaError_t, cudaStreamUpdateCaptureDependencies_v2, \
-	  (cudaStream_t stream, cudaGraphNode_t *nodes, \
-	   const cudaGraphEdgeData *edges, size_t count, \
-	   unsigned int flags), \
-	  (stream, nodes, edges, count, flags)) \
 	X(0, cudaError_t, cudaGraphAddDependencies, \
 	  (cudaGraph_t graph, const cudaGraphNode_t *from, \
 	   const cudaGraphNode_t *to, size_t count), \
-	  (graph, from, to, count)) \
-	X(12030, cudaError_t, cudaGraphAddDependencies_v2, \
-	  (cudaGraph_t graph, const cudaGraphNode_t *from, \
-	   const cudaGraphNode_t *to, const cudaGraphEdgeData *edges, \
-	   size_t count), \
-	  (graph, from, to, edges, count)) \
-	X(12080, cudaError_t, cudaEventElapsedTime_v2, \
-	  (float *ms, cudaEvent_t start, cudaEvent_t end), (ms, start, end))
+	  (graph, from, to, count))
 /* clang-format on */
 
 #endif

@@ -331,13 +331,6 @@ cudaError_t host12_cudaMemAdvise(const void *memory, size_t bytes,
 	return host_cudaMemAdvise(memory, bytes, advice, location_12(device));
 }
 
-cudaError_t host12_cudaMemAdvise_v2(const void *memory, size_t bytes,
-                                    enum cudaMemoryAdvise advice,
-                                    struct cudaMemLocation location)
-{
-	return host_cudaMemAdvise(memory, bytes, advice, location);
-}
-
 cudaError_t host_cudaMemPrefetchAsync(const void *memory, size_t bytes,
                                       struct cudaMemLocation location,
                                       unsigned int flags, cudaStream_t stream)
@@ -353,14 +346,5 @@ cudaError_t host12_cudaMemPrefetchAsync(const void *memory, size_t bytes,
                                         int device, cudaStream_t stream)
 {
 	return host_cudaMemPrefetchAsync(memory, bytes, location_12(device), 0,
-	                                 stream);
-}
-
-cudaError_t host12_cudaMemPrefetchAsync_v2(const void *memory, size_t bytes,
-                                           struct cudaMemLocation location,
-                                           unsigned int flags,
-                                           cudaStream_t stream)
-{
-	return host_cudaMemPrefetchAsync(memory, bytes, location, flags,
 	                                 stream);
 }

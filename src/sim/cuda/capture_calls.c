@@ -244,16 +244,6 @@ host12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
 	                                     NULL, count);
 }
 
-cudaError_t host12_cudaStreamGetCaptureInfo_v3(
-	cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-	unsigned long long *id, cudaGraph_t *graph,
-	const cudaGraphNode_t **after, const cudaGraphEdgeData **edges,
-	size_t *count)
-{
-	return host_cudaStreamGetCaptureInfo(stream, status, id, graph, after,
-	                                     edges, count);
-}
-
 /* Called with lock held. */
 static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
                                  size_t count, unsigned int flags)
@@ -298,13 +288,5 @@ cudaError_t host12_cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
                                                        unsigned int flags)
 {
 	return host_cudaStreamUpdateCaptureDependencies(stream, nodes, NULL,
-	                                                count, flags);
-}
-
-cudaError_t host12_cudaStreamUpdateCaptureDependencies_v2(
-	cudaStream_t stream, cudaGraphNode_t *nodes,
-	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)
-{
-	return host_cudaStreamUpdateCaptureDependencies(stream, nodes, edges,
 	                                                count, flags);
 }

@@ -346,12 +346,6 @@ cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
 	return cudaSuccess;
 }
 
-cudaError_t host12_cudaEventElapsedTime_v2(float *ms, cudaEvent_t start,
-                                           cudaEvent_t end)
-{
-	return host_cudaEventElapsedTime(ms, start, end);
-}
-
 /* ---- for other processes ---------------------------------------------- */
 
 static cudaError_t give_handle(struct event *e, cudaIpcEventHandle_t *handle)

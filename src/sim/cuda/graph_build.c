@@ -98,12 +98,3 @@ cudaError_t host12_cudaGraphAddDependencies(cudaGraph_t graph,
 {
 	return host_cudaGraphAddDependencies(graph, from, to, NULL, count);
 }
-
-cudaError_t host12_cudaGraphAddDependencies_v2(cudaGraph_t graph,
-                                               const cudaGraphNode_t *from,
-                                               const cudaGraphNode_t *to,
-                                               const cudaGraphEdgeData *edges,
-                                               size_t count)
-{
-	return host_cudaGraphAddDependencies(graph, from, to, edges, count);
-}

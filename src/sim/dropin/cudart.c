@@ -66,6 +66,14 @@
 	                      ? cudaEnablePerThreadDefaultStream               \
 	                      : flags)
 
+/* As CUDA 12 has it under a later name. */
+#define V2(result, name, entry, ...)                                           \
+	PLAIN(result, name##_v2, entry, __VA_ARGS__)
+#define V2_STREAM(result, name, entry, ...)                                    \
+	STREAM(result, name##_v2, entry, __VA_ARGS__)
+#define V3_STREAM(result, name, entry, ...)                                    \
+	STREAM(result, name##_v3, entry, __VA_ARGS__)
+
 /* Written below. */
 #define OWN(result, name, entry, parameters, arguments)
 
@@ -115,14 +123,14 @@
 #define FORM_cudaGetDriverEntryPoint , OWN
 #define FORM_cudaGetDeviceProperties , OWN
 #define FORM_cudaPointerGetAttributes , OWN
-#define FORM_cudaGraphAddDependencies , OWN
-#define FORM_cudaMemAdvise , OWN
+#define FORM_cudaGraphAddDependencies , V2
+#define FORM_cudaMemAdvise , V2
 #undef FORM_cudaMemPrefetchAsync
-#define FORM_cudaMemPrefetchAsync , OWN
+#define FORM_cudaMemPrefetchAsync , V2_STREAM
 #undef FORM_cudaStreamGetCaptureInfo
-#define FORM_cudaStreamGetCaptureInfo , OWN
+#define FORM_cudaStreamGetCaptureInfo , V3_STREAM
 #undef FORM_cudaStreamUpdateCaptureDependencies
-#define FORM_cudaStreamUpdateCaptureDependencies , OWN
+#define FORM_cudaStreamUpdateCaptureDependencies , V2_STREAM
 #endif
 
 #define SECOND(first, second, ...) second
@@ -135,17 +143,17 @@ HOST_CUDA_FUNCTIONS(FORWARD)
 
 #if CUDART == 12
 #define FORM_12_cudaMemPrefetchAsync , STREAM
-#define FORM_12_cudaMemPrefetchAsync_v2 , STREAM
 #define FORM_12_cudaStreamGetCaptureInfo , STREAM
 #define FORM_12_cudaStreamGetCaptureInfo_v2 , STREAM
-#define FORM_12_cudaStreamGetCaptureInfo_v3 , STREAM
 #define FORM_12_cudaStreamUpdateCaptureDependencies , STREAM
-#define FORM_12_cudaStreamUpdateCaptureDependencies_v2 , STREAM
 #define FORWARD_12(since, result, name, parameters, arguments)                 \
 	CHOOSE(FORM_12_##name, PLAIN, )                                        \
 	(result, name, name##_12, parameters, arguments)
 
 HOST_CUDA12_FUNCTIONS(FORWARD_12)
+
+COHORT_API extern __typeof__(cudaEventElapsedTime) cudaEventElapsedTime_v2
+	__attribute__((alias("cudaEventElapsedTime")));
 
 /* As 12.9: the last of its major. */
 #define CUDART_VERSION 12090
