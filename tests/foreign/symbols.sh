@@ -51,7 +51,7 @@ names() {
 	printf '%s\n' '#include "platform/functions.h"' \
 		'#include "sim/dropin/nvml.h"' \
 		'@' \
-		'#define NVML(name, parameters) name' \
+		'#define NVML(name, ...) name' \
 		'#define LISTED(since, result, name, parameters, arguments) name' "$1" |
 		${CC:-cc} -E -P -Isrc -Iinclude -x c - | sed '1,/^@/d' |
 		tr -s '[:space:]' '\n' | grep . | sort -u
@@ -73,8 +73,8 @@ sed 'p; s/^/p/' "$scratch/listed" | sort - <(echo cohort_drop_in) >"$scratch/ncc
 exports "$drop_in/libnccl.so.2" >"$scratch/got"
 same "NCCL's functions" "$scratch/nccl" "$scratch/got"
 
-names 'NVML_FUNCTIONS(NVML)' | sort - <(printf '%s\n' cohort_drop_in nvmlErrorString) \
-	>"$scratch/nvml"
+names 'NVML_FUNCTIONS(NVML) NVML_OLDER_NAMES(NVML)' |
+	sort - <(printf '%s\n' cohort_drop_in nvmlErrorString) >"$scratch/nvml"
 exports "$drop_in/libnvidia-ml.so.1" >"$scratch/got"
 same "NVML's functions" "$scratch/nvml" "$scratch/got"
 

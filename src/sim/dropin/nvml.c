@@ -41,11 +41,6 @@ nvmlReturn_t nvmlInit_v2(void)
 	return nvmlInitWithFlags(0);
 }
 
-nvmlReturn_t nvmlInit(void)
-{
-	return nvmlInitWithFlags(0);
-}
-
 static bool is_used(void)
 {
 	return atomic_load_explicit(&uses, memory_order_relaxed) > 0 &&
@@ -177,11 +172,6 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 				version));
 }
 
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
-{
-	return nvmlSystemGetCudaDriverVersion_v2(version);
-}
-
 nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state)
 {
 	const nvmlReturn_t result = check_system(state);
@@ -217,11 +207,6 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 	return result;
 }
 
-nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
-{
-	return nvmlDeviceGetCount_v2(count);
-}
-
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index,
                                            nvmlDevice_t *device)
 {
@@ -233,12 +218,6 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index,
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*device = &devices[index];
 	return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index,
-                                        nvmlDevice_t *device)
-{
-	return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
@@ -254,11 +233,6 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
 	if (!result)
 		*device = &devices[found];
 	return result;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *device)
-{
-	return nvmlDeviceGetHandleByPciBusId_v2(id, device);
 }
 
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
@@ -380,11 +354,6 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
-{
-	return nvmlDeviceGetPciInfo_v2(device, pci);
-}
-
 /* The class of a display controller without a display. */
 #define BASE_CLASS 3
 #define SUB_CLASS 2
@@ -498,3 +467,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
 	memory->used = found.used;
 	return NVML_SUCCESS;
 }
+
+#define OLDER(name)                                                            \
+	COHORT_API extern __typeof__(name##_v2) name                           \
+		__attribute__((alias(#name "_v2")));
+NVML_OLDER_NAMES(OLDER)

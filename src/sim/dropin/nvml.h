@@ -143,26 +143,19 @@ typedef struct nvmlSystemConfComputeSettings_st {
 /* clang-format off */
 /* The functions, but for nvmlErrorString(): X(name, parameters). */
 #define NVML_FUNCTIONS(X) \
-	X(nvmlInit, (void)) \
 	X(nvmlInit_v2, (void)) \
 	X(nvmlInitWithFlags, (unsigned int flags)) \
 	X(nvmlShutdown, (void)) \
 	X(nvmlSystemGetDriverVersion, (char *text, unsigned int length)) \
 	X(nvmlSystemGetNVMLVersion, (char *text, unsigned int length)) \
-	X(nvmlSystemGetCudaDriverVersion, (int *version)) \
 	X(nvmlSystemGetCudaDriverVersion_v2, (int *version)) \
 	X(nvmlSystemGetConfComputeState, \
 	  (nvmlConfComputeSystemState_t *state)) \
 	X(nvmlSystemGetConfComputeSettings, \
 	  (nvmlSystemConfComputeSettings_t *settings)) \
-	X(nvmlDeviceGetCount, (unsigned int *count)) \
 	X(nvmlDeviceGetCount_v2, (unsigned int *count)) \
-	X(nvmlDeviceGetHandleByIndex, \
-	  (unsigned int index, nvmlDevice_t *device)) \
 	X(nvmlDeviceGetHandleByIndex_v2, \
 	  (unsigned int index, nvmlDevice_t *device)) \
-	X(nvmlDeviceGetHandleByPciBusId, \
-	  (const char *id, nvmlDevice_t *device)) \
 	X(nvmlDeviceGetHandleByPciBusId_v2, \
 	  (const char *id, nvmlDevice_t *device)) \
 	X(nvmlDeviceGetHandleByUUID, \
@@ -174,7 +167,6 @@ typedef struct nvmlSystemConfComputeSettings_st {
 	  (nvmlDevice_t device, char *name, unsigned int length)) \
 	X(nvmlDeviceGetUUID, \
 	  (nvmlDevice_t device, char *uuid, unsigned int length)) \
-	X(nvmlDeviceGetPciInfo, (nvmlDevice_t device, nvmlPciInfo_v1_t *pci)) \
 	X(nvmlDeviceGetPciInfo_v2, \
 	  (nvmlDevice_t device, nvmlPciInfo_v1_t *pci)) \
 	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t *pci)) \
@@ -223,6 +215,15 @@ typedef struct nvmlSystemConfComputeSettings_st {
 	X(nvmlDeviceGetGpuFabricInfoV, \
 	  (nvmlDevice_t device, nvmlGpuFabricInfoV_t *info)) \
 	X(nvmlDeviceGetPlatformInfo, (nvmlDevice_t device, void *info))
+
+/* Those that are also called by a name without its _v2: X(name). */
+#define NVML_OLDER_NAMES(X) \
+	X(nvmlInit) \
+	X(nvmlSystemGetCudaDriverVersion) \
+	X(nvmlDeviceGetCount) \
+	X(nvmlDeviceGetHandleByIndex) \
+	X(nvmlDeviceGetHandleByPciBusId) \
+	X(nvmlDeviceGetPciInfo)
 /* clang-format on */
 
 #define NVML_PROTOTYPE(name, parameters)                                       \
