@@ -66,6 +66,11 @@ COHORT_API const struct host_knobs *cohort_host_knobs(void);
  * it from the real one. */
 COHORT_API const char *cohort_drop_in(void);
 
+/* The head of an exported function. */
+#define EXPORT(result, name, parameters)                                       \
+	COHORT_API result name parameters;                                     \
+	result name parameters
+
 /* A text where a function that gives texts is called, an error of the right kind
  * where another one is and the platform was refused. */
 #define CALLS_FORWARD(result, name, arguments)                                 \

@@ -11,8 +11,7 @@
 #include "sim/dropin/calls.h"
 
 #define DRIVER_FORM(symbol, parameters, arguments)                             \
-	COHORT_API CUresult symbol parameters;                                 \
-	CUresult symbol parameters                                             \
+	EXPORT(CUresult, symbol, parameters)                                   \
 	{                                                                      \
 		CALLS_FORWARD(CUresult, symbol, arguments)                     \
 	}

@@ -187,8 +187,7 @@
 /* clang-format on */
 
 #define ABSENT(name)                                                           \
-	COHORT_API cudaError_t name(void);                                     \
-	cudaError_t name(void)                                                 \
+	EXPORT(cudaError_t, name, (void))                                      \
 	{                                                                      \
 		return unsupported_function(#name);                            \
 	}

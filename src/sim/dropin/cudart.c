@@ -14,8 +14,7 @@
 
 /* @entry is the function's name in the table of calls. */
 #define PLAIN(result, name, entry, parameters, arguments)                      \
-	COHORT_API result name parameters;                                     \
-	result name parameters                                                 \
+	EXPORT(result, name, parameters)                                       \
 	{                                                                      \
 		CALLS_FORWARD(result, entry, arguments)                        \
 	}
@@ -23,8 +22,7 @@
 /* The second form begins with what follows the arguments. */
 #define AFTER(result, name, entry, parameters, arguments, ...)                 \
 	PLAIN(result, name, entry, parameters, arguments)                      \
-	COHORT_API result name##_ptsz parameters;                              \
-	result name##_ptsz parameters                                          \
+	EXPORT(result, name##_ptsz, parameters)                                \
 	{                                                                      \
 		__VA_ARGS__;                                                   \
 		CALLS_FORWARD(result, entry, arguments)                        \
@@ -44,8 +42,7 @@
  * thread, by what there is with "Async". */
 #define WAITS(result, name, entry, parameters, arguments)                      \
 	PLAIN(result, name, entry, parameters, arguments)                      \
-	COHORT_API result name##_ptds parameters;                              \
-	result name##_ptds parameters                                          \
+	EXPORT(result, name##_ptds, parameters)                                \
 	{                                                                      \
 		const struct host_calls *calls = cohort_host_calls();          \
 		result error = cudaErrorInitializationError;                   \
@@ -158,8 +155,7 @@ COHORT_API extern __typeof__(cudaEventElapsedTime) cudaEventElapsedTime_v2
 /* As 12.9: the last of its major. */
 #define CUDART_VERSION 12090
 
-COHORT_API cudaError_t cudaRuntimeGetVersion(int *version);
-cudaError_t cudaRuntimeGetVersion(int *version)
+EXPORT(cudaError_t, cudaRuntimeGetVersion, (int *version))
 {
 	const struct host_calls *calls = cohort_host_calls();
 
@@ -172,25 +168,17 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 }
 
 /* The functions of the driver as they were in this version of the runtime. */
-COHORT_API cudaError_t cudaGetDriverEntryPoint(
-	const char *symbol, void **out, unsigned long long flags,
-	enum cudaDriverEntryPointQueryResult *status);
-cudaError_t
-cudaGetDriverEntryPoint(const char *symbol, void **out,
-                        unsigned long long flags,
-                        enum cudaDriverEntryPointQueryResult *status)
+EXPORT(cudaError_t, cudaGetDriverEntryPoint,
+       (const char *symbol, void **out, unsigned long long flags,
+        enum cudaDriverEntryPointQueryResult *status))
 {
 	return cudaGetDriverEntryPointByVersion(symbol, out, CUDART_VERSION,
 	                                        flags, status);
 }
 
-COHORT_API cudaError_t cudaGetDriverEntryPoint_ptsz(
-	const char *symbol, void **out, unsigned long long flags,
-	enum cudaDriverEntryPointQueryResult *status);
-cudaError_t
-cudaGetDriverEntryPoint_ptsz(const char *symbol, void **out,
-                             unsigned long long flags,
-                             enum cudaDriverEntryPointQueryResult *status)
+EXPORT(cudaError_t, cudaGetDriverEntryPoint_ptsz,
+       (const char *symbol, void **out, unsigned long long flags,
+        enum cudaDriverEntryPointQueryResult *status))
 {
 	return cudaGetDriverEntryPointByVersion_ptsz(
 		symbol, out, CUDART_VERSION, flags, status);

@@ -17,10 +17,6 @@ struct dim3 {
 	unsigned int x, y, z;
 };
 
-#define EXPORT(result, name, parameters)                                       \
-	COHORT_API result name parameters;                                     \
-	result name parameters
-
 /* ---- registration ----------------------------------------------------- */
 
 EXPORT(void **, __cudaRegisterFatBinary, (void))

@@ -10,16 +10,14 @@
 #include "sim/dropin/calls.h"
 
 #define FORWARD(since, result, name, parameters, arguments)                    \
-	COHORT_API result p##name parameters;                                  \
-	result p##name parameters{ CALLS_FORWARD(                              \
+	EXPORT(result, p##name, parameters){ CALLS_FORWARD(                    \
 		result, name, arguments) } COHORT_API result name parameters   \
 		__attribute__((weak, alias("p" #name)));
 
 NCCL_FUNCTIONS(FORWARD)
 
 /* Deprecated, and nothing to do: the environment is read once. */
-COHORT_API void pncclResetDebugInit(void);
-void pncclResetDebugInit(void)
+EXPORT(void, pncclResetDebugInit, (void))
 {
 }
 COHORT_API void ncclResetDebugInit(void)
