@@ -27,6 +27,12 @@ HOSTILE = "</script><img src=x onerror=hacked=1>"  # short, as tags are
 TURNED = "\u202e"  # what follows is written from right to left
 MANY = "</title></style><!--<script>hacked=1</script>&amp;\"'`\u2028{{data}}"
 
+COLUMNS = {  # of the tables in the data, whose cells are in one list
+    "calls": ["name", "text", "bytes", "tag", "label", "state", "done"],
+    "collectives": ["joined", "last", "first", "behind"],
+    "ops": ["call", "number", "submitted", "started", "begin", "joined", "end", "at_most"],
+}
+
 
 # ---- markup ------------------------------------------------------------------
 
@@ -81,14 +87,18 @@ def check_markup(text):
 def data_of(text):
     raw = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
     assert "<" not in raw
-    return json.loads(raw)
+    data = json.loads(raw)
+    for table, names in COLUMNS.items():
+        assert len(data[table]) % len(names) == 0, table
+        data[table] = {name: data[table][i::len(names)] for i, name in enumerate(names)}
+    return data
 
 
 def entries_of(trace, data):
     """What the dumps of the ranks have, as the page has it."""
     dumps = [json.loads(traces.read(p)) for p in trace.files("rank_*")]
-    assert data["ranks"]["rank"] == [d["cohort"]["rank"] for d in dumps]
-    assert data["ranks"]["n"] == [len(d["entries"]) for d in dumps]
+    assert [r["rank"] for r in data["ranks"]] == [d["cohort"]["rank"] for d in dumps]
+    assert [r["operations"] for r in data["ranks"]] == [len(d["entries"]) for d in dumps]
     return [e for d in dumps for e in d["entries"]], dumps
 
 
@@ -96,7 +106,7 @@ def check_data(trace, text):
     data = data_of(text)
     entries, dumps = entries_of(trace, data)
     ops, calls, base = data["ops"], data["calls"], int(data["base_ns"])
-    first = {sum(data["ranks"]["n"][:r]) for r in range(4)}
+    first = {sum(r["operations"] for r in data["ranks"][:n]) for n in range(4)}
     called = 0
     for i, entry in enumerate(entries):
         called = (base if i in first else called) + ops["submitted"][i]
@@ -119,14 +129,13 @@ def check_data(trace, text):
     meets = data["collectives"]
     for i in range(0, len(meets["joined"]), 50):
         times = {e["thread_id"]: e["submitted_ns"] for e in entries
-                 if e["collective"] == meets["lowest"] + i}
+                 if e["collective"] == data["lowest"] + i}
         assert meets["joined"][i] == len(times)
         assert meets["first"][i] == min(times.values()) - base
         assert meets["behind"][i] == max(times.values()) - min(times.values())
     found = trace.json(*trace.files())
-    assert [[k[3], k[7] and k[7][0]] for k in data["kinds"]] == [
-        [s["calls"], s["execution_ns"]["p50"] if s["execution_ns"]["n"] else None]
-        for s in found["sites"]]
+    assert [{k: s[k] for k in s if k not in ("text", "total_ns")}
+            for s in data["sites"]] == found["sites"]
 
 
 def make_page(trace, name, *files):
@@ -332,7 +341,7 @@ def check_timeline(b, data):
     left, top, width, height = box(b, "#canvas")
     row = (height - 30) / 4
     stall = span_of(b)
-    front = data["front"] - data["collectives"]["lowest"]
+    front = data["front"] - data["lowest"]
     called = data["collectives"]["behind"][front]
     dumped = data["now"] - data["collectives"]["first"][front]
     assert stall[1] < 0 <= called < stall[0] + stall[1], "the stall is in view"
@@ -559,7 +568,7 @@ def check_in_browser(trace, demo, hostile, done):
         reload(b, large)
         opened = b.run("return performance.getEntriesByName('timeline')[0].startTime")
         painted = b.run("return performance.getEntriesByType('paint')[0].startTime")
-        records = sum(data_of(traces.read(large))["ranks"]["n"])
+        records = sum(r["operations"] for r in data_of(traces.read(large))["ranks"])
         assert records == 64 * 2048 - 1
         b.run("document.getElementById('rows').focus()")
         b.keys("f")

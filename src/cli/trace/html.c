@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort trace --html: one page, whose template is page.html
+ * The writer of the page of cohort trace --html
+ *
+ * The template, its style, and the parts of its script are in the folder page.  All text
+ * of a dump is untrusted: it is escaped here in markup, and in the data, which are in
+ * json.c, no '<' ends the script element that they stand in.
  */
 
-#include "cli/trace/html.h"
+#include "cli/trace/trace.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-#include "core/cause.h"
 
 /* Defined in page_data.S. */
 extern const char page_html[] __attribute__((visibility("hidden")));
@@ -21,12 +23,11 @@ extern const char page_js[] __attribute__((visibility("hidden")));
 
 struct page {
 	FILE *out;
-	const struct trace *trace;
+	const struct trace_model *model;
 	const struct flight *flight;
-	const struct trace_figures *figures;
-	char nonce
-		[33]; /* no dump can know it: only the page's own script runs */
-	bool is_whole; /* there was memory for the data */
+
+	/* No dump can know it: only the page's own script runs. */
+	char nonce[33];
 };
 
 /* ---- text ------------------------------------------------------------- */
@@ -116,22 +117,14 @@ static void put_set(struct page *p, const uint64_t *set)
 
 /* ---- the head --------------------------------------------------------- */
 
-static bool is_ended(const struct flight *f)
+/* Write the verdict, with its rank. */
+static void put_kind(struct page *p)
 {
-	return f->has_verdict || f->cause.status != COHORT_OK;
-}
+	const struct trace_model *m = p->model;
 
-static const char *verdict_text(const struct flight *f)
-{
-	return !is_ended(f)
-	               ? "no verdict"
-	               : cohort_verdict_text(f->has_verdict ? f->verdict.kind
-	                                                    : f->cause.kind);
-}
-
-static int culprit(const struct flight *f)
-{
-	return f->has_verdict ? f->verdict.rank : f->cause.rank;
+	if (m->verdict && m->culprit >= 0)
+		put(p, "rank %d: ", m->culprit);
+	put(p, "%s", m->verdict ? m->verdict : "no verdict");
 }
 
 static void put_nonce(struct page *p)
@@ -153,12 +146,8 @@ static void put_script(struct page *p)
 
 static void put_title(struct page *p)
 {
-	const struct flight *f = p->flight;
-
-	if (is_ended(f) && culprit(f) >= 0)
-		put(p, "rank %d: ", culprit(f));
-	put(p, "%s", verdict_text(f));
-	put(p, ", group \"%s\"", f->group);
+	put_kind(p);
+	put(p, ", group \"%s\"", p->flight->group);
 }
 
 static void put_head(struct page *p)
@@ -182,14 +171,10 @@ static void put_head(struct page *p)
 /* The collective that the trace is about. */
 static void put_front(struct page *p)
 {
-	const struct flight *f = p->flight;
-	uint64_t front = p->figures->window.front;
-	const struct flight_op *op = NULL;
+	uint64_t front = p->model->window.front;
+	const struct flight_op *op = trace_first(p->flight, front);
 	char call[160] = "";
-	int r;
 
-	for (r = 0; r < f->size && front && !op; r++)
-		op = trace_find(&f->ranks[r], front);
 	if (op)
 		record_add(&(struct text){ call, sizeof(call) }, &op->r);
 	put(p, "%s", op ? call : front ? "not on record" : "none on record");
@@ -202,17 +187,15 @@ static void put_front(struct page *p)
 static void put_verdict(struct page *p)
 {
 	const struct flight *f = p->flight;
+	const struct trace_model *m = p->model;
 
-	fprintf(p->out, "<h1 class=\"%s\">", is_ended(f) ? "bad" : "none");
-	if (is_ended(f) && culprit(f) >= 0)
-		fprintf(p->out, "rank %d: ", culprit(f));
-	escape(p, verdict_text(f));
+	fprintf(p->out, "<h1 class=\"%s\">", m->verdict ? "bad" : "none");
+	put_kind(p);
 	raw(p, "</h1>\n<dl class=\"facts\">\n");
 	fprintf(p->out, "<div><dt>%s</dt><dd>",
-	        is_ended(f) ? "call"
-	        : p->figures->window.is_stalled
-	                ? "first collective that is not done"
-	                : "last collective");
+	        m->verdict             ? "call"
+	        : m->window.is_stalled ? "first collective that is not done"
+	                               : "last collective");
 	put_front(p);
 	raw(p, "</dd></div>\n");
 	if (!rank_set_is_empty(f->verdict.joined) ||
@@ -225,23 +208,20 @@ static void put_verdict(struct page *p)
 	}
 	raw(p, "</dl>\n<p class=\"cause\">");
 	put(p, "%s",
-	    f->has_verdict                 ? f->text
-	    : f->cause.status != COHORT_OK ? f->cause.text
-	                                   : "The group had not ended when the "
-	                                     "dump was written.");
+	    m->verdict ? m->text
+	               : "The group had not ended when the dump was written.");
 	raw(p, "</p>\n");
 }
 
 static void put_problems(struct page *p)
 {
-	const struct trace *t = p->trace;
-	const struct flight_rank *r;
-	bool is_any = t->n_problems || !rank_set_is_empty(t->missing);
+	const struct trace *t = p->model->trace;
+	bool is_lost = false;
 	int i;
 
-	for (r = p->flight->ranks; r < p->flight->ranks + p->flight->size; r++)
-		is_any = is_any || r->lost;
-	if (!is_any)
+	for (i = 0; i < p->flight->size; i++)
+		is_lost = is_lost || p->flight->ranks[i].lost;
+	if (!is_lost && !t->n_problems && rank_set_is_empty(t->missing))
 		return;
 	raw(p, "<section class=\"problems\" aria-label=\"What is missing from "
 	       "the dump\">\n<ul>\n");
@@ -255,52 +235,32 @@ static void put_problems(struct page *p)
 		escape(p, t->problems[i]);
 		raw(p, "</li>\n");
 	}
-	for (r = p->flight->ranks; r < p->flight->ranks + p->flight->size;
-	     r++) {
-		if (!r->lost)
-			continue;
+	if (is_lost)
 		raw(p, "<li>The recorder keeps the newest operations: older "
 		       "ones are lost, as the table of ranks says</li>\n");
-		break;
-	}
 	raw(p, "</ul>\n</section>\n");
 }
 
 /* ---- what the ranks did last ------------------------------------------ */
 
-static const struct flight_op *last_op(const struct flight_rank *r)
-{
-	return r->n ? &r->ops[r->n - 1] : NULL;
-}
-
 /* True if one row may tell of both ranks. */
-static bool is_alike(const struct flight *f, const struct flight_rank *a,
-                     const struct flight_rank *b)
+static bool is_alike(const struct trace_model *m, int a, int b)
 {
-	const struct flight_op *x = last_op(a), *y = last_op(b);
+	const struct trace_call *x = m->ranks[a].newest;
+	const struct trace_call *y = m->ranks[b].newest;
 
-	if ((a->rank == culprit(f)) != (b->rank == culprit(f)) || !x != !y)
+	if ((m->flight->ranks[a].rank == m->culprit) !=
+	    (m->flight->ranks[b].rank == m->culprit))
 		return false;
-	return !x || (x->number == y->number && x->state == y->state &&
-	              x->r.outcome == y->r.outcome && x->r.kind == y->r.kind &&
-	              x->r.count == y->r.count && x->r.type == y->r.type &&
-	              x->r.n == y->r.n && x->r.redop == y->r.redop &&
-	              x->r.root == y->r.root && x->r.bytes == y->r.bytes &&
-	              x->r.is_batch == y->r.is_batch &&
-	              x->r.from_host == y->r.from_host &&
-	              strcmp(flight_tag(a, x), flight_tag(b, y)) == 0 &&
-	              strcmp(flight_label(a, x), flight_label(b, y)) == 0);
+	return !x || !y ? x == y
+	                : x->kind == y->kind && x->op->number == y->op->number;
 }
 
-/* How long before the dump the ranks made their calls. */
-struct ago {
-	uint64_t least_ns, most_ns;
-};
-
-static void put_last_op(struct page *p, const struct flight_rank *r,
-                        const struct ago *ago)
+/* Write the cells about a call, and how long before the dump it was made. */
+static void put_newest(struct page *p, const struct trace_call *c,
+                       const char *ago)
 {
-	const struct flight_op *op = last_op(r);
+	const struct flight_op *op = c ? c->op : NULL;
 	char call[160] = "";
 
 	if (op)
@@ -314,135 +274,103 @@ static void put_last_op(struct page *p, const struct flight_rank *r,
 		        " <span class=\"aside\">collective %" PRIu64 "</span>",
 		        op->number);
 	raw(p, "</td><td>");
-	if (op)
-		put(p, "%s%s%s", flight_tag(r, op),
-		    *flight_tag(r, op) && *flight_label(r, op) ? ", " : "",
-		    flight_label(r, op));
+	if (c)
+		put(p, "%s%s%s", c->tag, *c->tag && *c->label ? ", " : "",
+		    c->label);
 	raw(p, "</td><td>");
-	if (op && p->flight->now_ns) {
-		raw(p, trace_time(ago->least_ns).at);
-		if (strcmp(trace_time(ago->least_ns).at,
-		           trace_time(ago->most_ns).at) != 0)
-			fprintf(p->out, " to %s", trace_time(ago->most_ns).at);
-	}
+	if (op && p->flight->now_ns)
+		raw(p, ago);
 	raw(p, "</td></tr>\n");
 }
 
-/* A row for @r and all ranks behind it that are like it; these are added to @told. */
-static void put_last_row(struct page *p, const struct flight_rank *r,
-                         uint64_t *told)
+/* A row for rank @i and all ranks behind it that are like it; these are added to @told. */
+static void put_last_row(struct page *p, int i, uint64_t *told)
 {
 	const struct flight *f = p->flight;
 	uint64_t set[COHORT_RANK_WORDS] = { 0 }, ns;
-	struct ago ago = { .least_ns = UINT64_MAX };
-	const struct flight_rank *other;
+	uint64_t least_ns = UINT64_MAX, most_ns = 0;
+	const struct trace_call *c;
+	char ago[64];
+	int k;
 
-	for (other = r; other < f->ranks + f->size; other++) {
-		if (rank_set_has(told, other->rank) || !is_alike(f, r, other))
+	for (k = i; k < f->size; k++) {
+		if (rank_set_has(told, f->ranks[k].rank) ||
+		    !is_alike(p->model, i, k))
 			continue;
-		rank_set_add(told, other->rank);
-		rank_set_add(set, other->rank);
-		ns = other->n ? last_op(other)->r.submitted_ns : 0;
+		rank_set_add(told, f->ranks[k].rank);
+		rank_set_add(set, f->ranks[k].rank);
+		c = p->model->ranks[k].newest;
+		ns = c ? c->op->r.submitted_ns : 0;
 		ns = f->now_ns > ns ? f->now_ns - ns : 0;
-		if (ns < ago.least_ns)
-			ago.least_ns = ns;
-		if (ns > ago.most_ns)
-			ago.most_ns = ns;
+		least_ns = ns < least_ns ? ns : least_ns;
+		most_ns = ns > most_ns ? ns : most_ns;
 	}
 	fprintf(p->out, "<tr%s><th scope=\"row\">",
-	        r->rank == culprit(f) ? " class=\"culprit\"" : "");
+	        f->ranks[i].rank == p->model->culprit ? " class=\"culprit\""
+	                                              : "");
 	put_set(p, set);
 	raw(p, "</th>");
-	put_last_op(p, r, &ago);
+	snprintf(ago, sizeof(ago), "%s to %s", trace_time(least_ns).at,
+	         trace_time(most_ns).at);
+	if (strcmp(trace_time(least_ns).at, trace_time(most_ns).at) == 0)
+		*strstr(ago, " to ") = '\0';
+	put_newest(p, p->model->ranks[i].newest, ago);
 }
 
 static void put_last(struct page *p)
 {
-	const struct flight *f = p->flight;
 	uint64_t told[COHORT_RANK_WORDS] = { 0 };
-	int r;
+	int i;
 
-	for (r = 0; r < f->size; r++)
-		if (!rank_set_has(told, f->ranks[r].rank))
-			put_last_row(p, &f->ranks[r], told);
+	for (i = 0; i < p->flight->size; i++)
+		if (!rank_set_has(told, p->flight->ranks[i].rank))
+			put_last_row(p, i, told);
 }
 
 /* ---- ranks ------------------------------------------------------------ */
 
-/* What a rank's operations add up to. */
-struct sums {
-	uint64_t waiting_ns, execution_ns, bytes;
-};
-
-static struct sums sum_up(struct html_walk w, const struct flight_rank *r)
-{
-	struct sums sums = { 0 };
-	const struct flight_op *op;
-	struct flight_span s;
-
-	for (op = r->ops; op < r->ops + r->n; op++) {
-		s = html_next(&w, op);
-		/* These follow one another, so no sum overflows. */
-		sums.waiting_ns += s.joined_ns - s.begin_ns;
-		if (!op->r.finished_at_most)
-			sums.execution_ns += s.end_ns - s.joined_ns;
-		sums.bytes = op->r.bytes < UINT64_MAX - sums.bytes
-		                     ? sums.bytes + op->r.bytes
-		                     : UINT64_MAX;
-	}
-	return sums;
-}
-
-static void put_late(struct page *p, const struct trace_late *l)
+static void put_rank(struct page *p, const struct flight_rank *r,
+                     const struct trace_rank *sums)
 {
 	char share[32];
 
-	put_count(p, l->last);
-	if (!l->last) {
-		raw(p, "<td data-key=\"0\">0 %</td><td></td><td></td>"
-		       "<td></td>");
-		return;
+	fprintf(p->out,
+	        "<tr%s><th scope=\"row\" data-key=\"%d\">%d</th>"
+	        "<td data-key=\"%d\">%d</td>",
+	        r->rank == p->model->culprit ? " class=\"culprit\"" : "",
+	        r->rank, r->rank, r->device, r->device);
+	put_count(p, (uint64_t)r->tid);
+	put_count(p, r->n);
+	put_count(p, r->lost);
+	put_bytes(p, sums->bytes);
+	put_time(p, sums->waiting_ns + sums->execution_ns);
+	put_time(p, sums->waiting_ns);
+	put_time(p, sums->execution_ns);
+	put_count(p, sums->last);
+	snprintf(share, sizeof(share), "%.*f %%", sums->last != 0,
+	         trace_share(sums));
+	put_number(p, sums->last, share);
+	if (sums->last) {
+		put_time(p, sums->late.p50);
+		put_time(p, sums->late.p95);
+		put_time(p, sums->late.max);
+	} else {
+		raw(p, "<td></td><td></td><td></td>");
 	}
-	snprintf(share, sizeof(share), "%.1f %%",
-	         100.0 * (double)l->last / (double)l->of);
-	put_number(p, l->last, share);
-	put_time(p, l->late.p50);
-	put_time(p, l->late.p95);
-	put_time(p, l->late.max);
+	raw(p, "</tr>\n");
 }
 
 static void put_ranks(struct page *p)
 {
-	const struct flight *f = p->flight;
-	const struct html_walk w = html_walk(f);
-	const struct flight_rank *r;
-	struct sums s;
 	int i;
 
-	for (i = 0; i < f->size; i++) {
-		r = &f->ranks[i];
-		s = sum_up(w, r);
-		fprintf(p->out,
-		        "<tr%s><th scope=\"row\" data-key=\"%d\">%d</th>",
-		        r->rank == culprit(f) ? " class=\"culprit\"" : "",
-		        r->rank, r->rank);
-		fprintf(p->out, "<td data-key=\"%d\">%d</td>", r->device,
-		        r->device);
-		put_count(p, (uint64_t)r->tid);
-		put_count(p, r->n);
-		put_count(p, r->lost);
-		put_bytes(p, s.bytes);
-		put_time(p, s.waiting_ns + s.execution_ns);
-		put_time(p, s.waiting_ns);
-		put_time(p, s.execution_ns);
-		put_late(p, &p->figures->late[i]);
-		raw(p, "</tr>\n");
-	}
+	for (i = 0; i < p->flight->size; i++)
+		put_rank(p, &p->flight->ranks[i], &p->model->ranks[i]);
 }
 
 static void put_data(struct page *p)
 {
-	p->is_whole = html_data(p->out, p->trace, p->figures);
+	trace_page_data(p->out, p->model);
 }
 
 /* ---- the template ----------------------------------------------------- */
@@ -482,12 +410,9 @@ static bool set_nonce(struct page *p)
 	return true;
 }
 
-bool trace_html(FILE *out, const struct trace *t,
-                const struct trace_figures *figures)
+bool trace_html(FILE *out, const struct trace_model *m)
 {
-	struct page p = {
-		.out = out, .trace = t, .flight = &t->flight, .figures = figures
-	};
+	struct page p = { .out = out, .model = m, .flight = m->flight };
 	const char *at = page_html, *mark;
 
 	if (!set_nonce(&p))
@@ -498,5 +423,5 @@ bool trace_html(FILE *out, const struct trace *t,
 		at = strstr(mark, "}}") + 2;
 	}
 	raw(&p, at);
-	return p.is_whole;
+	return true;
 }

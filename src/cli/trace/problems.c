@@ -15,15 +15,6 @@
 
 #include "cli/common/cli.h"
 
-void *trace_need(void *memory)
-{
-	if (!memory) {
-		cli_complain("trace", "out of memory");
-		exit(CLI_FAILED);
-	}
-	return memory;
-}
-
 void reader_problem(struct reader *r, const char *format, ...)
 {
 	struct trace *t = r->trace;

@@ -58,9 +58,6 @@ struct reader {
 
 /* ---- problems.c ------------------------------------------------------- */
 
-/* Returns @memory; ends the program if that is NULL. */
-void *trace_need(void *memory);
-
 /* Add a line about the file to the trace's problems. */
 void reader_problem(struct reader *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

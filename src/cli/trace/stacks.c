@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The stacks in dumps: named from the files of this machine, and printed
+ * The stacks in dumps, and their names from the files of this machine
  */
 
 #include "cli/trace/trace.h"
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "cli/common/symbols.h"
 
 void trace_stacks_free(struct trace_stacks *s)
@@ -67,127 +66,4 @@ void trace_stacks_name(struct trace *t)
 	for (s = t->stacks.at; s < t->stacks.at + t->stacks.n; s++)
 		for (i = 0; i < s->n; i++)
 			name_frame(&s->frames[i]);
-}
-
-/* ---- printing --------------------------------------------------------- */
-
-/* Print a path as one word of a shell. */
-static void print_quoted(const char *path)
-{
-	const char *plain = "abcdefghijklmnopqrstuvwxyz"
-			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@";
-
-	if (!path[strspn(path, plain)]) {
-		printf("%s", path);
-		return;
-	}
-	putchar('\'');
-	for (; *path; path++)
-		printf(*path == '\'' ? "'\\''" : "%c", *path);
-	putchar('\'');
-}
-
-static bool is_unnamed(const struct trace_frame *f)
-{
-	return !*f->function && *f->path == '/';
-}
-
-/* Print the command that names the frames in the same file as frame @i, if that is the
- * first of them. */
-static void print_command(const struct trace_stack *s, int i)
-{
-	const struct trace_frame *f = &s->frames[i];
-	int k;
-
-	for (k = 0; k < i; k++)
-		if (is_unnamed(&s->frames[k]) &&
-		    strcmp(s->frames[k].path, f->path) == 0)
-			return;
-	printf("   addr2line -e ");
-	print_quoted(f->path);
-	printf(" -f -C");
-	for (; k < s->n; k++)
-		if (is_unnamed(&s->frames[k]) &&
-		    strcmp(s->frames[k].path, f->path) == 0)
-			printf(" 0x%" PRIx64, s->frames[k].offset);
-	printf("\n");
-	if (f->is_other_build)
-		printf("     (with the file of build ID %s: this one is "
-		       "another)\n",
-		       *f->build_id ? f->build_id : "\"\"");
-}
-
-static void print_frame(const struct trace_frame *f)
-{
-	const char *slash = strrchr(f->path, '/');
-
-	if (*f->function)
-		printf("   %s\n", f->function);
-	else if (*f->path)
-		printf("   %s+0x%" PRIx64 "\n", slash ? slash + 1 : f->path,
-		       f->offset);
-	else
-		printf("   0x%" PRIx64 "\n", f->offset);
-}
-
-static void print_stack(const struct trace_stack *s)
-{
-	int i;
-
-	if (s->rank >= 0)
-		printf("\n stack of rank %d, thread %d \"%s\"", s->rank, s->tid,
-		       s->thread);
-	else
-		printf("\n stack of thread %d \"%s\"", s->tid, s->thread);
-	printf("%s%s%s\n", *s->state ? ", " : "", s->state,
-	       s->holds_python ? "; it holds Python's interpreter lock" : "");
-	if (!s->n)
-		printf("   %s\n", s->text);
-	for (i = 0; i < s->n; i++)
-		print_frame(&s->frames[i]);
-	for (i = 0; i < s->n; i++)
-		if (is_unnamed(&s->frames[i]))
-			print_command(s, i);
-}
-
-void trace_stacks_print(const struct trace *t)
-{
-	int i;
-
-	for (i = 0; i < t->stacks.n; i++)
-		print_stack(&t->stacks.at[i]);
-}
-
-void trace_stacks_json(struct json *j, const struct trace *t)
-{
-	const struct trace_frame *f;
-	const struct trace_stack *s;
-
-	json_open(j, "stacks", '[');
-	for (s = t->stacks.at; s < t->stacks.at + t->stacks.n; s++) {
-		json_open(j, NULL, '{');
-		if (s->rank >= 0)
-			json_int(j, "rank", s->rank);
-		else
-			json_null(j, "rank");
-		json_int(j, "tid", s->tid);
-		json_string(j, "thread", s->thread);
-		json_string(j, "state", s->state);
-		json_bool(j, "holds_interpreter_lock", s->holds_python);
-		json_string(j, "text", s->text);
-		json_open(j, "frames", '[');
-		for (f = s->frames; f < s->frames + s->n; f++) {
-			json_open(j, NULL, '{');
-			json_string(j, "function",
-			            *f->function ? f->function : NULL);
-			json_string(j, "path", *f->path ? f->path : NULL);
-			json_string(j, "build_id",
-			            *f->build_id ? f->build_id : NULL);
-			json_uint(j, "offset", f->offset);
-			json_close(j, '}');
-		}
-		json_close(j, ']');
-		json_close(j, '}');
-	}
-	json_close(j, ']');
 }

@@ -55,22 +55,18 @@ static void print_help(void)
 	/* clang-format on */
 }
 
-static bool write_chrome(FILE *out, const struct trace *t,
-                         const struct trace_figures *figures)
+static bool write_chrome(FILE *out, const struct trace_model *m)
 {
 	struct json json = { .out = out };
 
-	(void)figures;
-	chrome_write(&json, &t->flight, SIZE_MAX);
+	chrome_write(&json, m->flight, SIZE_MAX);
 	return true;
 }
 
 /* Have @write fill a file, if there is to be one: CLI_OK, or CLI_FAILED after a
  * complaint.  No part of a regular file is left. */
-static int write_file(const char *path, const struct trace *t,
-                      const struct trace_figures *figures,
-                      bool (*write)(FILE *out, const struct trace *t,
-                                    const struct trace_figures *figures))
+static int write_file(const char *path, const struct trace_model *m,
+                      bool (*write)(FILE *out, const struct trace_model *m))
 {
 	FILE *out = path ? fopen(path, "we") : NULL;
 	struct stat made;
@@ -78,7 +74,7 @@ static int write_file(const char *path, const struct trace *t,
 
 	if (!path)
 		return CLI_OK;
-	ok = out && write(out, t, figures) && !ferror(out);
+	ok = out && write(out, m) && !ferror(out);
 	if (out && fclose(out))
 		ok = false;
 	if (ok)
@@ -91,36 +87,25 @@ static int write_file(const char *path, const struct trace *t,
 
 static int show(const struct trace *t, const struct trace_options *o)
 {
-	struct json json = { .out = stdout };
-	struct trace_figures figures;
-	bool ok = trace_figures(t, &figures);
-	int status = CLI_FAILED;
+	struct trace_model m;
+	int chrome, html;
 
-	if (!ok) {
-		cli_complain("trace", "out of memory");
-	} else if (o->json) {
-		trace_json(&json, t, &figures);
-		putchar('\n');
-	} else {
-		trace_print(t, &figures);
-	}
-	if (ok)
-		status = write_file(o->chrome, t, &figures, write_chrome);
-	if (ok && write_file(o->html, t, &figures, trace_html) != CLI_OK)
-		status = CLI_FAILED;
-	trace_figures_free(&figures);
-	return status;
+	trace_model(&m, t);
+	if (o->json)
+		trace_json(stdout, &m);
+	else
+		trace_print(&m);
+	chrome = write_file(o->chrome, &m, write_chrome);
+	html = write_file(o->html, &m, trace_html);
+	trace_model_free(&m);
+	return chrome == CLI_OK ? html : chrome;
 }
 
 static int run(const struct trace_options *o, char **files, int n)
 {
-	struct trace *t = calloc(1, sizeof(*t));
+	struct trace *t = trace_need(calloc(1, sizeof(*t)));
 	int status;
 
-	if (!t) {
-		cli_complain("trace", "out of memory");
-		return CLI_FAILED;
-	}
 	status = trace_read(t, files, n);
 	if (status == CLI_OK) {
 		trace_stacks_name(t);

@@ -12,8 +12,6 @@
 #include "dump/flight.h"
 #include "watch/symbolizer.h"
 
-struct json;
-
 /* A frame of a stack. */
 struct trace_frame {
 	char path[PLACE_PATH]; /* of the mapped file, or "" */
@@ -76,6 +74,11 @@ void trace_stacks_free(struct trace_stacks *stacks);
 /* Name the frames of all stacks from the files on this machine. */
 void trace_stacks_name(struct trace *trace);
 
+/* Return @memory; end the program if that is NULL. */
+void *trace_need(void *memory);
+
+/* ---- the model -------------------------------------------------------- */
+
 /* The collectives that are shown. */
 struct trace_window {
 	uint64_t front;  /* the collective that the trace is about, or 0 */
@@ -83,11 +86,30 @@ struct trace_window {
 	uint64_t first, last;
 };
 
-/* A rank's record of a collective, or NULL. */
-const struct flight_op *trace_find(const struct flight_rank *rank,
-                                   uint64_t number);
+/* The times of a call.  Its rank was idle before it, the last of them. */
+enum {
+	TRACE_QUEUEING,
+	TRACE_WAITING,
+	TRACE_EXECUTION,
+	TRACE_BETWEEN,
+	TRACE_TIMES
+};
 
-/* ---- figures ---------------------------------------------------------- */
+/* A call: an operation of a rank. */
+struct trace_call {
+	const struct flight_op *op;
+	const char *tag, *label;
+	size_t kind; /* index of its kind */
+
+	/* Its bar in a picture.  A call that failed, or whose end is not known, takes no
+	 * time there. */
+	struct flight_span drawn;
+
+	/* Its times, if it has ended: without those that depend on an end that only a
+	 * later look found. */
+	bool has[TRACE_TIMES];
+	uint64_t ns[TRACE_TIMES];
+};
 
 /* The spread of some times, in ns. */
 struct trace_spread {
@@ -95,53 +117,78 @@ struct trace_spread {
 	uint64_t p50, p95, max;
 };
 
-/* How often a rank came last, and how long after the first rank. */
-struct trace_late {
-	int rank;
+/* The figures of a rank. */
+struct trace_rank {
+	const struct trace_call *newest; /* or NULL */
+
+	/* How often it called last, of how many, and how long after the first rank. */
 	size_t last, of;
 	struct trace_spread late;
+
+	/* Sums of all its calls. */
+	uint64_t waiting_ns, execution_ns, bytes;
 };
 
-/* A site: the calls of one kind, type, count, tag and label.  Tags that differ
+/* A site: the calls of one operation, type, count, tag and label.  Tags that differ
  * only in their numbers count as one tag, in which '#' replaces a number that
  * varies. */
 struct trace_site {
-	const char *call;
 	struct record record; /* of one of the calls */
 	char tag[TAG_SIZE];
 	const char *label;
-	size_t calls;
+	size_t calls;      /* those that have ended */
 	size_t bounded;    /* calls whose end only a later look found */
 	uint64_t total_ns; /* of all calls, without the time between them */
-
-	/* Without times that depend on an end that only a later look found. */
-	struct trace_spread queueing, waiting, execution, between;
+	struct trace_spread times[TRACE_TIMES];
 };
 
-struct trace_figures {
+/* All that is computed from the dumps. */
+struct trace_model {
+	const struct trace *trace;
+	const struct flight *flight;
+
+	/* The verdict, or else the cause, in words; NULL if the group had not ended. */
+	const char *verdict, *text;
+	int culprit; /* a rank, or -1 */
+
 	struct trace_window window;
-	int n_late;
-	struct trace_late *late; /* by rank */
+	uint64_t base_ns, now_ns; /* the first and the last time of all */
+	struct trace_rank *ranks; /* as in the flight */
+
+	size_t n_calls;
+	struct trace_call
+		*calls; /* rank after rank, in the order of the flight */
+
+	/* A call of each kind; those of one kind differ only in numbers and times. */
+	size_t n_kinds;
+	const struct trace_call **kinds;
+
 	size_t n_sites;
 	struct trace_site *sites; /* those with the most time first */
 };
 
-/* False if there is no memory. */
-bool trace_figures(const struct trace *trace, struct trace_figures *figures);
-void trace_figures_free(struct trace_figures *figures);
+void trace_model(struct trace_model *model, const struct trace *trace);
+void trace_model_free(struct trace_model *model);
 
-/* ---- saying it -------------------------------------------------------- */
+/* Return a rank's record of a collective, or NULL. */
+const struct flight_op *trace_find(const struct flight_rank *rank,
+                                   uint64_t number);
 
-void trace_print(const struct trace *trace, const struct trace_figures *f);
-void trace_json(struct json *json, const struct trace *trace,
-                const struct trace_figures *f);
-void trace_stacks_print(const struct trace *trace);
-void trace_stacks_json(struct json *json, const struct trace *trace);
+/* Return the record of a collective on the first rank that has one, or NULL. */
+const struct flight_op *trace_first(const struct flight *flight,
+                                    uint64_t number);
 
-/* Write a page for a browser.  False with errno if that fails; what stdio could not
- * write, ferror() tells. */
-bool trace_html(FILE *out, const struct trace *trace,
-                const struct trace_figures *f);
+/* ---- its writers ------------------------------------------------------ */
+
+void trace_print(const struct trace_model *model);
+void trace_json(FILE *out, const struct trace_model *model);
+
+/* Write a page for a browser.  False with errno if that fails; ferror() reports what
+ * stdio could not write. */
+bool trace_html(FILE *out, const struct trace_model *model);
+
+/* Write the data that the page's script draws and sorts, as JSON without '<'. */
+void trace_page_data(FILE *out, const struct trace_model *model);
 
 /* A time as text: eight columns, up to a quarter of an hour. */
 struct trace_time {
@@ -149,6 +196,9 @@ struct trace_time {
 };
 
 struct trace_time trace_time(uint64_t ns);
+
+/* Return how often a rank called last, in percent. */
+double trace_share(const struct trace_rank *rank);
 
 /* When the dump was written, by the local clock: "2026-11-27 15:40:06 +0100". */
 struct trace_date {

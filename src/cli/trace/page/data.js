@@ -13,16 +13,27 @@ const data = JSON.parse($("data").textContent);
 
 /* ---- the data: a row for each operation, rank after rank --------------- */
 
-const ranks = data.ranks.rank;
-const calls = data.calls;
-const meets = data.collectives;
+/* Make a column of each cell in the rows of a table. */
+function columns(table, ...names)
+{
+	const count = table.length / names.length;
+
+	return Object.fromEntries(names.map((name, column) => [name,
+		Array.from({ length: count }, (_, row) => table[row * names.length + column])]));
+}
+
+const ranks = data.ranks.map(rank => rank.rank);
+const calls = columns(data.calls, "name", "text", "bytes", "tag", "label", "state", "done");
+const meets = columns(data.collectives, "joined", "last", "first", "behind");
+data.ops = columns(data.ops, "call", "number", "submitted", "started", "begin", "joined", "end",
+	"at_most");
 const n = data.ops.call.length;
 const start = [0]; /* of the rows of each rank, and the end */
-for (const count of data.ranks.n)
-	start.push(start[start.length - 1] + count);
+for (const rank of data.ranks)
+	start.push(start[start.length - 1] + rank.operations);
 
 const ops = {
-	call: Uint32Array.from(data.ops.call),
+	call: data.ops.call,
 	number: data.ops.number,
 	rank: new Uint16Array(n), /* its index */
 	called: new Float64Array(n),
@@ -45,7 +56,7 @@ for (let r = 0; r < ranks.length; r++) {
 /* The row of a collective among the meetings, or -1. */
 function meet_of(number)
 {
-	const m = number ? number - meets.lowest : -1;
+	const m = number ? number - data.lowest : -1;
 
 	return m < meets.joined.length ? m : -1;
 }

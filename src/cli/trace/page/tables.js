@@ -251,34 +251,37 @@ function show_calls(timeline)
 	], find_calls(), 0, row => `${row.number} ${calls.text[row.call]} ${names(row.call)} ${row.state}`);
 }
 
-/* A spread is p50, p95 and most, or null. */
-function spread_column(title, at, which)
+function spread_column(title, times, which)
 {
+	const time_of = row => row[times].n ? row[times][which] : null;
+
 	return {
-		title, is_number: true, key: row => row[at] && row[at][which],
-		text: row => or_dash(row[at], spread => time(spread[which])),
+		title, is_number: true, key: time_of, text: row => or_dash(time_of(row), time),
 	};
 }
 
 function show_kinds()
 {
-	const text_of = row => [row[1], row[2]].filter(text => text).join(", ");
+	const text_of = row => [row.tag, row.label].filter(text => text).join(", ");
 
 	make_table("kinds", "Kinds of calls", [
-		{ title: "call", look: "text call", key: row => row[0], text: row => row[0] },
+		{ title: "call", look: "text call", key: row => row.text, text: row => row.text },
 		{
 			title: "tag, label", look: "text", key: row => text_of(row) || null,
 			text: text_of,
 		},
-		{ title: "calls", is_number: true, key: row => row[3], text: row => row[3] },
-		{ title: "time", is_number: true, key: row => row[4], text: row => time(row[4]) },
-		spread_column("queued p50", 5, 0),
-		spread_column("p95", 5, 1),
-		spread_column("waited p50", 6, 0),
-		spread_column("p95", 6, 1),
-		spread_column("executed p50", 7, 0),
-		spread_column("p95", 7, 1),
-		spread_column("most", 7, 2),
-		spread_column("idle p50", 8, 0),
-	], data.kinds, 3, row => `${row[0]} ${text_of(row)}`);
+		{ title: "calls", is_number: true, key: row => row.calls, text: row => row.calls },
+		{
+			title: "time", is_number: true, key: row => row.total_ns,
+			text: row => time(row.total_ns),
+		},
+		spread_column("queued p50", "queueing_ns", "p50"),
+		spread_column("p95", "queueing_ns", "p95"),
+		spread_column("waited p50", "waiting_ns", "p50"),
+		spread_column("p95", "waiting_ns", "p95"),
+		spread_column("executed p50", "execution_ns", "p50"),
+		spread_column("p95", "execution_ns", "p95"),
+		spread_column("most", "execution_ns", "max"),
+		spread_column("idle p50", "between_ns", "p50"),
+	], data.sites, 3, row => `${row.text} ${text_of(row)}`);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort trace: its output, as text and as JSON
+ * The writer of text
  */
 
 #include "cli/trace/trace.h"
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/json.h"
 #include "cli/common/cli.h"
 #include "core/cause.h"
 
@@ -43,6 +42,11 @@ struct trace_time trace_time(uint64_t ns)
 	else
 		snprintf(t.at, sizeof(t.at), "%.1f s", (double)ns / 1e9);
 	return t;
+}
+
+double trace_share(const struct trace_rank *r)
+{
+	return r->of ? 100.0 * (double)r->last / (double)r->of : 0;
 }
 
 struct trace_date trace_date(const struct flight *f)
@@ -81,17 +85,19 @@ static void print_head(const struct trace *t)
 	print_line("group", line);
 }
 
-static void print_verdict(const struct flight *f)
+static void print_verdict(const struct trace_model *m)
 {
-	if (f->has_verdict) {
-		print_line("verdict", cohort_verdict_text(f->verdict.kind));
-		cli_print_block(COLUMN, f->text);
-	} else if (f->cause.status != COHORT_OK) {
-		print_line("cause", cohort_verdict_text(f->cause.kind));
-		print_line("", f->cause.text);
-	} else {
+	const bool is_verdict = m->flight->has_verdict;
+
+	if (!m->verdict) {
 		print_line("verdict", "none: the group had not ended");
+		return;
 	}
+	print_line(is_verdict ? "verdict" : "cause", m->verdict);
+	if (is_verdict)
+		cli_print_block(COLUMN, m->text);
+	else
+		print_line("", m->text);
 }
 
 /* A problem has the name of a file in it. */
@@ -170,19 +176,9 @@ static void print_cell(const struct flight *f, const struct flight_rank *r,
 		printf(" %c%*s", mark, CELL_WIDTH - 1, "");
 }
 
-static const struct flight_op *first_of(const struct flight *f, uint64_t number)
-{
-	const struct flight_op *op = NULL;
-	int r;
-
-	for (r = 0; r < f->size && !op; r++)
-		op = trace_find(&f->ranks[r], number);
-	return op;
-}
-
 static void print_row(const struct flight *f, uint64_t number, bool is_front)
 {
-	const struct flight_op *first = first_of(f, number);
+	const struct flight_op *first = trace_first(f, number);
 	char call[128] = "not on record";
 	int r;
 
@@ -240,44 +236,126 @@ static void print_name(const char *call, const char *what, const char *name)
 		       what, name);
 }
 
-static void print_last(const struct flight *f)
+static void print_last(const struct trace_model *m)
 {
-	const struct flight_rank *r;
-	const struct flight_op *op;
+	const struct flight_rank *r = m->flight->ranks;
+	const struct trace_call *c;
 	char call[128];
+	int i;
 
 	printf("\n %-5s %-8s %-16s last call\n", "rank", "thread", "state");
-	for (r = f->ranks; r < f->ranks + f->size; r++) {
-		op = r->n ? &r->ops[r->n - 1] : NULL;
+	for (i = 0; i < m->flight->size; i++, r++) {
+		c = m->ranks[i].newest;
 		call[0] = '\0';
-		if (op)
+		if (c)
 			record_add(&(struct text){ call, sizeof(call) },
-			           &op->r);
+			           &c->op->r);
 		printf(" %-5d %-8d %-16s %.46s", r->rank, r->tid,
-		       trace_state(op), call);
-		print_name(call, "tag", op ? flight_tag(r, op) : "");
-		print_name(call, "label", op ? flight_label(r, op) : "");
+		       trace_state(c ? c->op : NULL), call);
+		print_name(call, "tag", c ? c->tag : "");
+		print_name(call, "label", c ? c->label : "");
 		printf("\n");
 	}
 }
 
+/* ---- stacks ----------------------------------------------------------- */
+
+/* Print a path as one word of a shell. */
+static void print_quoted(const char *path)
+{
+	const char *plain = "abcdefghijklmnopqrstuvwxyz"
+			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@";
+
+	if (!path[strspn(path, plain)]) {
+		printf("%s", path);
+		return;
+	}
+	putchar('\'');
+	for (; *path; path++)
+		printf(*path == '\'' ? "'\\''" : "%c", *path);
+	putchar('\'');
+}
+
+static bool is_unnamed(const struct trace_frame *f)
+{
+	return !*f->function && *f->path == '/';
+}
+
+/* Print the command that names the frames in the same file as frame @i, if that is the
+ * first of them. */
+static void print_command(const struct trace_stack *s, int i)
+{
+	const struct trace_frame *f = &s->frames[i];
+	int k;
+
+	for (k = 0; k < i; k++)
+		if (is_unnamed(&s->frames[k]) &&
+		    strcmp(s->frames[k].path, f->path) == 0)
+			return;
+	printf("   addr2line -e ");
+	print_quoted(f->path);
+	printf(" -f -C");
+	for (; k < s->n; k++)
+		if (is_unnamed(&s->frames[k]) &&
+		    strcmp(s->frames[k].path, f->path) == 0)
+			printf(" 0x%" PRIx64, s->frames[k].offset);
+	printf("\n");
+	if (f->is_other_build)
+		printf("     (with the file of build ID %s: this one is "
+		       "another)\n",
+		       *f->build_id ? f->build_id : "\"\"");
+}
+
+static void print_frame(const struct trace_frame *f)
+{
+	const char *slash = strrchr(f->path, '/');
+
+	if (*f->function)
+		printf("   %s\n", f->function);
+	else if (*f->path)
+		printf("   %s+0x%" PRIx64 "\n", slash ? slash + 1 : f->path,
+		       f->offset);
+	else
+		printf("   0x%" PRIx64 "\n", f->offset);
+}
+
+static void print_stack(const struct trace_stack *s)
+{
+	int i;
+
+	if (s->rank >= 0)
+		printf("\n stack of rank %d, thread %d \"%s\"", s->rank, s->tid,
+		       s->thread);
+	else
+		printf("\n stack of thread %d \"%s\"", s->tid, s->thread);
+	printf("%s%s%s\n", *s->state ? ", " : "", s->state,
+	       s->holds_python ? "; it holds Python's interpreter lock" : "");
+	if (!s->n)
+		printf("   %s\n", s->text);
+	for (i = 0; i < s->n; i++)
+		print_frame(&s->frames[i]);
+	for (i = 0; i < s->n; i++)
+		if (is_unnamed(&s->frames[i]))
+			print_command(s, i);
+}
+
 /* ---- figures ---------------------------------------------------------- */
 
-static void print_late(const struct trace_figures *figures)
+static void print_late(const struct trace_model *m)
 {
-	const struct trace_late *l;
+	const struct trace_rank *r = m->ranks;
+	int i;
 
 	printf("\n %-5s %9s %7s   %s\n", "rank", "came last", "of all",
 	       "behind the first: p50, p95, most");
-	for (l = figures->late; l < figures->late + figures->n_late; l++) {
-		if (l->last)
-			printf(" %-5d %9zu %6.1f%%   %s, %s, %s\n", l->rank,
-			       l->last, 100.0 * (double)l->last / (double)l->of,
-			       trace_time(l->late.p50).at,
-			       trace_time(l->late.p95).at,
-			       trace_time(l->late.max).at);
-		else
-			printf(" %-5d %9d %6.1f%%\n", l->rank, 0, 0.0);
+	for (i = 0; i < m->flight->size; i++, r++) {
+		printf(" %-5d %9zu %6.1f%%", m->flight->ranks[i].rank, r->last,
+		       trace_share(r));
+		if (r->last)
+			printf("   %s, %s, %s", trace_time(r->late.p50).at,
+			       trace_time(r->late.p95).at,
+			       trace_time(r->late.max).at);
+		printf("\n");
 	}
 }
 
@@ -290,174 +368,54 @@ static void print_spread(const char *name, const struct trace_spread *s)
 
 static void print_site(const struct trace_site *s)
 {
+	static const char *const names[TRACE_TIMES] = {
+		"behind others (queueing)", "for the last rank", "execution",
+		"idle before the call"
+	};
 	char call[128];
+	int t;
 
 	record_add(&(struct text){ call, sizeof(call) }, &s->record);
 	printf("\n %s%s%s%s%s%s%s, %zu call%s\n", call,
 	       *s->tag ? ", tag \"" : "", s->tag, *s->tag ? "\"" : "",
 	       *s->label ? ", label \"" : "", s->label, *s->label ? "\"" : "",
 	       s->calls, s->calls == 1 ? "" : "s");
-	print_spread("behind others (queueing)", &s->queueing);
-	print_spread("for the last rank", &s->waiting);
-	print_spread("execution", &s->execution);
-	print_spread("idle before the call", &s->between);
+	for (t = 0; t < TRACE_TIMES; t++)
+		print_spread(names[t], &s->times[t]);
 	if (s->bounded)
 		printf("   without the execution of %zu, whose end nobody "
 		       "observed\n",
 		       s->bounded);
 }
 
-static void print_sites(const struct trace_figures *figures)
+static void print_sites(const struct trace_model *m)
 {
 	size_t i;
 
-	if (figures->n_sites)
+	if (m->n_sites)
 		printf("\n %-26s %10s %10s %10s\n", "time of a call", "p50",
 		       "p95", "most");
-	for (i = 0; i < figures->n_sites && i < MOST_SITES; i++)
-		print_site(&figures->sites[i]);
-	if (figures->n_sites > MOST_SITES)
+	for (i = 0; i < m->n_sites && i < MOST_SITES; i++)
+		print_site(&m->sites[i]);
+	if (m->n_sites > MOST_SITES)
 		printf("\n and %zu more kinds of calls, which took less: "
 		       "--json\n",
-		       figures->n_sites - MOST_SITES);
+		       m->n_sites - MOST_SITES);
 }
 
-void trace_print(const struct trace *t, const struct trace_figures *figures)
+void trace_print(const struct trace_model *m)
 {
+	const struct trace *t = m->trace;
+	int i;
+
 	print_head(t);
-	print_verdict(&t->flight);
+	print_verdict(m);
 	print_problems(t);
-	print_window(t, &figures->window);
-	print_last(&t->flight);
-	trace_stacks_print(t);
-	if (t->flight.size > 1)
-		print_late(figures);
-	print_sites(figures);
-}
-
-/* ---- JSON ------------------------------------------------------------- */
-
-static void put_verdict(struct json *j, const struct flight *f)
-{
-	if (!f->has_verdict && f->cause.status == COHORT_OK) {
-		json_null(j, "verdict");
-		return;
-	}
-	json_open(j, "verdict", '{');
-	json_string(j, "kind",
-	            cohort_verdict_text(f->has_verdict ? f->verdict.kind
-	                                               : f->cause.kind));
-	json_int(j, "rank", f->has_verdict ? f->verdict.rank : f->cause.rank);
-	flight_put_set(j, "joined", f->verdict.joined);
-	flight_put_set(j, "missing", f->verdict.missing);
-	json_string(j, "text", f->has_verdict ? f->text : f->cause.text);
-	json_close(j, '}');
-}
-
-static void put_row(struct json *j, const struct flight *f, uint64_t number)
-{
-	const struct flight_meeting *m = flight_meeting(f, number);
-	const struct flight_op *op;
-	int r;
-
-	json_open(j, NULL, '{');
-	json_uint(j, "collective", number);
-	json_open(j, "ranks", '[');
-	for (r = 0; r < f->size; r++) {
-		op = trace_find(&f->ranks[r], number);
-		if (!op || !m)
-			continue;
-		json_open(j, NULL, '{');
-		json_int(j, "rank", f->ranks[r].rank);
-		json_string(j, "call", record_name(&op->r));
-		json_string(j, "state", flight_state_name(op->state));
-		json_uint(j, "behind_ns", op->r.submitted_ns - m->first_ns);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
-	json_close(j, '}');
-}
-
-static void put_spread(struct json *j, const char *key,
-                       const struct trace_spread *s)
-{
-	json_open(j, key, '{');
-	json_uint(j, "n", s->n);
-	json_uint(j, "p50", s->p50);
-	json_uint(j, "p95", s->p95);
-	json_uint(j, "max", s->max);
-	json_close(j, '}');
-}
-
-static void put_rank(struct json *j, const struct flight_rank *r,
-                     const struct trace_late *late)
-{
-	json_open(j, NULL, '{');
-	json_int(j, "rank", r->rank);
-	json_uint(j, "operations", r->n);
-	json_uint(j, "lost", r->lost);
-	json_uint(j, "came_last", late->last);
-	json_uint(j, "of", late->of);
-	put_spread(j, "late_ns", &late->late);
-	json_close(j, '}');
-}
-
-static void put_site(struct json *j, const struct trace_site *s)
-{
-	json_open(j, NULL, '{');
-	json_string(j, "call", s->call);
-	json_string(j, "dtype", type_name(s->record.type));
-	json_uint(j, "count", s->record.count);
-	json_uint(j, "tensors", s->record.n);
-	json_string(j, "tag", s->tag);
-	json_string(j, "label", s->label);
-	json_uint(j, "calls", s->calls);
-	json_uint(j, "finished_at_most", s->bounded);
-	put_spread(j, "queueing_ns", &s->queueing);
-	put_spread(j, "waiting_ns", &s->waiting);
-	put_spread(j, "execution_ns", &s->execution);
-	put_spread(j, "between_ns", &s->between);
-	json_close(j, '}');
-}
-
-static void put_window(struct json *j, const struct trace *t,
-                       const struct trace_window *w)
-{
-	uint64_t number;
-
-	json_uint(j, "stalled_at", w->is_stalled ? w->front : 0);
-	json_open(j, "window", '[');
-	for (number = w->first; number && number <= w->last; number++)
-		put_row(j, &t->flight, number);
-	json_close(j, ']');
-}
-
-void trace_json(struct json *j, const struct trace *t,
-                const struct trace_figures *figures)
-{
-	const struct flight *f = &t->flight;
-	size_t i;
-	int r;
-
-	json_open(j, NULL, '{');
-	json_string(j, "group", f->group);
-	json_int(j, "generation", f->generation);
-	json_int(j, "world", f->world);
-	put_verdict(j, f);
-	flight_put_set(j, "missing_ranks", t->missing);
-	json_open(j, "problems", '[');
-	for (r = 0; r < t->n_problems; r++)
-		json_string(j, NULL, t->problems[r]);
-	json_close(j, ']');
-	put_window(j, t, &figures->window);
-	trace_stacks_json(j, t);
-	json_open(j, "ranks", '[');
-	for (r = 0; r < f->size; r++)
-		put_rank(j, &f->ranks[r], &figures->late[r]);
-	json_close(j, ']');
-	json_open(j, "sites", '[');
-	for (i = 0; i < figures->n_sites; i++)
-		put_site(j, &figures->sites[i]);
-	json_close(j, ']');
-	json_close(j, '}');
+	print_window(t, &m->window);
+	print_last(m);
+	for (i = 0; i < t->stacks.n; i++)
+		print_stack(&t->stacks.at[i]);
+	if (m->flight->size > 1)
+		print_late(m);
+	print_sites(m);
 }
