@@ -80,8 +80,8 @@ static const char *wanted(enum json_type type)
 
 /* ---- types ------------------------------------------------------------ */
 
-static object *typed(struct values *v, object *o, const char *key,
-                     enum json_type type)
+object *value_of(struct values *v, object *o, const char *key,
+                 enum json_type type)
 {
 	object *value;
 
@@ -95,64 +95,42 @@ static object *typed(struct values *v, object *o, const char *key,
 	return NULL;
 }
 
-object *value_object(struct values *v, object *o, const char *key)
-{
-	return typed(v, o, key, json_type_object);
-}
-
-object *value_list(struct values *v, object *o, const char *key)
-{
-	return typed(v, o, key, json_type_array);
-}
-
-object *value_maybe(struct values *v, object *o, const char *key)
+bool value_is_null(object *o, const char *key)
 {
 	object *value;
 
-	if (json_object_object_get_ex(o, key, &value) && !value)
-		return NULL;
-	return value_object(v, o, key);
+	return json_object_object_get_ex(o, key, &value) && !value;
 }
 
-/* False, after a complaint, if the value is out of range. */
-static bool in_range(struct values *v, const char *key, object *value,
-                     int64_t min, int64_t max)
+/* @value as a number, or @otherwise after a complaint if it is out of range.  It may be
+ * NULL. */
+static int64_t number(struct values *v, const char *key, object *value,
+                      int64_t min, int64_t max, int64_t otherwise)
 {
 	/* json-c returns the nearest limit for a number that does not fit. */
 	int64_t x = json_object_get_int64(value);
 
+	if (!value)
+		return otherwise;
 	if (x >= min && x <= max)
-		return true;
+		return x;
 	wrong(v, key, "\"%s\" is %s, not from %" PRId64 " to %" PRId64, key,
 	      found(value).text, min, max);
-	return false;
+	return otherwise;
 }
 
-uint64_t value_uint(struct values *v, object *o, const char *key,
-                    uint64_t least, uint64_t most, uint64_t otherwise)
+uint64_t value_uint(struct values *v, object *o, const char *key, uint64_t min,
+                    uint64_t max, uint64_t otherwise)
 {
-	object *value = typed(v, o, key, json_type_int);
-
-	return value && in_range(v, key, value, (int64_t)least, (int64_t)most)
-	               ? (uint64_t)json_object_get_int64(value)
-	               : otherwise;
+	return (uint64_t)number(v, key, value_of(v, o, key, json_type_int),
+	                        (int64_t)min, (int64_t)max, (int64_t)otherwise);
 }
 
 int value_int(struct values *v, object *o, const char *key, int min, int max,
               int otherwise)
 {
-	object *value = typed(v, o, key, json_type_int);
-
-	return value && in_range(v, key, value, min, max)
-	               ? json_object_get_int(value)
-	               : otherwise;
-}
-
-bool value_bool(struct values *v, object *o, const char *key)
-{
-	object *value = typed(v, o, key, json_type_boolean);
-
-	return value && json_object_get_boolean(value);
+	return (int)number(v, key, value_of(v, o, key, json_type_int), min, max,
+	                   otherwise);
 }
 
 uint64_t value_count(struct values *v, object *o, const char *key)
@@ -165,35 +143,31 @@ int value_rank(struct values *v, object *o, const char *key, int least)
 	return value_int(v, o, key, least, COHORT_MAX_RANKS - 1, -1);
 }
 
-char *value_text(struct values *v, object *o, const char *key, char *to,
-                 size_t size)
+bool value_bool(struct values *v, object *o, const char *key)
 {
-	object *value = typed(v, o, key, json_type_string);
-
-	copy_plain(to, size, value ? json_object_get_string(value) : "");
-	return to;
+	return json_object_get_boolean(value_of(v, o, key, json_type_boolean));
 }
 
-char *value_lines(struct values *v, object *o, const char *key, char *to,
-                  size_t size)
+void value_text(struct values *v, object *o, const char *key, char *to,
+                size_t size, bool has_lines)
 {
-	object *value = typed(v, o, key, json_type_string);
+	object *value = value_of(v, o, key, json_type_string);
 	char *line, *end;
 
 	text_copy(to, size, value ? json_object_get_string(value) : "");
-	for (line = to; (end = strchr(line, '\n')); line = end + 1) {
+	for (line = to; has_lines && (end = strchr(line, '\n'));
+	     line = end + 1) {
 		*end = '\0';
 		cli_plain(line);
 		*end = '\n';
 	}
 	cli_plain(line);
-	return to;
 }
 
 int value_name(struct values *v, object *o, const char *key,
                const char *(*name_of)(int), int n, const char *what)
 {
-	object *value = typed(v, o, key, json_type_string);
+	object *value = value_of(v, o, key, json_type_string);
 	int i;
 
 	for (i = 0; value && i < n; i++)
@@ -207,7 +181,7 @@ int value_name(struct values *v, object *o, const char *key,
 
 /* ---- lists ------------------------------------------------------------ */
 
-static object *typed_at(struct values *v, object *list, const char *key,
+static object *value_at(struct values *v, object *list, const char *key,
                         size_t i, enum json_type type)
 {
 	object *value = json_object_array_get_idx(list, i);
@@ -219,20 +193,27 @@ static object *typed_at(struct values *v, object *list, const char *key,
 	return NULL;
 }
 
-object *value_object_at(struct values *v, object *list, const char *key,
-                        size_t i)
+object *value_next(struct values *v, object *list, const char *key, size_t *i)
 {
-	return typed_at(v, list, key, i, json_type_object);
+	object *one = NULL;
+
+	while (list && !one && *i < json_object_array_length(list))
+		one = value_at(v, list, key, (*i)++, json_type_object);
+	return one;
 }
 
-int value_int_at(struct values *v, object *list, const char *key, size_t i,
-                 int min, int max, int otherwise)
+void value_ranks(struct values *v, object *o, const char *key, uint64_t *set)
 {
-	object *value = typed_at(v, list, key, i, json_type_int);
+	object *list = value_of(v, o, key, json_type_array);
+	size_t i, n = list ? json_object_array_length(list) : 0;
+	int64_t rank;
 
-	return value && in_range(v, key, value, min, max)
-	               ? json_object_get_int(value)
-	               : otherwise;
+	for (i = 0; i < n; i++) {
+		rank = number(v, key, value_at(v, list, key, i, json_type_int),
+		              0, COHORT_MAX_RANKS - 1, -1);
+		if (rank >= 0)
+			rank_set_add(set, (int)rank);
+	}
 }
 
 #endif
