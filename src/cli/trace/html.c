@@ -56,35 +56,66 @@ static void escape(struct page *p, const char *text)
 	}
 }
 
-/* Write a text, escaped. */
-static void put(struct page *p, const char *format, ...)
+/* Write markup, in which %s stands for a text, which is escaped, and %d for a number. */
+static void put(struct page *p, const char *markup, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void put(struct page *p, const char *format, ...)
+static void put(struct page *p, const char *markup, ...)
 {
-	char text[512 + FLIGHT_TEXT_SIZE];
 	va_list args;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	va_start(args, markup);
+	for (; *markup; markup++) {
+		if (*markup != '%')
+			putc(*markup, p->out);
+		else if (*++markup == 's')
+			escape(p, va_arg(args, const char *));
+		else
+			fprintf(p->out, "%d", va_arg(args, int));
+	}
 	va_end(args);
-	escape(p, text);
+}
+
+/* A number or a set of ranks as text. */
+struct words {
+	char at[512];
+};
+
+static struct words count_of(uint64_t count)
+{
+	struct words words;
+
+	snprintf(words.at, sizeof(words.at), "%" PRIu64, count);
+	return words;
+}
+
+static struct words bytes_of(uint64_t bytes)
+{
+	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
+		                             "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	struct words words;
+	int unit = 0;
+
+	for (; value >= 1024; unit++)
+		value /= 1024;
+	snprintf(words.at, sizeof(words.at), "%.*f %s",
+	         unit && value < 100 ? 1 : 0, value, units[unit]);
+	return words;
+}
+
+static struct words set_of(const uint64_t *set)
+{
+	struct words words = { "" };
+
+	rank_set_spell(&(struct text){ words.at, sizeof(words.at) }, set);
+	return words;
 }
 
 /* A cell with a number, by which the script sorts, and its text. */
 static void put_number(struct page *p, uint64_t number, const char *text)
 {
-	fprintf(p->out, "<td data-key=\"%" PRIu64 "\">", number);
-	escape(p, text);
-	raw(p, "</td>");
-}
-
-static void put_count(struct page *p, uint64_t count)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, count);
-	put_number(p, count, text);
+	put(p, "<td data-key=\"%s\">%s</td>", count_of(number).at, text);
 }
 
 static void put_time(struct page *p, uint64_t ns)
@@ -92,27 +123,17 @@ static void put_time(struct page *p, uint64_t ns)
 	put_number(p, ns, trace_time(ns).at);
 }
 
-static void put_bytes(struct page *p, uint64_t bytes)
+static void put_count(struct page *p, uint64_t count)
 {
-	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
-		                             "TiB", "PiB", "EiB" };
-	double value = (double)bytes;
-	char text[32];
-	int unit = 0;
-
-	for (; value >= 1024; unit++)
-		value /= 1024;
-	snprintf(text, sizeof(text), "%.*f %s", unit && value < 100 ? 1 : 0,
-	         value, units[unit]);
-	put_number(p, bytes, text);
+	put_number(p, count, count_of(count).at);
 }
 
-static void put_set(struct page *p, const uint64_t *set)
+/* Write which collective a call is, if it is one. */
+static void put_collective(struct page *p, uint64_t number)
 {
-	char text[512] = "";
-
-	rank_set_spell(&(struct text){ text, sizeof(text) }, set);
-	escape(p, text);
+	if (number)
+		put(p, " <span class=\"aside\">collective %s</span>",
+		    count_of(number).at);
 }
 
 /* ---- the head --------------------------------------------------------- */
@@ -136,7 +157,7 @@ static void put_style(struct page *p)
 {
 	raw(p, page_css);
 	/* The height of the timeline is known before the script runs. */
-	fprintf(p->out, ":root { --ranks: %d; }\n", p->flight->size);
+	put(p, ":root { --ranks: %d; }\n", p->flight->size);
 }
 
 static void put_script(struct page *p)
@@ -154,63 +175,42 @@ static void put_head(struct page *p)
 {
 	const struct flight *f = p->flight;
 
-	raw(p, "<span>group <b>");
-	put(p, "%s", f->group);
-	raw(p, "</b></span> ");
-	fprintf(p->out,
-	        "<span>generation %d</span> <span>%d rank%s</span> "
-	        "<span>host ",
-	        f->generation, f->world, f->world == 1 ? "" : "s");
-	put(p, "%s", f->host);
-	fprintf(p->out,
-	        "</span> <span>process %d</span> <span>written at a %s, "
-	        "%s</span>",
-	        f->pid, f->trigger ? f->trigger : "?", trace_date(f).at);
-}
-
-/* The collective that the trace is about. */
-static void put_front(struct page *p)
-{
-	uint64_t front = p->model->window.front;
-	const struct flight_op *op = trace_first(p->flight, front);
-	char call[160] = "";
-
-	if (op)
-		record_add(&(struct text){ call, sizeof(call) }, &op->r);
-	put(p, "%s", op ? call : front ? "not on record" : "none on record");
-	if (front)
-		fprintf(p->out,
-		        " <span class=\"aside\">collective %" PRIu64 "</span>",
-		        front);
+	put(p,
+	    "<span>group <b>%s</b></span> <span>generation %d</span> "
+	    "<span>%d rank%s</span> <span>host %s</span> "
+	    "<span>process %d</span> <span>written at a %s, %s</span>",
+	    f->group, f->generation, f->world, f->world == 1 ? "" : "s",
+	    f->host, f->pid, f->trigger ? f->trigger : "?", trace_date(f).at);
 }
 
 static void put_verdict(struct page *p)
 {
 	const struct flight *f = p->flight;
 	const struct trace_model *m = p->model;
+	const uint64_t front = m->window.front;
+	const struct flight_op *op = trace_first(f, front);
 
-	fprintf(p->out, "<h1 class=\"%s\">", m->verdict ? "bad" : "none");
+	put(p, "<h1 class=\"%s\">", m->verdict ? "bad" : "none");
 	put_kind(p);
-	raw(p, "</h1>\n<dl class=\"facts\">\n");
-	fprintf(p->out, "<div><dt>%s</dt><dd>",
-	        m->verdict             ? "call"
-	        : m->window.is_stalled ? "first collective that is not done"
-	                               : "last collective");
-	put_front(p);
-	raw(p, "</dd></div>\n");
+	put(p, "</h1>\n<dl class=\"facts\">\n<div><dt>%s</dt><dd>%s",
+	    m->verdict             ? "call"
+	    : m->window.is_stalled ? "first collective that is not done"
+	                           : "last collective",
+	    op      ? trace_words(op).at
+	    : front ? "not on record"
+	            : "none on record");
+	put_collective(p, front);
+	put(p, "</dd></div>\n");
 	if (!rank_set_is_empty(f->verdict.joined) ||
-	    !rank_set_is_empty(f->verdict.missing)) {
-		raw(p, "<div><dt>missing</dt><dd>");
-		put_set(p, f->verdict.missing);
-		raw(p, "</dd></div>\n<div><dt>have called</dt><dd>");
-		put_set(p, f->verdict.joined);
-		raw(p, "</dd></div>\n");
-	}
-	raw(p, "</dl>\n<p class=\"cause\">");
-	put(p, "%s",
+	    !rank_set_is_empty(f->verdict.missing))
+		put(p,
+		    "<div><dt>missing</dt><dd>%s</dd></div>\n"
+		    "<div><dt>have called</dt><dd>%s</dd></div>\n",
+		    set_of(f->verdict.missing).at,
+		    set_of(f->verdict.joined).at);
+	put(p, "</dl>\n<p class=\"cause\">%s</p>\n",
 	    m->verdict ? m->text
 	               : "The group had not ended when the dump was written.");
-	raw(p, "</p>\n");
 }
 
 static void put_problems(struct page *p)
@@ -223,22 +223,16 @@ static void put_problems(struct page *p)
 		is_lost = is_lost || p->flight->ranks[i].lost;
 	if (!is_lost && !t->n_problems && rank_set_is_empty(t->missing))
 		return;
-	raw(p, "<section class=\"problems\" aria-label=\"What is missing from "
+	put(p, "<section class=\"problems\" aria-label=\"What is missing from "
 	       "the dump\">\n<ul>\n");
-	if (!rank_set_is_empty(t->missing)) {
-		raw(p, "<li>no dump of rank ");
-		put_set(p, t->missing);
-		raw(p, "</li>\n");
-	}
-	for (i = 0; i < t->n_problems; i++) {
-		raw(p, "<li>");
-		escape(p, t->problems[i]);
-		raw(p, "</li>\n");
-	}
+	if (!rank_set_is_empty(t->missing))
+		put(p, "<li>no dump of rank %s</li>\n", set_of(t->missing).at);
+	for (i = 0; i < t->n_problems; i++)
+		put(p, "<li>%s</li>\n", t->problems[i]);
 	if (is_lost)
-		raw(p, "<li>The recorder keeps the newest operations: older "
+		put(p, "<li>The recorder keeps the newest operations: older "
 		       "ones are lost, as the table of ranks says</li>\n");
-	raw(p, "</ul>\n</section>\n");
+	put(p, "</ul>\n</section>\n");
 }
 
 /* ---- what the ranks did last ------------------------------------------ */
@@ -256,31 +250,24 @@ static bool is_alike(const struct trace_model *m, int a, int b)
 	                : x->kind == y->kind && x->op->number == y->op->number;
 }
 
+static void put_row(struct page *p, int rank)
+{
+	raw(p, rank == p->model->culprit ? "<tr class=\"culprit\">" : "<tr>");
+}
+
 /* Write the cells about a call, and how long before the dump it was made. */
 static void put_newest(struct page *p, const struct trace_call *c,
                        const char *ago)
 {
 	const struct flight_op *op = c ? c->op : NULL;
-	char call[160] = "";
 
-	if (op)
-		record_add(&(struct text){ call, sizeof(call) }, &op->r);
-	raw(p, "<td>");
-	escape(p, trace_state(op));
-	raw(p, "</td><td>");
-	escape(p, call);
-	if (op && op->number)
-		fprintf(p->out,
-		        " <span class=\"aside\">collective %" PRIu64 "</span>",
-		        op->number);
-	raw(p, "</td><td>");
+	put(p, "<td>%s</td><td>%s", trace_state(op), trace_words(op).at);
+	put_collective(p, op ? op->number : 0);
+	put(p, "</td><td>");
 	if (c)
 		put(p, "%s%s%s", c->tag, *c->tag && *c->label ? ", " : "",
 		    c->label);
-	raw(p, "</td><td>");
-	if (op && p->flight->now_ns)
-		raw(p, ago);
-	raw(p, "</td></tr>\n");
+	put(p, "</td><td>%s</td></tr>\n", op && p->flight->now_ns ? ago : "");
 }
 
 /* A row for rank @i and all ranks behind it that are like it; these are added to @told. */
@@ -305,11 +292,8 @@ static void put_last_row(struct page *p, int i, uint64_t *told)
 		least_ns = ns < least_ns ? ns : least_ns;
 		most_ns = ns > most_ns ? ns : most_ns;
 	}
-	fprintf(p->out, "<tr%s><th scope=\"row\">",
-	        f->ranks[i].rank == p->model->culprit ? " class=\"culprit\""
-	                                              : "");
-	put_set(p, set);
-	raw(p, "</th>");
+	put_row(p, f->ranks[i].rank);
+	put(p, "<th scope=\"row\">%s</th>", set_of(set).at);
 	snprintf(ago, sizeof(ago), "%s to %s", trace_time(least_ns).at,
 	         trace_time(most_ns).at);
 	if (strcmp(trace_time(least_ns).at, trace_time(most_ns).at) == 0)
@@ -334,15 +318,15 @@ static void put_rank(struct page *p, const struct flight_rank *r,
 {
 	char share[32];
 
-	fprintf(p->out,
-	        "<tr%s><th scope=\"row\" data-key=\"%d\">%d</th>"
-	        "<td data-key=\"%d\">%d</td>",
-	        r->rank == p->model->culprit ? " class=\"culprit\"" : "",
-	        r->rank, r->rank, r->device, r->device);
+	put_row(p, r->rank);
+	put(p,
+	    "<th scope=\"row\" data-key=\"%d\">%d</th>"
+	    "<td data-key=\"%d\">%d</td>",
+	    r->rank, r->rank, r->device, r->device);
 	put_count(p, (uint64_t)r->tid);
 	put_count(p, r->n);
 	put_count(p, r->lost);
-	put_bytes(p, sums->bytes);
+	put_number(p, sums->bytes, bytes_of(sums->bytes).at);
 	put_time(p, sums->waiting_ns + sums->execution_ns);
 	put_time(p, sums->waiting_ns);
 	put_time(p, sums->execution_ns);

@@ -57,16 +57,15 @@ static void put_sites(struct json *j, const struct trace_model *m, bool is_page)
 		"queueing_ns", "waiting_ns", "execution_ns", "between_ns"
 	};
 	const struct trace_site *s;
-	char call[160];
 	int t;
 
 	json_open(j, "sites", '[');
 	for (s = m->sites; s < m->sites + m->n_sites; s++) {
 		json_open(j, NULL, '{');
-		json_string(j, "call", record_name(&s->record));
-		json_string(j, "dtype", type_name(s->record.type));
-		json_uint(j, "count", s->record.count);
-		json_uint(j, "tensors", s->record.n);
+		json_string(j, "call", record_name(&s->op->r));
+		json_string(j, "dtype", type_name(s->op->r.type));
+		json_uint(j, "count", s->op->r.count);
+		json_uint(j, "tensors", s->op->r.n);
 		json_string(j, "tag", s->tag);
 		json_string(j, "label", s->label);
 		json_uint(j, "calls", s->calls);
@@ -74,10 +73,7 @@ static void put_sites(struct json *j, const struct trace_model *m, bool is_page)
 		for (t = 0; t < TRACE_TIMES; t++)
 			put_spread(j, keys[t], &s->times[t]);
 		if (is_page) {
-			*call = '\0';
-			record_add(&(struct text){ call, sizeof(call) },
-			           &s->record);
-			json_string(j, "text", call);
+			json_string(j, "text", trace_words(s->op).at);
 			json_uint(j, "total_ns", s->total_ns);
 		}
 		json_close(j, '}');
@@ -195,16 +191,13 @@ void trace_json(FILE *out, const struct trace_model *m)
 static void put_kinds(struct json *j, const struct trace_model *m)
 {
 	const struct trace_call *c;
-	char call[160];
 	size_t i;
 
 	json_open(j, "calls", '[');
 	for (i = 0; i < m->n_kinds; i++) {
 		c = m->kinds[i];
-		*call = '\0';
-		record_add(&(struct text){ call, sizeof(call) }, &c->op->r);
 		json_string(j, NULL, record_name(&c->op->r));
-		json_string(j, NULL, call);
+		json_string(j, NULL, trace_words(c->op).at);
 		json_uint(j, NULL, c->op->r.bytes);
 		json_string(j, NULL, c->tag);
 		json_string(j, NULL, c->label);

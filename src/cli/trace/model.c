@@ -61,42 +61,27 @@ static uint64_t first_number(const struct flight_rank *r)
 	return first;
 }
 
-/* Count in done[i] the ranks that have done number lowest + i, and in older[i] the
- * ranks whose records begin there: they count as having done all earlier ones. */
-static void count_done(const struct flight *f, size_t *done, size_t *older)
+/* Return the number behind the last collective that all ranks have done.  A rank counts as
+ * having done all those before its records begin. */
+static uint64_t first_open(const struct flight *f)
 {
+	size_t n = f->meetings_count, i;
+	size_t *done = trace_need(calloc(n + 1, sizeof(*done)));
 	const struct flight_rank *r;
 	uint64_t first;
-	size_t i;
 
 	for (r = f->ranks; r < f->ranks + f->size; r++) {
 		first = first_number(r);
-		if (first == UINT64_MAX)
-			older[f->meetings_count]++;
-		else if (first >= f->lowest)
-			older[first - f->lowest]++;
+		for (i = 0; i < n && f->lowest + i < first; i++)
+			done[i]++;
 		for (i = 0; i < r->n; i++)
 			if (r->ops[i].number >= f->lowest &&
 			    r->ops[i].state == FLIGHT_COMPLETED)
 				done[r->ops[i].number - f->lowest]++;
 	}
-}
-
-/* The number behind the last collective that all ranks have done. */
-static uint64_t first_open(const struct flight *f)
-{
-	size_t n = f->meetings_count, i = n, ranks;
-	size_t *done = trace_need(calloc(2 * n + 1, sizeof(*done)));
-	size_t *older = done + n;
-
-	count_done(f, done, older);
-	/* Search from the end, because collectives are rarely done behind one that
-	 * is not. */
-	for (ranks = older[n]; i > 0; i--) {
-		if (done[i - 1] + ranks >= (size_t)f->size)
-			break;
-		ranks += older[i - 1];
-	}
+	/* Collectives are rarely done behind one that is not. */
+	for (i = n; i > 0 && done[i - 1] < (size_t)f->size; i--)
+		;
 	free(done);
 	return f->lowest + i;
 }
@@ -400,7 +385,7 @@ static void add_site(struct trace_model *m, struct trace_call **calls, size_t n,
 	}
 	if (!first)
 		return;
-	s->record = first->op->r;
+	s->op = first->op;
 	s->label = first->label;
 	for (t = 0; t < TRACE_TIMES; t++) {
 		for (i = k = 0; i < n; i++)

@@ -542,30 +542,20 @@ static void salvage(struct reader *r, char *text)
  * then.  A text without the lines of a merged file stays as it is. */
 static size_t keep_last(char *text, size_t n, size_t most)
 {
-	char *from = text, *to = text, *end = text + n, *next, *line;
-	size_t entries, size;
+	char *end = text + n, *to = end, *line, *next;
+	size_t run = 0;
 
-	while (from < end) {
-		/* A run of entries, or else one line. */
-		entries = 0;
-		for (line = from; begins_with(line, ENTRY); line = next) {
-			next = strchr(line, '\n');
-			next = next ? next + 1 : end;
-			entries++;
-		}
-		for (; entries > most; entries--)
-			from = strchr(from, '\n') + 1;
-		if (line == from) {
-			line = strchr(from, '\n');
-			line = line ? line + 1 : end;
-		}
-		size = (size_t)(line - from);
-		memmove(to, from, size);
-		from = line;
-		to += size;
+	for (next = end; next > text; next = line) {
+		line = memrchr(text, '\n', (size_t)(next - text) - 1);
+		line = line ? line + 1 : text;
+		run = begins_with(line, ENTRY) ? run + 1 : 0;
+		if (run > most)
+			continue;
+		to -= next - line;
+		memmove(to, line, (size_t)(next - line));
 	}
-	*to = '\0';
-	return (size_t)(to - text);
+	memmove(text, to, (size_t)(end - to) + 1);
+	return (size_t)(end - to);
 }
 
 static void read_text(struct reader *r, char *text, size_t n)

@@ -61,6 +61,16 @@ struct trace_date trace_date(const struct flight *f)
 	return date;
 }
 
+struct trace_words trace_words(const struct flight_op *op)
+{
+	struct trace_words words = { "" };
+
+	if (op)
+		record_add(&(struct text){ words.at, sizeof(words.at) },
+		           &op->r);
+	return words;
+}
+
 const char *trace_state(const struct flight_op *op)
 {
 	return !op                                 ? "none"
@@ -179,13 +189,11 @@ static void print_cell(const struct flight *f, const struct flight_rank *r,
 static void print_row(const struct flight *f, uint64_t number, bool is_front)
 {
 	const struct flight_op *first = trace_first(f, number);
-	char call[128] = "not on record";
 	int r;
 
-	if (first)
-		record_add(&(struct text){ call, sizeof(call) }, &first->r);
 	printf("%c%-8" PRIu64 " %-*.*s ", is_front ? '>' : ' ', number,
-	       CALL_WIDTH, CALL_WIDTH, call);
+	       CALL_WIDTH, CALL_WIDTH,
+	       first ? trace_words(first).at : "not on record");
 	for (r = 0; first && r < f->size; r++)
 		print_cell(f, &f->ranks[r], number, first);
 	putchar('\n');
@@ -240,20 +248,17 @@ static void print_last(const struct trace_model *m)
 {
 	const struct flight_rank *r = m->flight->ranks;
 	const struct trace_call *c;
-	char call[128];
+	struct trace_words call;
 	int i;
 
 	printf("\n %-5s %-8s %-16s last call\n", "rank", "thread", "state");
 	for (i = 0; i < m->flight->size; i++, r++) {
 		c = m->ranks[i].newest;
-		call[0] = '\0';
-		if (c)
-			record_add(&(struct text){ call, sizeof(call) },
-			           &c->op->r);
+		call = trace_words(c ? c->op : NULL);
 		printf(" %-5d %-8d %-16s %.46s", r->rank, r->tid,
-		       trace_state(c ? c->op : NULL), call);
-		print_name(call, "tag", c ? c->tag : "");
-		print_name(call, "label", c ? c->label : "");
+		       trace_state(c ? c->op : NULL), call.at);
+		print_name(call.at, "tag", c ? c->tag : "");
+		print_name(call.at, "label", c ? c->label : "");
 		printf("\n");
 	}
 }
@@ -372,11 +377,9 @@ static void print_site(const struct trace_site *s)
 		"behind others (queueing)", "for the last rank", "execution",
 		"idle before the call"
 	};
-	char call[128];
 	int t;
 
-	record_add(&(struct text){ call, sizeof(call) }, &s->record);
-	printf("\n %s%s%s%s%s%s%s, %zu call%s\n", call,
+	printf("\n %s%s%s%s%s%s%s, %zu call%s\n", trace_words(s->op).at,
 	       *s->tag ? ", tag \"" : "", s->tag, *s->tag ? "\"" : "",
 	       *s->label ? ", label \"" : "", s->label, *s->label ? "\"" : "",
 	       s->calls, s->calls == 1 ? "" : "s");

@@ -133,7 +133,7 @@ struct trace_rank {
  * only in their numbers count as one tag, in which '#' replaces a number that
  * varies. */
 struct trace_site {
-	struct record record; /* of one of the calls */
+	const struct flight_op *op; /* one of the calls */
 	char tag[TAG_SIZE];
 	const char *label;
 	size_t calls;      /* those that have ended */
@@ -207,7 +207,12 @@ struct trace_date {
 
 struct trace_date trace_date(const struct flight *flight);
 
-/* How far an operation is, in words; NULL: there is none. */
+/* The words of an operation: its call, and how far it is.  It may be NULL. */
+struct trace_words {
+	char at[160];
+};
+
+struct trace_words trace_words(const struct flight_op *op);
 const char *trace_state(const struct flight_op *op);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */
