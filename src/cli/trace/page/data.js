@@ -16,10 +16,11 @@ const data = JSON.parse($("data").textContent);
 /* Make a column of each cell in the rows of a table. */
 function columns(table, ...names)
 {
-	const count = table.length / names.length;
+	const made = names.map(() => []);
 
-	return Object.fromEntries(names.map((name, column) => [name,
-		Array.from({ length: count }, (_, row) => table[row * names.length + column])]));
+	for (let i = 0; i < table.length; i += names.length)
+		made.forEach((column, c) => column.push(table[i + c]));
+	return Object.fromEntries(names.map((name, c) => [name, made[c]]));
 }
 
 const ranks = data.ranks.map(rank => rank.rank);

@@ -4,38 +4,24 @@
 
 function follow_theme(timeline)
 {
-	const root = document.documentElement, button = $("theme");
+	const style = document.documentElement.style, button = $("theme");
 	const system = matchMedia("(prefers-color-scheme: dark)");
-	const is_dark = () => root.classList.contains("dark")
-		|| (system.matches && !root.classList.contains("light"));
+	const is_dark = () => style.colorScheme ? style.colorScheme === "dark" : system.matches;
+	let chosen = "";
 
-	function apply()
+	function apply(scheme)
 	{
+		style.colorScheme = scheme;
 		button.setAttribute("aria-pressed", is_dark());
 		timeline.recolor();
 	}
 
-	button.addEventListener("click", () => {
-		const dark = !is_dark();
-
-		root.classList.toggle("dark", dark);
-		root.classList.toggle("light", !dark);
-		apply();
-	});
-	system.addEventListener("change", apply);
+	button.addEventListener("click", () => apply(chosen = is_dark() ? "light" : "dark"));
+	system.addEventListener("change", () => apply(chosen));
 	/* Paper is light. */
-	let before = "";
-	window.addEventListener("beforeprint", () => {
-		before = root.className;
-		root.classList.remove("dark");
-		root.classList.add("light");
-		timeline.recolor();
-	});
-	window.addEventListener("afterprint", () => {
-		root.className = before;
-		timeline.recolor();
-	});
-	apply();
+	window.addEventListener("beforeprint", () => apply("light"));
+	window.addEventListener("afterprint", () => apply(chosen));
+	apply(chosen);
 }
 
 const timeline = make_timeline();

@@ -195,51 +195,46 @@ function or_dash(value, text)
 	return value === null ? "\u2013" : text(value);
 }
 
+function text_column(title, text_of, look)
+{
+	return { title, look, key: row => text_of(row) || null, text: text_of };
+}
+
+function number_column(title, key, text)
+{
+	return { title, is_number: true, key, text: row => or_dash(key(row), () => text(row)) };
+}
+
+/* A button with a call's number, which shows the call in the timeline. */
+function show_button(timeline, row)
+{
+	const button = make("button", row.number || "show", {
+		type: "button", title: "Show in the timeline",
+	});
+
+	button.addEventListener("click", () => timeline.show(row));
+	return button;
+}
+
 function show_calls(timeline)
 {
 	make_table("calls", "Calls", [
 		{
 			title: "number", is_number: true,
 			key: row => row.meet >= 0 ? row.number : null,
-			cell: row => {
-				const button = make("button", row.number || "show", {
-					type: "button", title: "Show in the timeline",
-				});
-
-				button.addEventListener("click", () => timeline.show(row));
-				return button;
-			},
+			cell: row => show_button(timeline, row),
 		},
-		{
-			title: "call", look: "text call", key: row => calls.text[row.call],
-			text: row => calls.text[row.call],
-		},
-		{
-			title: "tag, label", look: "text", key: row => names(row.call) || null,
-			text: row => names(row.call),
-		},
-		{
-			title: "bytes", is_number: true, key: row => calls.bytes[row.call],
-			text: row => bytes(calls.bytes[row.call]),
-		},
-		{
-			title: "ranks", is_number: true, key: row => row.joined,
-			text: row => row.meet < 0 ? `rank ${ranks[ops.rank[row.op]]}`
-				: `${row.joined} of ${ranks.length}`,
-		},
-		{ title: "state", key: row => row.state, text: row => row.state },
-		{
-			title: "when", is_number: true, key: row => row.from,
-			text: row => time(row.from - zero),
-		},
-		{
-			title: "came last", is_number: true, key: row => row.last,
-			text: row => or_dash(row.last, rank => `rank ${rank}`),
-		},
-		{
-			title: "by", is_number: true, key: row => row.behind,
-			text: row => or_dash(row.behind, time),
-		},
+		text_column("call", row => calls.text[row.call], "text call"),
+		text_column("tag, label", row => names(row.call), "text"),
+		number_column("bytes", row => calls.bytes[row.call],
+			row => bytes(calls.bytes[row.call])),
+		number_column("ranks", row => row.joined,
+			row => row.meet < 0 ? `rank ${ranks[ops.rank[row.op]]}`
+				: `${row.joined} of ${ranks.length}`),
+		text_column("state", row => row.state),
+		number_column("when", row => row.from, row => time(row.from - zero)),
+		number_column("came last", row => row.last, row => `rank ${row.last}`),
+		number_column("by", row => row.behind, row => time(row.behind)),
 		{
 			title: "executed", is_number: true, key: row => row.is_bound ? null : row.took,
 			text: row => or_dash(row.took, at_most(row)),
@@ -253,28 +248,19 @@ function show_calls(timeline)
 
 function spread_column(title, times, which)
 {
-	const time_of = row => row[times].n ? row[times][which] : null;
-
-	return {
-		title, is_number: true, key: time_of, text: row => or_dash(time_of(row), time),
-	};
+	return number_column(title, row => row[times].n ? row[times][which] : null,
+		row => time(row[times][which]));
 }
 
 function show_kinds()
 {
-	const text_of = row => [row.tag, row.label].filter(text => text).join(", ");
+	const names_of = row => [row.tag, row.label].filter(text => text).join(", ");
 
 	make_table("kinds", "Kinds of calls", [
-		{ title: "call", look: "text call", key: row => row.text, text: row => row.text },
-		{
-			title: "tag, label", look: "text", key: row => text_of(row) || null,
-			text: text_of,
-		},
-		{ title: "calls", is_number: true, key: row => row.calls, text: row => row.calls },
-		{
-			title: "time", is_number: true, key: row => row.total_ns,
-			text: row => time(row.total_ns),
-		},
+		text_column("call", row => row.text, "text call"),
+		text_column("tag, label", names_of, "text"),
+		number_column("calls", row => row.calls, row => row.calls),
+		number_column("time", row => row.total_ns, row => time(row.total_ns)),
 		spread_column("queued p50", "queueing_ns", "p50"),
 		spread_column("p95", "queueing_ns", "p95"),
 		spread_column("waited p50", "waiting_ns", "p50"),
@@ -283,5 +269,5 @@ function show_kinds()
 		spread_column("p95", "execution_ns", "p95"),
 		spread_column("most", "execution_ns", "max"),
 		spread_column("idle p50", "between_ns", "p50"),
-	], data.sites, 3, row => `${row.text} ${text_of(row)}`);
+	], data.sites, 3, row => `${row.text} ${names_of(row)}`);
 }

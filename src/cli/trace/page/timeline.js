@@ -98,21 +98,25 @@ function make_timeline()
 		paint.fillText(text, left, y + h / 2);
 	}
 
-	/* The first operation of a rank that may be seen: their ends are in order. */
-	function first_seen(r)
+	/* The first operation of a rank of which one of its times, which are in order, is not
+	 * before t. */
+	function first_from(r, times, t)
 	{
 		let low = start[r], high = start[r + 1];
 
 		while (low < high) {
 			const middle = (low + high) >> 1;
 
-			if (ops.end[middle] < from)
+			if (times[middle] < t)
 				low = middle + 1;
 			else
 				high = middle;
 		}
 		return low;
 	}
+
+	/* The first operation of a rank that may be seen. */
+	const first_seen = r => first_from(r, ops.end, from);
 
 	function draw_bar(i, y, h, marks)
 	{
@@ -496,17 +500,8 @@ function make_timeline()
 		const t = chosen >= 0 ? ops.begin[chosen]
 			: stall_at !== null && stall_at >= from && stall_at <= from + span ? stall_at
 			: from + span / 2;
-		let low = start[rank], high = start[rank + 1];
 
-		while (low < high) {
-			const middle = (low + high) >> 1;
-
-			if (ops.begin[middle] < t)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		return Math.min(low, start[rank + 1] - 1);
+		return Math.min(first_from(rank, ops.begin, t), start[rank + 1] - 1);
 	}
 
 	function step(by)
