@@ -250,7 +250,8 @@ static bool is_alike(const struct trace_model *m, int a, int b)
 	                : x->kind == y->kind && x->op->number == y->op->number;
 }
 
-static void put_row(struct page *p, int rank)
+/* Open the row of a rank; that of the culprit stands out. */
+static void open_row(struct page *p, int rank)
 {
 	raw(p, rank == p->model->culprit ? "<tr class=\"culprit\">" : "<tr>");
 }
@@ -292,7 +293,7 @@ static void put_last_row(struct page *p, int i, uint64_t *told)
 		least_ns = ns < least_ns ? ns : least_ns;
 		most_ns = ns > most_ns ? ns : most_ns;
 	}
-	put_row(p, f->ranks[i].rank);
+	open_row(p, f->ranks[i].rank);
 	put(p, "<th scope=\"row\">%s</th>", set_of(set).at);
 	snprintf(ago, sizeof(ago), "%s to %s", trace_time(least_ns).at,
 	         trace_time(most_ns).at);
@@ -318,7 +319,7 @@ static void put_rank(struct page *p, const struct flight_rank *r,
 {
 	char share[32];
 
-	put_row(p, r->rank);
+	open_row(p, r->rank);
 	put(p,
 	    "<th scope=\"row\" data-key=\"%d\">%d</th>"
 	    "<td data-key=\"%d\">%d</td>",

@@ -15,7 +15,7 @@
 typedef struct json_object object;
 
 /* Read an object that may be null. */
-static object *maybe(struct values *v, object *o, const char *key)
+static object *object_or_null(struct values *v, object *o, const char *key)
 {
 	return value_is_null(o, key) ? NULL
 	                             : value_of(v, o, key, json_type_object);
@@ -62,8 +62,8 @@ static void read_verdict(struct values *v, struct flight *f, object *o)
 
 void parse_facts(struct values *v, object *o, struct flight *f)
 {
-	object *cause = maybe(v, o, "cause");
-	object *verdict = maybe(v, o, "verdict");
+	object *cause = object_or_null(v, o, "cause");
+	object *verdict = object_or_null(v, o, "verdict");
 	int trigger;
 
 	*f = (struct flight){ .size = 0 };

@@ -67,13 +67,13 @@ struct reader {
 	size_t left_out; /* entries with wrong values */
 };
 
-/* ---- problems ------------------------------------------------------------ */
+/* ---- problems --------------------------------------------------------- */
 
 /* Add a line about the file to the trace's problems. */
-static void problem(struct reader *r, const char *format, ...)
+static void add_problem(struct reader *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void problem(struct reader *r, const char *format, ...)
+static void add_problem(struct reader *r, const char *format, ...)
 {
 	struct trace *t = r->trace;
 	size_t size;
@@ -107,23 +107,23 @@ static void report_wrong(struct reader *r)
 	for (; w < r->values.keys + r->values.n; w++) {
 		more -= w->n;
 		if (w->n > 1)
-			problem(r, "%s, and %zu more", w->text, w->n - 1);
+			add_problem(r, "%s, and %zu more", w->text, w->n - 1);
 		else
-			problem(r, "%s", w->text);
+			add_problem(r, "%s", w->text);
 	}
 	if (more)
-		problem(r, "%zu value%s of other keys %s wrong", more,
-		        plural(more), more == 1 ? "is" : "are");
+		add_problem(r, "%zu value%s of other keys %s wrong", more,
+		            plural(more), more == 1 ? "is" : "are");
 	if (r->left_out)
-		problem(r, "%zu operation%s with wrong values %s left out",
-		        r->left_out, plural(r->left_out),
-		        r->left_out == 1 ? "is" : "are");
+		add_problem(r, "%zu operation%s with wrong values %s left out",
+		            r->left_out, plural(r->left_out),
+		            r->left_out == 1 ? "is" : "are");
 	if (r->damaged)
-		problem(r, "%zu line%s cannot be read", r->damaged,
-		        plural(r->damaged));
+		add_problem(r, "%zu line%s cannot be read", r->damaged,
+		            plural(r->damaged));
 }
 
-/* ---- text ---------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------- */
 
 /* A larger file is not read. */
 #define FILE_MOST ((size_t)1 << 30)
@@ -151,7 +151,7 @@ static void replace_zeros(char *text, size_t n)
 }
 
 /* Load a file, with a zero byte behind it.  NULL if it cannot be read, with errno. */
-static char *load(const char *file, size_t *n_out)
+static char *load_file(const char *file, size_t *n_out)
 {
 	int fd = open_file(file), err;
 	FILE *in = fd < 0 ? NULL : trace_need(fdopen(fd, "r"));
@@ -181,7 +181,7 @@ static char *load(const char *file, size_t *n_out)
 
 /* Parse @n bytes of JSON that a zero byte follows; NULL if they are none.  @rest_out is
  * what follows the JSON. */
-static object *parse(const char *text, size_t n, const char **rest_out)
+static object *parse_text(const char *text, size_t n, const char **rest_out)
 {
 	json_tokener *tokener = trace_need(json_tokener_new());
 	object *o = json_tokener_parse_ex(tokener, text, (int)n + 1);
@@ -205,7 +205,7 @@ static object *parse_line(const char *line, const char *end)
 	if (!*end && n && text[n - 1] == ',')
 		text[n - 1] = '\0';
 	strcat(text, end);
-	o = parse(text, strlen(text), &rest);
+	o = parse_text(text, strlen(text), &rest);
 	if (!json_object_is_type(o, json_type_object) || *rest) {
 		json_object_put(o);
 		o = NULL;
@@ -214,7 +214,7 @@ static object *parse_line(const char *line, const char *end)
 	return o;
 }
 
-/* ---- facts --------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------ */
 
 /* Take the facts that are unknown in @f from @one. */
 static void add_facts(struct flight *f, const struct flight *one)
@@ -300,8 +300,8 @@ static bool read_facts(struct reader *r, object *o)
 	    (!one->generation || !f->generation ||
 	     one->generation == f->generation))
 		return true;
-	problem(r, "is from group \"%s\", generation %d: left out", one->group,
-	        one->generation);
+	add_problem(r, "is from group \"%s\", generation %d: left out",
+	            one->group, one->generation);
 	return false;
 }
 
@@ -321,7 +321,7 @@ static void adopt_facts(struct reader *r)
 	}
 }
 
-/* ---- ranks --------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------ */
 
 static struct part *find_part(struct reader *r, int rank)
 {
@@ -344,8 +344,8 @@ static bool choose_source(struct reader *r, struct part *p)
 
 	if (!*other->name || strcmp(now->name, other->name) == 0)
 		return true;
-	problem(r, "rank %d is from %s, not %s: %s left out", p->rank.rank,
-	        now->name, other->name, is_it ? "the latter is" : "it is");
+	add_problem(r, "rank %d is from %s, not %s: %s left out", p->rank.rank,
+	            now->name, other->name, is_it ? "the latter is" : "it is");
 	if (!is_it)
 		return false;
 	free(p->rank.ops);
@@ -363,8 +363,8 @@ static void begin_rank(struct reader *r, object *o)
 		return;
 	adopt_facts(r);
 	if (r->trace->flight.world && rank >= r->trace->flight.world)
-		problem(r, "is from rank %d, in a group of %d ranks", rank,
-		        r->trace->flight.world);
+		add_problem(r, "is from rank %d, in a group of %d ranks", rank,
+		            r->trace->flight.world);
 	r->has_part = true;
 	r->now = (struct part){
 		.rank = parse_rank(v, o),
@@ -395,9 +395,9 @@ static void sort_rank(struct reader *r)
 		if (!kept || ops[kept - 1].r.ticket != ops[i].r.ticket)
 			ops[kept++] = ops[i];
 	if (kept < rank->n)
-		problem(r, "%zu operation%s of rank %d %s there twice",
-		        rank->n - kept, plural(rank->n - kept), rank->rank,
-		        rank->n - kept == 1 ? "is" : "are");
+		add_problem(r, "%zu operation%s of rank %d %s there twice",
+		            rank->n - kept, plural(rank->n - kept), rank->rank,
+		            rank->n - kept == 1 ? "is" : "are");
 	rank->n = kept;
 }
 
@@ -411,9 +411,9 @@ static void end_rank(struct reader *r)
 	r->has_part = false;
 	sort_rank(r);
 	if (r->is_whole && r->now.rank.n < r->now.recorded)
-		problem(r, "%zu of rank %d's %zu operations are missing",
-		        r->now.recorded - r->now.rank.n, r->now.rank.rank,
-		        r->now.recorded);
+		add_problem(r, "%zu of rank %d's %zu operations are missing",
+		            r->now.recorded - r->now.rank.n, r->now.rank.rank,
+		            r->now.recorded);
 	p = find_part(r, r->now.rank.rank);
 	if (*p->source.name && r->now.rank.n <= p->rank.n) {
 		free(r->now.rank.ops);
@@ -451,7 +451,7 @@ static void add_entries(struct reader *r, object *o)
 	r->left_out += i - n;
 }
 
-/* ---- lines --------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------ */
 
 /* How the line of an entry begins. */
 #define ENTRY "{\"record_id\":"
@@ -479,7 +479,7 @@ static bool read_head(struct reader *r, object *o)
 		return false;
 	}
 	if (!json_object_object_get_ex(o, "cohort", NULL)) {
-		problem(r, "is not a dump");
+		add_problem(r, "is not a dump");
 		return false;
 	}
 	facts = value_of(&r->values, o, "cohort", json_type_object);
@@ -530,12 +530,12 @@ static void salvage(struct reader *r, char *text)
 	bool keep = head && read_head(r, head);
 
 	if (!head)
-		problem(r, "its head cannot be read: left out");
+		add_problem(r, "its head cannot be read: left out");
 	json_object_put(head);
 	while (keep && text && (line = strsep(&text, "\n")))
 		read_line(r, line);
 	if (keep)
-		problem(r, "is damaged, or ends in the middle");
+		add_problem(r, "is damaged, or ends in the middle");
 }
 
 /* Take out the entries of each rank before its last @most.  Returns how long the text is
@@ -565,12 +565,13 @@ static void read_text(struct reader *r, char *text, size_t n)
 
 	if (r->most)
 		n = keep_last(text, n, r->most);
-	o = parse(text, n, &rest);
+	o = parse_text(text, n, &rest);
 	if (json_object_is_type(o, json_type_object)) {
 		read_head(r, o);
 		if (rest[strspn(rest, " \t\r\n")])
-			problem(r,
-			        "has data behind its end, which are not read");
+			add_problem(
+				r,
+				"has data behind its end, which are not read");
 	} else {
 		salvage(r, text);
 	}
@@ -581,18 +582,18 @@ static void read_text(struct reader *r, char *text, size_t n)
 static void read_file(struct reader *r, const char *file)
 {
 	size_t n = 0;
-	char *text = load(file, &n);
+	char *text = load_file(file, &n);
 
 	r->file = file;
 	r->values = (struct values){ .n = 0 };
 	r->damaged = r->left_out = 0;
 	if (!text && errno == EISDIR)
-		problem(r, "is a directory: give the fr_*_merged.json "
-		           "of one dump in it");
+		add_problem(r, "is a directory: give the fr_*_merged.json "
+		               "of one dump in it");
 	else if (!text)
-		problem(r, "%s", strerror(errno));
+		add_problem(r, "%s", strerror(errno));
 	else if (!n)
-		problem(r, "is empty");
+		add_problem(r, "is empty");
 	else
 		read_text(r, text, n);
 	report_wrong(r);
@@ -607,7 +608,8 @@ static int by_rank(const void *a, const void *b)
 	       ((const struct part *)b)->rank.rank;
 }
 
-static void put_together(struct reader *r)
+/* Make the trace's flight from the parts. */
+static void make_flight(struct reader *r)
 {
 	struct flight *f = &r->trace->flight, facts = *f;
 	struct flight_op *ops;
@@ -670,7 +672,7 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 		read_file(&r, files[i]);
 	find_missing(&r);
 	if (r.n)
-		put_together(&r);
+		make_flight(&r);
 	trace->is_found = r.n > 0;
 	for (i = 0; i < r.n; i++)
 		free(r.parts[i].rank.ops);
@@ -678,8 +680,8 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 	trace_stacks_free(&r.stacks);
 	r.file = r.chrome;
 	if (!trace->is_found && r.chrome)
-		problem(&r, "has trace events for viewers: give the "
-		            "fr_*_merged.json of the same dump");
+		add_problem(&r, "has trace events for viewers: give the "
+		                "fr_*_merged.json of the same dump");
 	return trace->is_found;
 }
 

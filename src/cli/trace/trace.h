@@ -207,12 +207,14 @@ struct trace_date {
 
 struct trace_date trace_date(const struct flight *flight);
 
-/* The words of an operation: its call, and how far it is.  It may be NULL. */
+/* The call of an operation in words; "" if @op is NULL. */
 struct trace_words {
 	char at[160];
 };
 
 struct trace_words trace_words(const struct flight_op *op);
+
+/* Return how far an operation is, in words; "none" if @op is NULL. */
 const char *trace_state(const struct flight_op *op);
 
 /* The command: @argv[0] is its name, an enum cli_exit is returned. */
