@@ -15,501 +15,335 @@
 		.kind = COHORT_VERDICT_##kind_, .blame = (blame_),             \
 		.bound = (bound_), .says = (says_)                             \
 	}
+#define ENDS_OF(least_, kind_, blame_, bound_, says_)                          \
+	{                                                                      \
+		.kind = COHORT_VERDICT_##kind_, .blame = (blame_),             \
+		.bound = (bound_), .says = (says_), .least = (least_)          \
+	}
+#define LEAVES(kind_, says_)                                                   \
+	{                                                                      \
+		.kind = COHORT_VERDICT_##kind_, .bound = AT_ONCE,              \
+		.says = (says_), .leaves = true                                \
+	}
 #define CANNOT(why)                                                            \
 	{                                                                      \
 		.impossible = (why)                                            \
 	}
+#define INIT_STUCK(says) ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, says)
+#define MISMATCH(says) ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, says)
 
-/* Outcomes that all places where a rank calls have. */
-#define ABORTS                                                                 \
-	[BY_TWO_ABORTS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),             \
-	[BY_SIGNAL] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill")
-#define EXITS [BY_EXIT] = ENDS(THREAD_EXITED, VICTIM, AT_ONCE, "has exited")
-#define ASYNC_ERRORS                                                           \
-	[BY_ASYNC_ERROR] = ENDS(ASYNC_ERROR, VICTIM, BY_PROBER,                \
-	                        "native communicator has failed"),             \
-	[BY_CUDA_ERROR] = ENDS(CUDA_ERROR, VICTIM, BY_PROBER, "has failed"),   \
-	[BY_DEVICE_LOST] = ENDS(DEVICE_LOST, VICTIM, BY_PROBER, "has failed")
-#define REMOTE(blame_, says_) ENDS(REMOTE, blame_, BY_DEADLINE, says_)
-#define MISMATCHES(first, second)                                              \
-	[BY_COUNT] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),            \
-	[BY_TYPE] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),             \
-	[BY_OPERATION] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first),        \
-	[BY_ROOT] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, second),            \
-	[BY_ORDER] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, first)
+/* Sets of places and of faults. */
+#define P(place) (UINT32_C(1) << AT_##place)
+#define T(trouble) (UINT64_C(1) << BY_##trouble)
+#define ANYWHERE UINT32_MAX
+#define COLLECTIVES (P(FIRST) | P(CALL) | P(CHILD))
+#define CALLS (COLLECTIVES | P(BATCH))
+#define OPENS (P(OPEN) | P(RESPAWN))
+#define ENDINGS (P(CLOSE) | P(ABORT))
+#define SHAPES (T(COUNT) | T(TYPE) | T(OPERATION))
+#define DIFFERENCES (SHAPES | T(ROOT) | T(ORDER))
+#define HANDLES (T(TWO_ABORTS) | T(SIGNAL))
+#define FAILURES (T(ASYNC_ERROR) | T(CUDA_ERROR) | T(DEVICE_LOST))
+#define DEPARTURES (T(RETURN) | T(CLOSING))
+#define LONERS (DEPARTURES | T(TIMEOUT) | T(ALONE))
+#define STREAMS (T(STREAM) | T(DEAD_STREAM))
 
-#define HAVE_OTHERS                                                            \
-	CANNOT("The ranks of other processes are seen; see the other faults.")
-#define NOT_COMPARED                                                           \
-	CANNOT("Sends and receives are not compared between processes, and "   \
-	       "NCCL leaves those that differ undefined.")
-#define INIT_FAILS(says_)                                                      \
-	{                                                                      \
-		.kind = COHORT_VERDICT_NATIVE_ERROR, .bound = AT_ONCE,         \
-		.says = (says_), .leaves = true                                \
-	}
-#define KILLED [BY_KILL] = ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove")
-#define PAUSED [BY_PAUSE] = PEACE
-#define UNNAMED                                                                \
-	[BY_UNLINK] =                                                          \
-		CANNOT("A group that is open has nothing that has a name.")
-/* What befalls a process, in places where a rank calls. */
-#define PROCESS(blame_)                                                        \
-	KILLED, PAUSED,                                                        \
-		[BY_STOP] = ENDS(PROCESS_STOPPED, blame_, BY_DEADLINE,         \
-	                         ", is stopped"),                              \
-		[BY_DESCRIPTORS] = PEACE, UNNAMED
-
-/* The victim leaves while others wait for it. */
-#define DEPARTURES                                                             \
-	[BY_RETURN] = ENDS(LEFT, VICTIM, AT_ONCE, "its worker returned 0"),    \
-	[BY_CLOSING] =                                                         \
-		ENDS(LEFT, VICTIM, AT_ONCE, "its communicator was closed")
-/* A rank gives up its wait for the victim, whose absence is of kind @kind_. */
-#define GIVES_UP(kind_)                                                        \
-	[BY_TIMEOUT] = ENDS(kind_, VICTIM, AT_ONCE, " gave up first (")
-/* The victim waits alone for ranks whose absence is of kind @kind_. */
-#define IS_ALONE(kind_)                                                        \
-	[BY_ALONE] = { .kind = COHORT_VERDICT_##kind_,                         \
-		       .bound = BY_DEADLINE,                                   \
-		       .says = "alone waits in",                               \
-		       .least = 3 }
-#define NO_RANK_LEAVES(why)                                                    \
-	[BY_RETURN] = CANNOT(why), [BY_CLOSING] = CANNOT(why),                 \
-	[BY_TIMEOUT] = CANNOT(why), [BY_ALONE] = CANNOT(why)
-#define REFUSES_STREAMS [BY_STREAM] = PEACE, [BY_DEAD_STREAM] = PEACE
-#define TAKES_NO_STREAM(why)                                                   \
-	[BY_STREAM] = CANNOT(why), [BY_DEAD_STREAM] = CANNOT(why)
-#define NO_CHILD                                                               \
-	[BY_SIBLING] =                                                         \
-		CANNOT("A group's own communicators have no siblings."),       \
-	[BY_PAUSED_PARENT] =                                                   \
-		CANNOT("A group's own communicators have no parent.")
-
-static const struct cell table[PLACES][TROUBLES] = {
-	[AT_OPEN] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                    "ncclCommInitRank"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                     "ncclCommInitAll"),
-		[BY_COUNT] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                  "ncclCommInitRank"),
-		[BY_TYPE] = CANNOT("Connecting has no element type."),
-		[BY_OPERATION] = CANNOT("Connecting has no operation."),
-		[BY_ROOT] = CANNOT("Connecting has no root."),
-		[BY_ORDER] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                  "ncclCommInitRank"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
-		                  "ncclCommInitAll: internal error"),
-		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that could have an error."),
-		[BY_CUDA_ERROR] = CANNOT("There is no work yet that could fail on a device."),
-		[BY_DEVICE_LOST] = CANNOT("There is no work yet that could fail on a device."),
-		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                  "ncclCommInitAll"),
-		[BY_EXIT] = CANNOT("No thread is bound to a rank before it is open; a thread that exits before it joins is a missing rank."),
-		[BY_TWO_ABORTS] = CANNOT("There is no handle before the group is "
-		                         "open."),
-		[BY_SIGNAL] = CANNOT("There is no handle before the group is "
-		                     "open."),
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
-		                   "ncclCommInitAll: unhandled system error"),
-		[BY_REMOTE] = CANNOT("A rank that does not open is a missing rank, in whatever process."),
-		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
-		NO_RANK_LEAVES("There is no communicator yet that a rank could wait in or leave."),
-		TAKES_NO_STREAM("Connecting takes no stream."),
-		NO_CHILD,
-		[BY_KILL] = { .kind = COHORT_VERDICT_PROCESS_EXITED,
-		              .bound = AT_ONCE,
-		              .says = "was being opened",
-		              .leaves = true },
-		PAUSED,
-		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
-		[BY_DESCRIPTORS] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
-		[BY_UNLINK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
-	},
-	[AT_FIRST] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE,
-		                    "all_reduce"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE,
-		                     "all_reduce"),
-		MISMATCHES("all_reduce", "broadcast"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
-		                  "all_reduce"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
-		                   "out of memory"),
-		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		DEPARTURES,
-		GIVES_UP(NEVER_CALLED),
-		IS_ALONE(NEVER_CALLED),
-		REFUSES_STREAMS,
-		NO_CHILD,
-		PROCESS(LEADER),
-	},
-	[AT_CALL] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
-		                     "all_reduce"),
-		MISMATCHES("all_reduce", "broadcast"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
-		                  "all_reduce"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
-		                   "out of memory"),
-		[BY_REMOTE] = REMOTE(NOBODY, "all_reduce"),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		DEPARTURES,
-		GIVES_UP(OUTSIDE),
-		IS_ALONE(OUTSIDE),
-		REFUSES_STREAMS,
-		NO_CHILD,
-		PROCESS(LEADER),
-	},
-	[AT_BATCH] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
-		                     "all_reduce"),
-		MISMATCHES("batch", "batch"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "batch"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
-		                  "all_reduce"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
-		                   "out of memory"),
-		[BY_REMOTE] = REMOTE(NOBODY, "batch of"),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		DEPARTURES,
-		GIVES_UP(OUTSIDE),
-		IS_ALONE(OUTSIDE),
-		REFUSES_STREAMS,
-		NO_CHILD,
-		PROCESS(LEADER),
-	},
-	[AT_GROUP] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
-		                    "all_reduce"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
-		                     "all_reduce"),
-		[BY_COUNT] = CANNOT("One count is given for all ranks."),
-		[BY_TYPE] = CANNOT("One type is given for all ranks."),
-		[BY_OPERATION] = CANNOT("One operation is given for all ranks."),
-		[BY_ROOT] = CANNOT("One root is given for all ranks."),
-		[BY_ORDER] = CANNOT("One thread makes all ranks' calls, in one order."),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, FIRST, BY_DEADLINE,
-		                  "all_reduce"),
-		[BY_EXIT] = CANNOT("The thread that calls for all ranks is bound "
-		                   "to none of them."),
-		[BY_TWO_ABORTS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_SIGNAL] = CANNOT("A handle comes from a communicator, and a group that was split takes no group calls."),
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
-		                   "out of memory"),
-		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		NO_RANK_LEAVES("One thread calls for all ranks."),
-		REFUSES_STREAMS,
-		NO_CHILD,
-		PROCESS(LEADER),
-	},
-	[AT_TRANSFER] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send"),
-		[BY_COUNT] = ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
-		                  "recv of 999 float32 from rank"),
-		[BY_TYPE] = ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
-		                 "recv of 1000 int32 from rank"),
-		[BY_OPERATION] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
-		/* The victim receives from rank 0, which waits for nobody. */
-		[BY_ROOT] = { .kind = COHORT_VERDICT_OUTSIDE,
-		              .blame = FIRST,
-		              .bound = BY_DEADLINE,
-		              .says = "send",
-		              .least = 4 },
-		[BY_ORDER] = ENDS(CYCLE, NOBODY, BY_DEADLINE, "send"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "recv"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "send"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
-		                   "out of memory"),
-		[BY_REMOTE] = REMOTE(VICTIM, "send"),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		DEPARTURES,
-		GIVES_UP(OUTSIDE),
-		[BY_ALONE] = CANNOT("A rank that is alone with its message waits for a missing rank."),
-		REFUSES_STREAMS,
-		NO_CHILD,
-		PROCESS(VICTIM),
-	},
-	[AT_WAIT] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
-		                    "all_reduce"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE,
-		                     "all_reduce"),
-		[BY_COUNT] = CANNOT("A wait has a ticket and nothing else."),
-		[BY_TYPE] = CANNOT("A wait has a ticket and nothing else."),
-		[BY_OPERATION] = CANNOT("A wait has a ticket and nothing else."),
-		[BY_ROOT] = CANNOT("A wait has a ticket and nothing else."),
-		[BY_ORDER] = PEACE,
-		[BY_ERROR] = CANNOT("A wait makes no native call that could "
-		                    "fail on the simulated devices."),
-		ASYNC_ERRORS,
-		[BY_STUCK] = CANNOT("A wait makes no native call that could be stuck on the simulated devices."),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = CANNOT("A wait allocates no memory."),
-		[BY_REMOTE] = CANNOT("Nobody can tell whether a rank of another process has called; see the missing rank of a call."),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		[BY_RETURN] = PEACE,
-		[BY_CLOSING] = PEACE,
-		[BY_TIMEOUT] = ENDS(NOT_FINISHED, NOBODY, AT_ONCE,
-		                    " gave up first ("),
-		[BY_ALONE] = CANNOT("Where a rank waits alone, the others have not called."),
-		TAKES_NO_STREAM("A wait has a ticket and nothing else."),
-		NO_CHILD,
-		KILLED,
-		[BY_PAUSE] = CANNOT("The device of a process that is stopped goes on; a simulated one stops with it, and is a late rank."),
-		[BY_STOP] = CANNOT("The device of a process that is stopped goes on; a simulated one stops with it, and is a late rank."),
-		[BY_DESCRIPTORS] = PEACE,
-		UNNAMED,
-	},
-	[AT_SPLIT] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "comm_split"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
-		                     "comm_split"),
-		[BY_COUNT] = CANNOT("A split has no count, and colors and keys "
-		                    "may differ."),
-		[BY_TYPE] = CANNOT("A split has no element type."),
-		[BY_OPERATION] = ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE,
-		                      "comm_split"),
-		[BY_ROOT] = CANNOT("A split has no root."),
-		/* The order of the new communicator and its parent. */
-		[BY_ORDER] =
-			ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                  "ncclCommSplit"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split"),
-		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		DEPARTURES,
-		[BY_TIMEOUT] = CANNOT("A split has no timeout of its own."),
-		IS_ALONE(OUTSIDE),
-		TAKES_NO_STREAM("A split takes no stream."),
-		NO_CHILD,
-		PROCESS(LEADER),
-	},
-	[AT_CHILD] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(OUTSIDE, VICTIM, BY_DEADLINE,
-		                     "all_reduce"),
-		MISMATCHES("all_reduce", "broadcast"),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
-		                  "all_reduce"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE,
-		                   "out of memory"),
-		[BY_REMOTE] = CANNOT("Ranks that split connect, so a rank missing from another process is a stuck native call."),
-		[BY_GRAPH] = CANNOT("A captured call is not part of a call; only the end waits for graphs."),
-		DEPARTURES,
-		GIVES_UP(OUTSIDE),
-		IS_ALONE(OUTSIDE),
-		REFUSES_STREAMS,
-		[BY_SIBLING] = { .kind = COHORT_VERDICT_OUTSIDE,
-		                 .blame = VICTIM,
-		                 .bound = BY_DEADLINE,
-		                 .says = "in all_reduce 2 of group \"drill.1\"",
-		                 .least = 3 },
-		[BY_PAUSED_PARENT] = PEACE,
-		PROCESS(VICTIM),
-	},
-	[AT_RESPAWN] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = CANNOT("One thread respawns for all ranks."),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                     "ncclCommInitAll"),
-		[BY_COUNT] = CANNOT("One thread respawns for all ranks."),
-		[BY_TYPE] = CANNOT("A respawn has no element type."),
-		[BY_OPERATION] = CANNOT("A respawn has no operation."),
-		[BY_ROOT] = CANNOT("A respawn has no root."),
-		[BY_ORDER] = CANNOT("One thread respawns for all ranks."),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
-		                  "ncclCommInitAll: internal error"),
-		[BY_ASYNC_ERROR] = CANNOT("There is no communicator yet that could have an error."),
-		[BY_CUDA_ERROR] = CANNOT("There is no work yet that could fail on a device."),
-		[BY_DEVICE_LOST] = CANNOT("There is no work yet that could fail on a device."),
-		[BY_STUCK] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE,
-		                  "ncclCommInitAll"),
-		[BY_EXIT] = PEACE,
-		[BY_TWO_ABORTS] = PEACE,
-		[BY_SIGNAL] = PEACE,
-		[BY_MEMORY] = ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
-		                   "ncclCommInitAll: unhandled system error"),
-		[BY_REMOTE] = CANNOT("All ranks of a group are of this process."),
-		[BY_GRAPH] = CANNOT("A group that is being opened has captured nothing yet."),
-		NO_RANK_LEAVES("One thread respawns for all ranks."),
-		TAKES_NO_STREAM("Connecting takes no stream."),
-		NO_CHILD,
-		[BY_KILL] = PEACE, /* the others respawn without its ranks */
-		PAUSED,
-		[BY_STOP] = ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "not come"),
-		[BY_DESCRIPTORS] = INIT_FAILS("ncclCommInitRank"),
-		UNNAMED,
-	},
-	[AT_CLOSE] = {
-		[BY_NOTHING] = PEACE,
-		[BY_ABSENCE] = ENDS(ABORTED, FIRST, BY_DEADLINE, "closed after"),
-		[BY_LATE] = PEACE,
-		[BY_TOO_LATE] = ENDS(ABORTED, FIRST, BY_DEADLINE,
-		                     "closed after"),
-		[BY_COUNT] = CANNOT("A close has a group and nothing else."),
-		[BY_TYPE] = CANNOT("A close has a group and nothing else."),
-		[BY_OPERATION] =
-			CANNOT("A close has a group and nothing else."),
-		[BY_ROOT] = CANNOT("A close has a group and nothing else."),
-		[BY_ORDER] = CANNOT("One thread closes all ranks."),
-		[BY_ERROR] = CANNOT("The simulated devices have no error that strikes a close."),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(NOT_STARTED, VICTIM, BY_DEADLINE,
-		                  "all_reduce"),
-		EXITS,
-		ABORTS,
-		[BY_MEMORY] = CANNOT("A close allocates no memory."),
-		[BY_REMOTE] = CANNOT("A close ends every wait, wherever the missing rank is."),
-		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
-		[BY_RETURN] = CANNOT("A group that runs workers cannot be closed."),
-		[BY_CLOSING] = PEACE,
-		[BY_TIMEOUT] = CANNOT("A group that runs workers cannot be closed."),
-		[BY_ALONE] = CANNOT("One thread closes all ranks."),
-		TAKES_NO_STREAM("A close has a group and nothing else."),
-		NO_CHILD,
-		KILLED,
-		PAUSED,
-		[BY_STOP] = PEACE,
-		[BY_DESCRIPTORS] = PEACE,
-		UNNAMED,
-	},
-	[AT_ABORT] = {
-		[BY_NOTHING] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_ABSENCE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_LATE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_TOO_LATE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_COUNT] = CANNOT("After an abort calls are not compared any "
-		                    "more."),
-		[BY_TYPE] = CANNOT("After an abort calls are not compared any "
-		                   "more."),
-		[BY_OPERATION] = CANNOT("After an abort calls are not compared "
-		                        "any more."),
-		[BY_ROOT] = CANNOT("After an abort calls are not compared any "
-		                   "more."),
-		[BY_ORDER] = CANNOT("After an abort calls are not compared any "
-		                    "more."),
-		[BY_ERROR] = ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce"),
-		ASYNC_ERRORS,
-		[BY_STUCK] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_EXIT] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		ABORTS,
-		[BY_MEMORY] = CANNOT("An abort allocates no memory."),
-		[BY_REMOTE] = CANNOT("An abort ends every wait, wherever the missing rank is."),
-		[BY_GRAPH] = CANNOT("It ends wedged, which frees nothing, and a cell must leave nothing behind."),
-		NO_RANK_LEAVES("After an abort no rank waits for another."),
-		TAKES_NO_STREAM("After an abort a call gets the cause, whatever its stream."),
-		NO_CHILD,
-		[BY_KILL] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_PAUSE] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_STOP] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		[BY_DESCRIPTORS] = ENDS(ABORTED, NOBODY, AT_ONCE, "drill"),
-		UNNAMED,
-	},
+/* The outcome of some faults in some places. */
+struct rule {
+	uint32_t places;
+	uint64_t troubles;
+	struct cell cell;
 };
 
-/* What is different where ranks are spread over processes. */
-static const struct {
-	enum place place;
-	enum trouble trouble;
-	struct cell cell;
-} spread[] = {
+/* The first rule that has the cell holds. */
+static const struct rule rules[] = {
+	/* An abort comes first, whatever else is wrong. */
+	{ P(ABORT),
+	  T(NOTHING) | T(ABSENCE) | T(LATE) | T(TOO_LATE) | T(STUCK) | T(EXIT) |
+	          T(KILL) | T(PAUSE) | T(STOP) | T(DESCRIPTORS),
+	  ENDS(ABORTED, NOBODY, AT_ONCE, "drill") },
+	{ P(ABORT), DIFFERENCES,
+	  CANNOT("After an abort calls are not compared any more.") },
+	{ P(ABORT), STREAMS,
+	  CANNOT("After an abort a call gets the cause, whatever its "
+	         "stream.") },
+	{ P(ABORT), LONERS,
+	  CANNOT("After an abort no rank waits for another.") },
+
+	/* A rank that is late or missing. */
+	{ ANYWHERE, T(NOTHING) | T(LATE), PEACE },
+	{ P(OPEN), T(ABSENCE), INIT_STUCK("ncclCommInitRank") },
+	{ P(RESPAWN), T(ABSENCE),
+	  CANNOT("One thread respawns for all ranks.") },
+	{ OPENS, T(TOO_LATE), INIT_STUCK("ncclCommInitAll") },
+	{ P(FIRST), T(ABSENCE) | T(TOO_LATE),
+	  ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE, "all_reduce") },
+	{ CALLS, T(ABSENCE) | T(TOO_LATE),
+	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce") },
+	{ P(TRANSFER), T(ABSENCE) | T(TOO_LATE),
+	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send") },
+	{ P(SPLIT), T(ABSENCE) | T(TOO_LATE),
+	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "comm_split") },
+	{ P(GROUP) | P(WAIT), T(ABSENCE) | T(TOO_LATE),
+	  ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE, "all_reduce") },
+	{ P(CLOSE), T(ABSENCE) | T(TOO_LATE),
+	  ENDS(ABORTED, FIRST, BY_DEADLINE, "closed after") },
+
+	/* Calls that differ. */
+	{ COLLECTIVES, SHAPES | T(ORDER), MISMATCH("all_reduce") },
+	{ COLLECTIVES, T(ROOT), MISMATCH("broadcast") },
+	{ P(BATCH), DIFFERENCES, MISMATCH("batch") },
+	{ P(TRANSFER), T(COUNT),
+	  ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
+	       "recv of 999 float32 from rank") },
+	{ P(TRANSFER), T(TYPE),
+	  ENDS(DIFFERENT_CALL, NOBODY, AT_ONCE,
+	       "recv of 1000 int32 from rank") },
+	{ P(TRANSFER), T(OPERATION) | T(ORDER),
+	  ENDS(CYCLE, NOBODY, BY_DEADLINE, "send") },
+	/* The victim receives from rank 0, which waits for nobody. */
+	{ P(TRANSFER), T(ROOT),
+	  ENDS_OF(4, OUTSIDE, FIRST, BY_DEADLINE, "send") },
+	{ P(SPLIT), T(OPERATION), MISMATCH("comm_split") },
+	/* The order of the new communicator and its parent. */
+	{ P(SPLIT), T(ORDER), ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce") },
+	{ P(SPLIT), T(COUNT),
+	  CANNOT("A split has no count, and colors and keys may differ.") },
+	{ P(SPLIT), T(TYPE), CANNOT("A split has no element type.") },
+	{ P(SPLIT), T(ROOT), CANNOT("A split has no root.") },
+	{ P(OPEN), T(COUNT) | T(ORDER), INIT_STUCK("ncclCommInitRank") },
+	{ P(OPEN), T(TYPE), CANNOT("Connecting has no element type.") },
+	{ P(OPEN), T(OPERATION), CANNOT("Connecting has no operation.") },
+	{ P(OPEN), T(ROOT), CANNOT("Connecting has no root.") },
+	{ P(RESPAWN), T(COUNT) | T(ORDER) | LONERS,
+	  CANNOT("One thread respawns for all ranks.") },
+	{ P(RESPAWN), T(TYPE), CANNOT("A respawn has no element type.") },
+	{ P(RESPAWN), T(OPERATION), CANNOT("A respawn has no operation.") },
+	{ P(RESPAWN), T(ROOT), CANNOT("A respawn has no root.") },
+	{ P(GROUP), T(COUNT), CANNOT("One count is given for all ranks.") },
+	{ P(GROUP), T(TYPE), CANNOT("One type is given for all ranks.") },
+	{ P(GROUP), T(OPERATION),
+	  CANNOT("One operation is given for all ranks.") },
+	{ P(GROUP), T(ROOT), CANNOT("One root is given for all ranks.") },
+	{ P(GROUP), T(ORDER),
+	  CANNOT("One thread makes all ranks' calls, in one order.") },
+	{ P(WAIT), T(ORDER), PEACE },
+	{ P(WAIT), DIFFERENCES | STREAMS,
+	  CANNOT("A wait has a ticket and nothing else.") },
+	{ P(CLOSE), T(ORDER) | T(ALONE),
+	  CANNOT("One thread closes all ranks.") },
+	{ P(CLOSE), DIFFERENCES | STREAMS,
+	  CANNOT("A close has a group and nothing else.") },
+
+	/* Errors of NCCL and of devices. */
+	{ OPENS, T(ERROR),
+	  ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+	       "ncclCommInitAll: internal error") },
+	{ OPENS, T(MEMORY),
+	  ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
+	       "ncclCommInitAll: unhandled system error") },
+	{ P(BATCH), T(ERROR), ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "batch") },
+	{ P(TRANSFER), T(ERROR), ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "recv") },
+	{ P(SPLIT), T(ERROR) | T(MEMORY),
+	  ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split") },
+	{ P(WAIT), T(ERROR),
+	  CANNOT("A wait makes no native call that could fail on the simulated "
+	         "devices.") },
+	{ P(CLOSE), T(ERROR),
+	  CANNOT("The simulated devices have no error that strikes a close.") },
+	{ ANYWHERE, T(ERROR),
+	  ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce") },
+	{ P(WAIT), T(MEMORY), CANNOT("A wait allocates no memory.") },
+	{ P(CLOSE), T(MEMORY), CANNOT("A close allocates no memory.") },
+	{ P(ABORT), T(MEMORY), CANNOT("An abort allocates no memory.") },
+	{ ANYWHERE, T(MEMORY),
+	  ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "out of memory") },
+	{ OPENS, T(ASYNC_ERROR),
+	  CANNOT("There is no communicator yet that could have an error.") },
+	{ OPENS, T(CUDA_ERROR) | T(DEVICE_LOST),
+	  CANNOT("There is no work yet that could fail on a device.") },
+	{ ANYWHERE, T(ASYNC_ERROR),
+	  ENDS(ASYNC_ERROR, VICTIM, BY_PROBER,
+	       "native communicator has failed") },
+	{ ANYWHERE, T(CUDA_ERROR),
+	  ENDS(CUDA_ERROR, VICTIM, BY_PROBER, "has failed") },
+	{ ANYWHERE, T(DEVICE_LOST),
+	  ENDS(DEVICE_LOST, VICTIM, BY_PROBER, "has failed") },
+
+	/* A native call that does not return. */
+	{ OPENS, T(STUCK), INIT_STUCK("ncclCommInitAll") },
+	{ P(SPLIT), T(STUCK), INIT_STUCK("ncclCommSplit") },
+	{ P(GROUP), T(STUCK),
+	  ENDS(NOT_STARTED, FIRST, BY_DEADLINE, "all_reduce") },
+	{ P(TRANSFER), T(STUCK),
+	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "send") },
+	{ P(WAIT), T(STUCK),
+	  CANNOT("A wait makes no native call that could be stuck on the "
+	         "simulated devices.") },
+	{ ANYWHERE, T(STUCK),
+	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "all_reduce") },
+
+	/* The end of a thread, and aborts. */
+	{ P(OPEN), T(EXIT),
+	  CANNOT("No thread is bound to a rank before it is open; a thread "
+	         "that exits before it joins is a missing rank.") },
+	{ P(GROUP), T(EXIT),
+	  CANNOT("The thread that calls for all ranks is bound to none of "
+	         "them.") },
+	{ P(RESPAWN), T(EXIT) | HANDLES, PEACE },
+	{ ANYWHERE, T(EXIT),
+	  ENDS(THREAD_EXITED, VICTIM, AT_ONCE, "has exited") },
+	{ P(OPEN), HANDLES,
+	  CANNOT("There is no handle before the group is open.") },
+	{ P(GROUP), T(SIGNAL),
+	  CANNOT("A handle comes from a communicator, and a group that was "
+	         "split takes no group calls.") },
+	{ ANYWHERE, HANDLES, ENDS(ABORTED, NOBODY, AT_ONCE, "drill") },
+
+	/* Ranks of other processes, and graphs. */
+	{ P(FIRST) | P(CALL), T(REMOTE),
+	  ENDS(REMOTE, NOBODY, BY_DEADLINE, "all_reduce") },
+	{ P(BATCH), T(REMOTE), ENDS(REMOTE, NOBODY, BY_DEADLINE, "batch of") },
+	{ P(TRANSFER), T(REMOTE), ENDS(REMOTE, VICTIM, BY_DEADLINE, "send") },
+	{ P(OPEN), T(REMOTE),
+	  CANNOT("A rank that does not open is a missing rank, in whatever "
+	         "process.") },
+	{ P(GROUP) | P(RESPAWN), T(REMOTE),
+	  CANNOT("All ranks of a group are of this process.") },
+	{ P(WAIT), T(REMOTE),
+	  CANNOT("Nobody can tell whether a rank of another process has "
+	         "called; see the missing rank of a call.") },
+	{ P(SPLIT) | P(CHILD), T(REMOTE),
+	  CANNOT("Ranks that split connect, so a rank missing from another "
+	         "process is a stuck native call.") },
+	{ P(CLOSE), T(REMOTE),
+	  CANNOT("A close ends every wait, wherever the missing rank is.") },
+	{ P(ABORT), T(REMOTE),
+	  CANNOT("An abort ends every wait, wherever the missing rank is.") },
+	{ OPENS, T(GRAPH),
+	  CANNOT("A group that is being opened has captured nothing yet.") },
+	{ ENDINGS, T(GRAPH),
+	  CANNOT("It ends wedged, which frees nothing, and a cell must leave "
+	         "nothing behind.") },
+	{ ANYWHERE, T(GRAPH),
+	  CANNOT("A captured call is not part of a call; only the end waits "
+	         "for graphs.") },
+
+	/* The victim leaves while others wait for it. */
+	{ P(OPEN), LONERS,
+	  CANNOT("There is no communicator yet that a rank could wait in or "
+	         "leave.") },
+	{ P(GROUP), LONERS, CANNOT("One thread calls for all ranks.") },
+	{ P(WAIT), DEPARTURES, PEACE },
+	{ P(CLOSE), T(CLOSING), PEACE },
+	{ P(CLOSE), T(RETURN) | T(TIMEOUT),
+	  CANNOT("A group that runs workers cannot be closed.") },
+	{ ANYWHERE, T(RETURN),
+	  ENDS(LEFT, VICTIM, AT_ONCE, "its worker returned 0") },
+	{ ANYWHERE, T(CLOSING),
+	  ENDS(LEFT, VICTIM, AT_ONCE, "its communicator was closed") },
+	/* A rank gives up its wait for the victim. */
+	{ P(FIRST), T(TIMEOUT),
+	  ENDS(NEVER_CALLED, VICTIM, AT_ONCE, " gave up first (") },
+	{ P(WAIT), T(TIMEOUT),
+	  ENDS(NOT_FINISHED, NOBODY, AT_ONCE, " gave up first (") },
+	{ P(SPLIT), T(TIMEOUT), CANNOT("A split has no timeout of its own.") },
+	{ ANYWHERE, T(TIMEOUT),
+	  ENDS(OUTSIDE, VICTIM, AT_ONCE, " gave up first (") },
+	{ P(FIRST), T(ALONE),
+	  ENDS_OF(3, NEVER_CALLED, NOBODY, BY_DEADLINE, "alone waits in") },
+	{ P(TRANSFER), T(ALONE),
+	  CANNOT("A rank that is alone with its message waits for a missing "
+	         "rank.") },
+	{ P(WAIT), T(ALONE),
+	  CANNOT("Where a rank waits alone, the others have not called.") },
+	{ ANYWHERE, T(ALONE),
+	  ENDS_OF(3, OUTSIDE, NOBODY, BY_DEADLINE, "alone waits in") },
+
+	/* Streams and children. */
+	{ OPENS, STREAMS, CANNOT("Connecting takes no stream.") },
+	{ P(SPLIT), STREAMS, CANNOT("A split takes no stream.") },
+	{ ANYWHERE, STREAMS, PEACE },
+	{ P(CHILD), T(SIBLING),
+	  ENDS_OF(3, OUTSIDE, VICTIM, BY_DEADLINE,
+	          "in all_reduce 2 of group \"drill.1\"") },
+	{ P(CHILD), T(PAUSED_PARENT), PEACE },
+	{ ANYWHERE, T(SIBLING),
+	  CANNOT("A group's own communicators have no siblings.") },
+	{ ANYWHERE, T(PAUSED_PARENT),
+	  CANNOT("A group's own communicators have no parent.") },
+
+	/* What befalls a process. */
+	{ P(OPEN), T(KILL), LEAVES(PROCESS_EXITED, "was being opened") },
+	{ P(RESPAWN), T(KILL), PEACE }, /* without its ranks */
+	{ ANYWHERE, T(KILL),
+	  ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove") },
+	{ P(WAIT), T(PAUSE) | T(STOP),
+	  CANNOT("The device of a process that is stopped goes on; a simulated "
+	         "one stops with it, and is a late rank.") },
+	{ ANYWHERE, T(PAUSE), PEACE },
+	{ OPENS, T(STOP), INIT_STUCK("not come") },
+	{ P(CLOSE), T(STOP), PEACE },
+	{ P(TRANSFER) | P(CHILD), T(STOP),
+	  ENDS(PROCESS_STOPPED, VICTIM, BY_DEADLINE, ", is stopped") },
+	{ ANYWHERE, T(STOP),
+	  ENDS(PROCESS_STOPPED, LEADER, BY_DEADLINE, ", is stopped") },
+	{ P(OPEN), T(DESCRIPTORS) | T(UNLINK), INIT_STUCK("not come") },
+	{ P(RESPAWN), T(DESCRIPTORS),
+	  LEAVES(NATIVE_ERROR, "ncclCommInitRank") },
+	{ ANYWHERE, T(DESCRIPTORS), PEACE },
+	{ ANYWHERE, T(UNLINK),
+	  CANNOT("A group that is open has nothing that has a name.") },
+};
+
+/* Rules that come first where ranks are spread over processes. */
+static const struct rule spread[] = {
 	/* Ranks of several processes are connected by another function. */
-	{ AT_OPEN, BY_TOO_LATE,
-	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
-	{ AT_OPEN, BY_STUCK,
-	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
-	{ AT_OPEN, BY_ERROR, INIT_FAILS("ncclCommInitRank: internal error") },
-	{ AT_OPEN, BY_MEMORY,
-	  INIT_FAILS("ncclCommInitRank: unhandled system error") },
-	{ AT_RESPAWN, BY_TOO_LATE,
-	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
-	{ AT_RESPAWN, BY_STUCK,
-	  ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, "ncclCommInitRank") },
-	{ AT_RESPAWN, BY_ERROR,
-	  INIT_FAILS("ncclCommInitRank: internal error") },
-	{ AT_RESPAWN, BY_MEMORY,
-	  INIT_FAILS("ncclCommInitRank: unhandled system error") },
+	{ OPENS, T(TOO_LATE) | T(STUCK), INIT_STUCK("ncclCommInitRank") },
+	{ OPENS, T(ERROR),
+	  LEAVES(NATIVE_ERROR, "ncclCommInitRank: internal error") },
+	{ OPENS, T(MEMORY),
+	  LEAVES(NATIVE_ERROR, "ncclCommInitRank: unhandled system error") },
 	/* One thread calls for the ranks of each process. */
-	{ AT_GROUP, BY_STUCK,
+	{ P(GROUP), T(STUCK),
 	  ENDS(NOT_STARTED, LEADER, BY_DEADLINE, "all_reduce") },
 	/* Each process tells of its own half, and any of them may be first. */
-	{ AT_TRANSFER, BY_STUCK,
+	{ P(TRANSFER), T(STUCK),
 	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "is inside the native call") },
-	{ AT_FIRST, BY_REMOTE, HAVE_OTHERS },
-	{ AT_CALL, BY_REMOTE, HAVE_OTHERS },
-	{ AT_BATCH, BY_REMOTE, HAVE_OTHERS },
-	{ AT_TRANSFER, BY_REMOTE, HAVE_OTHERS },
-	{ AT_TRANSFER, BY_COUNT, NOT_COMPARED },
-	{ AT_TRANSFER, BY_TYPE, NOT_COMPARED },
+	{ P(FIRST) | P(CALL) | P(BATCH) | P(TRANSFER), T(REMOTE),
+	  CANNOT("The ranks of other processes are seen; see the other "
+	         "faults.") },
+	{ P(TRANSFER), T(COUNT) | T(TYPE),
+	  CANNOT("Sends and receives are not compared between processes, and "
+	         "NCCL leaves those that differ undefined.") },
 	/* A process asks what the other's rank does when the deadline has passed.  Then
 	 * the run of the victim's process is over, as its other ranks are done. */
-	{ AT_TRANSFER, BY_RETURN,
+	{ P(TRANSFER), T(RETURN),
 	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "is busy in the program") },
-	{ AT_TRANSFER, BY_CLOSING,
+	{ P(TRANSFER), T(CLOSING),
 	  ENDS(LEFT, VICTIM, BY_DEADLINE, "has left by cohort_comm_close()") },
 };
+
+static const struct cell *find(const struct rule *of, size_t n,
+                               enum place place, enum trouble trouble)
+{
+	for (size_t i = 0; i < n; i++)
+		if (of[i].places >> place & 1 && of[i].troubles >> trouble & 1)
+			return &of[i].cell;
+	return NULL;
+}
 
 const struct cell *drill_cell(enum place place, enum trouble trouble,
                               int processes)
 {
-	const size_t n = sizeof(spread) / sizeof(spread[0]);
+	const struct cell *cell = NULL;
 
-	for (size_t i = 0; i < n && processes > 1; i++)
-		if (spread[i].place == place && spread[i].trouble == trouble)
-			return &spread[i].cell;
-	return &table[place][trouble];
+	if (processes > 1)
+		cell = find(spread, sizeof(spread) / sizeof(spread[0]), place,
+		            trouble);
+	return cell ? cell
+	            : find(rules, sizeof(rules) / sizeof(rules[0]), place,
+	                   trouble);
 }
 
 bool drill_is_scripted(enum place place, enum trouble trouble)
