@@ -150,20 +150,20 @@ Test(drill, ranks_cause_what_they_can_without_a_script)
 	int p;
 
 	for (p = 0; p < PLACES; p++) {
-		cr_assert(!drill_is_scripted((enum place)p, BY_NOTHING));
-		cr_assert(!drill_is_scripted((enum place)p, BY_COUNT));
-		cr_assert(!drill_is_scripted((enum place)p, BY_REMOTE));
-		cr_assert(!drill_is_scripted((enum place)p, BY_GRAPH));
-		cr_assert(drill_is_scripted((enum place)p, BY_ERROR));
-		cr_assert(drill_is_scripted((enum place)p, BY_STUCK));
+		cr_assert(!drill_script((enum place)p, BY_NOTHING));
+		cr_assert(!drill_script((enum place)p, BY_COUNT));
+		cr_assert(!drill_script((enum place)p, BY_REMOTE));
+		cr_assert(!drill_script((enum place)p, BY_GRAPH));
+		cr_assert(drill_script((enum place)p, BY_ERROR));
+		cr_assert(drill_script((enum place)p, BY_STUCK));
 	}
-	cr_assert(!drill_is_scripted(AT_CALL, BY_ABSENCE));
-	cr_assert(!drill_is_scripted(AT_CALL, BY_EXIT));
-	cr_assert(!drill_is_scripted(AT_SPLIT, BY_LATE));
-	cr_assert(!drill_is_scripted(AT_CLOSE, BY_ABSENCE));
-	cr_assert(!drill_is_scripted(AT_CALL, BY_TIMEOUT));
-	cr_assert(!drill_is_scripted(AT_CHILD, BY_SIBLING));
-	cr_assert(drill_is_scripted(AT_WAIT, BY_ABSENCE));
-	cr_assert(drill_is_scripted(AT_WAIT, BY_TIMEOUT));
-	cr_assert(drill_is_scripted(AT_OPEN, BY_TOO_LATE));
+	cr_assert(!drill_script(AT_CALL, BY_ABSENCE));
+	cr_assert(!drill_script(AT_CALL, BY_EXIT));
+	cr_assert(!drill_script(AT_SPLIT, BY_LATE));
+	cr_assert(!drill_script(AT_CLOSE, BY_ABSENCE));
+	cr_assert(!drill_script(AT_CALL, BY_TIMEOUT));
+	cr_assert(!drill_script(AT_CHILD, BY_SIBLING));
+	cr_assert(drill_script(AT_WAIT, BY_ABSENCE));
+	cr_assert(drill_script(AT_WAIT, BY_TIMEOUT));
+	cr_assert(drill_script(AT_OPEN, BY_TOO_LATE));
 }

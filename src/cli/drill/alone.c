@@ -14,25 +14,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define TOO_LONG_NS (30 * NS_PER_S)
-
 /* ---- opening ---------------------------------------------------------- */
-
-/* Script the fault that strikes an init. */
-static void arm_init(struct drill_run *run, int rank)
-{
-	switch (run->trouble) {
-	case BY_LATE:
-		drill_fault(run, rank, 0, COHORT_FAULT_INIT,
-		            run->options->deadline_ns / 2);
-		break;
-	case BY_TOO_LATE:
-		drill_fault(run, rank, 0, COHORT_FAULT_INIT, TOO_LONG_NS);
-		break;
-	default:
-		drill_arm_init(run, rank, 0);
-	}
-}
 
 /* True if the error is the one that this process must have for what struck it. */
 static bool says_why(const struct drill_run *run)
@@ -96,9 +78,6 @@ static void strike_open(struct drill_run *run)
 {
 	switch (run->trouble) {
 	case BY_KILL:
-		/* Its init takes longer than that. */
-		drill_fault(run, drill_victim(run), 0, COHORT_FAULT_INIT,
-		            TOO_LONG_NS);
 		if (drill_has_victim(run))
 			strike_later(run);
 		break;
@@ -125,7 +104,7 @@ static void open_all(struct drill_run *run)
 	int rc;
 
 	atomic_store(&run->own->began_ns, began);
-	arm_init(run, drill_victim(run));
+	drill_arm(run);
 	strike_open(run);
 	rc = drill_open_quietly(run);
 	if (!is_open(run, rc, began))
@@ -255,29 +234,6 @@ static bool all_are_ready(struct drill_run *run)
 
 /* ---- calls of the group ----------------------------------------------- */
 
-/* Script the fault that strikes the devices. */
-static void arm_call(struct drill_run *run)
-{
-	int rank = drill_victim(run);
-
-	drill_arm(run, 1);
-	switch (run->trouble) {
-	case BY_ABSENCE:
-	case BY_TWO_ABORTS:
-		drill_fault(run, rank, 1, COHORT_FAULT_NEVER, 0);
-		break;
-	case BY_LATE:
-		drill_fault(run, rank, 1, COHORT_FAULT_DELAY,
-		            run->options->deadline_ns / 2);
-		break;
-	case BY_TOO_LATE:
-		drill_fault(run, rank, 1, COHORT_FAULT_DELAY, TOO_LONG_NS);
-		break;
-	default:
-		break;
-	}
-}
-
 /* Sum on @streams, or, if that is NULL, on the ranks' own. */
 static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 {
@@ -335,7 +291,7 @@ static void call_and_wait(struct drill_run *run, void *bad_stream)
 		fire(run);
 	}
 	if (rc == COHORT_OK)
-		rc = cohort_group_wait(run->group, ticket, TOO_LONG_NS);
+		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
 	cohort_group_cause(run->group, &cause);
 	if (rc != cause.status || peace != (rc == COHORT_OK))
 		drill_complain(run, "the call returned %s",
@@ -352,10 +308,10 @@ void drill_at_group(struct drill_run *run)
 		return;
 	if (drill_has_victim(run))
 		bad_stream = drill_bad_stream(run, drill_victim(run));
-	arm_call(run);
+	drill_arm(run);
 	rc = reduce(run, NULL, &ticket);
 	if (rc == COHORT_OK)
-		rc = cohort_group_wait(run->group, ticket, TOO_LONG_NS);
+		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
 	if (drill_must(run, rc, "warm up") && all_are_ready(run)) {
 		atomic_store(&run->own->began_ns, clock_now());
 		call_and_wait(run, bad_stream);
@@ -397,7 +353,7 @@ static void respawn(struct drill_run *run)
 	int rc, lost = drill_victim(run);
 	uint64_t began;
 
-	arm_init(run, 0);
+	drill_arm(run);
 	began = clock_now();
 	atomic_store(&run->own->began_ns, began);
 	if (drill_has(run, 0))

@@ -9,8 +9,6 @@
 
 #include "base/clock.h"
 
-#define TOO_LONG_NS (30 * NS_PER_S)
-
 /* ---- one rank's memory ------------------------------------------------ */
 
 float *drill_tensor(struct drill_rank *k, int i)
@@ -27,7 +25,8 @@ int drill_fill(struct drill_rank *k)
 		values[i] = (float)k->number + 1.0f;
 	rc = cohort_copy(k->comm, k->tensors, values, sizeof(values),
 	                 cohort_comm_stream(k->comm));
-	return rc == COHORT_OK ? cohort_synchronize(k->comm, TOO_LONG_NS) : rc;
+	return rc == COHORT_OK ? cohort_synchronize(k->comm, DRILL_LIMIT_NS)
+	                       : rc;
 }
 
 /* The value that tensor @i must hold at the end: each rank sends its number plus
@@ -50,7 +49,7 @@ void drill_check(struct drill_rank *k, int tensors)
 	rc = cohort_copy(k->comm, values, k->tensors, sizeof(values),
 	                 cohort_comm_stream(k->comm));
 	if (rc == COHORT_OK)
-		rc = cohort_synchronize(k->comm, TOO_LONG_NS);
+		rc = cohort_synchronize(k->comm, DRILL_LIMIT_NS);
 	drill_must(k->run, rc, "copy");
 	for (i = 0; rc == COHORT_OK && i < tensors * DRILL_COUNT; i++) {
 		if (values[i] == expected(k, i / DRILL_COUNT))
@@ -133,8 +132,8 @@ bool drill_sends(const struct drill_rank *k)
 /* For a call of the victim that nobody answers: the deadline of the ranks that wait for
  * the victim must pass first, as they name it. */
 static const struct cohort_deadlines patient = {
-	.join_ns = TOO_LONG_NS,
-	.exec_ns = TOO_LONG_NS,
+	.join_ns = DRILL_LIMIT_NS,
+	.exec_ns = DRILL_LIMIT_NS,
 };
 
 /* A sender sends to its partner, which receives; where the order must differ, they also
@@ -169,7 +168,8 @@ static int use_child(struct drill_rank *k, struct cohort_comm *child)
 	                           COHORT_SUM, cohort_comm_stream(child),
 	                           &ticket);
 
-	return rc == COHORT_OK ? cohort_wait(child, ticket, TOO_LONG_NS) : rc;
+	return rc == COHORT_OK ? cohort_wait(child, ticket, DRILL_LIMIT_NS)
+	                       : rc;
 }
 
 /* Use the parent, which must still work. */
@@ -178,7 +178,8 @@ static int use_parent(struct drill_rank *k)
 	uint64_t ticket;
 	int rc = reduce(k, &ticket);
 
-	return rc == COHORT_OK ? cohort_wait(k->comm, ticket, TOO_LONG_NS) : rc;
+	return rc == COHORT_OK ? cohort_wait(k->comm, ticket, DRILL_LIMIT_NS)
+	                       : rc;
 }
 
 /* Use both, in an order that must be equal on all ranks. */
@@ -206,7 +207,7 @@ static int call_split(struct drill_rank *k)
 	if (drill_is_odd(k, BY_OPERATION))
 		return use_parent(k);
 	/* A split waits for earlier operations. */
-	if (drill_is_asked_for(k->run->trouble))
+	if (drill_is_asked_for(k->run))
 		rc = reduce(k, &ticket);
 	if (rc == COHORT_OK)
 		rc = cohort_comm_split(k->comm, 0, k->number, &child);
@@ -239,15 +240,6 @@ static bool meets(const struct drill_rank *k)
 	return k->run->place == AT_SPLIT ||
 	       (k->run->place != AT_TRANSFER &&
 	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
-}
-
-/* The rank whose call has the fault. */
-static int struck_rank(const struct drill_run *run)
-{
-	return run->place == AT_SPLIT && (run->trouble == BY_ERROR ||
-	                                  run->trouble == BY_MEMORY)
-	               ? 0
-	               : drill_victim(run);
 }
 
 static int call_place(struct drill_rank *k, uint64_t tickets[2])
@@ -297,7 +289,7 @@ int drill_act(struct drill_rank *k, uint64_t tickets[2])
 		return rc;
 	if (waits)
 		atomic_fetch_add(&run->shared->called, 1);
-	if (k->number == struck_rank(run) && is_in_call(run->trouble))
+	if (k->number == drill_struck_rank(run) && is_in_call(run->trouble))
 		drill_strike(run);
 	if (k->bad_stream)
 		call_on_bad_stream(k);

@@ -16,10 +16,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "cli/common/cli.h"
-#include "platform/cuda_abi.h"
-
-/* Nothing in a cell may take longer than this. */
-#define LIMIT_NS (30 * NS_PER_S)
 
 /* ---- what is noted ---------------------------------------------------- */
 
@@ -110,66 +106,54 @@ void drill_strike(struct drill_run *run)
 	atomic_store(&run->shared->fault_ns, clock_now());
 }
 
-void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
-                 uint64_t value)
-{
-	const struct cohort_fault fault = {
-		.rank = run->place == AT_CHILD ? run->n - 1 - rank : rank,
-		.operation = operation,
-		.kind = kind,
-		.value = value,
-	};
-
-	if (run->options->is_nvidia)
-		drill_complain(run, "NVIDIA's NCCL takes no scripted fault");
-	drill_must(run, cohort_sim_fault_add(&fault), "fault");
-}
-
-void drill_arm(struct drill_run *run, uint64_t operation)
-{
-	/* A remote error, or an internal one where a remote one may be another process's
-	 * end. */
-	const uint64_t asynchronous = run->options->processes > 1 ? 3 : 6;
-	const struct {
-		int kind;
-		uint64_t value;
-	} faults[TROUBLES] = {
-		[BY_ERROR] = { COHORT_FAULT_ERROR, 3 },
-		[BY_ASYNC_ERROR] = { COHORT_FAULT_ASYNC, asynchronous },
-		[BY_CUDA_ERROR] = { COHORT_FAULT_DEVICE,
-		                    cudaErrorLaunchOutOfResources },
-		[BY_DEVICE_LOST] = { COHORT_FAULT_DEVICE,
-		                     cudaErrorLaunchFailure },
-		[BY_STUCK] = { COHORT_FAULT_STUCK, 0 },
-		[BY_MEMORY] = { COHORT_FAULT_MEMORY, 0 },
-	};
-
-	if (faults[run->trouble].kind)
-		drill_fault(run, drill_victim(run), operation,
-		            faults[run->trouble].kind,
-		            faults[run->trouble].value);
-}
-
-void drill_arm_init(struct drill_run *run, int rank, uint64_t operation)
-{
-	switch (run->trouble) {
-	case BY_STUCK:
-		drill_fault(run, rank, operation, COHORT_FAULT_INIT, 0);
-		break;
-	case BY_ERROR:
-		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 3);
-		break;
-	case BY_MEMORY: /* NCCL reports it as a system error */
-		drill_fault(run, rank, operation, COHORT_FAULT_INIT_ERROR, 2);
-		break;
-	default:
-		break;
-	}
-}
-
 static uint64_t lateness(const struct drill_run *run)
 {
 	return run->options->deadline_ns / 2;
+}
+
+int drill_struck_rank(const struct drill_run *run)
+{
+	/* One thread connects all ranks. */
+	const bool is_split = run->place == AT_SPLIT &&
+	                      !drill_is_asked_for(run) &&
+	                      drill_script(run->place, run->trouble);
+
+	return is_split || run->place == AT_RESPAWN ? 0 : drill_victim(run);
+}
+
+/* The number of the native call that has the fault. */
+static uint64_t struck_operation(const struct drill_run *run)
+{
+	/* The first one, of the group or of the generation that is about to open. */
+	if (run->place == AT_OPEN || run->place == AT_FIRST ||
+	    run->place == AT_RESPAWN)
+		return 0;
+	/* An error shows at the next native call; in a batch, at the last one. */
+	return 1 + (run->place == AT_BATCH && drill_is_asked_for(run));
+}
+
+void drill_arm(struct drill_run *run)
+{
+	const struct drill_script *script =
+		drill_script(run->place, run->trouble);
+	const int rank = drill_struck_rank(run);
+	struct cohort_fault fault;
+
+	if (!script)
+		return;
+	fault = (struct cohort_fault){
+		.rank = run->place == AT_CHILD ? run->n - 1 - rank : rank,
+		.operation = struck_operation(run),
+		.kind = script->kind,
+		.value = script->value == DRILL_LATENESS ? lateness(run)
+		                                         : script->value,
+	};
+	/* A remote error may be another process's end. */
+	if (run->trouble == BY_ASYNC_ERROR && run->options->processes > 1)
+		fault.value = 3;
+	if (run->options->is_nvidia)
+		drill_complain(run, "NVIDIA's NCCL takes no scripted fault");
+	drill_must(run, cohort_sim_fault_add(&fault), "fault");
 }
 
 void drill_dawdle(const struct drill_run *run)
@@ -190,7 +174,7 @@ struct patience {
 
 static struct patience patience(void)
 {
-	return (struct patience){ clock_deadline(LIMIT_NS), BACKOFF };
+	return (struct patience){ clock_deadline(DRILL_LIMIT_NS), BACKOFF };
 }
 
 /* Wait a little; false, after a complaint, once the limit has passed. */
@@ -403,7 +387,7 @@ static int add_one(struct cohort_comm *c, float *value)
 	if (rc == COHORT_OK)
 		rc = cohort_copy(c, value, sum, sizeof(float), stream);
 	if (rc == COHORT_OK)
-		rc = cohort_synchronize(c, LIMIT_NS);
+		rc = cohort_synchronize(c, DRILL_LIMIT_NS);
 	freed = cohort_free(c, sum);
 	return rc == COHORT_OK ? freed : rc;
 }

@@ -126,8 +126,21 @@ struct cell {
 const struct cell *drill_cell(enum place place, enum trouble trouble,
                               int processes);
 
-/* True if the simulator's own NCCL has to be told to fail so: NVIDIA's cannot be. */
-bool drill_is_scripted(enum place place, enum trouble trouble);
+/* Nothing in a cell may take longer than this. */
+#define DRILL_LIMIT_NS (UINT64_C(30) * 1000 * 1000 * 1000)
+
+/* The value of a script that stands for half the deadline. */
+#define DRILL_LATENESS UINT64_MAX
+
+/* A fault of a simulated device. */
+struct drill_script {
+	int kind; /* enum cohort_fault_kind */
+	uint64_t value;
+};
+
+/* What the simulator's own NCCL has to be told to cause the trouble, which NVIDIA's cannot
+ * be; or NULL. */
+const struct drill_script *drill_script(enum place place, enum trouble trouble);
 
 /* Why the cell is left out on NVIDIA's NCCL, NULL: it is not. */
 const char *drill_why_not(enum place place, enum trouble trouble);
@@ -330,10 +343,9 @@ static inline int drill_victim(const struct drill_run *run)
 }
 
 /* True if the prober has to find the trouble. */
-static inline bool drill_is_asked_for(enum trouble trouble)
+static inline bool drill_is_asked_for(const struct drill_run *run)
 {
-	return trouble == BY_ASYNC_ERROR || trouble == BY_CUDA_ERROR ||
-	       trouble == BY_DEVICE_LOST;
+	return run->cell->bound == BY_PROBER;
 }
 
 /* True if rank @rank, or the victim, is of this process. */
@@ -347,16 +359,11 @@ static inline bool drill_has_victim(const struct drill_run *run)
 	return drill_has(run, drill_victim(run));
 }
 
-/* Script a fault of the simulated device of @rank. */
-void drill_fault(struct drill_run *run, int rank, uint64_t operation, int kind,
-                 uint64_t value);
+/* The rank whose call has the fault. */
+int drill_struck_rank(const struct drill_run *run);
 
-/* Script the fault of the cell's trouble at native call number @operation of the
- * victim.  Does nothing for troubles that are not scripted. */
-void drill_arm(struct drill_run *run, uint64_t operation);
-
-/* Script the fault at an init (0) or a split (1) of @rank. */
-void drill_arm_init(struct drill_run *run, int rank, uint64_t operation);
+/* Script the cell's fault, if it is scripted, for a group that has warmed up or does not. */
+void drill_arm(struct drill_run *run);
 
 /* Note that the fault strikes now. */
 void drill_strike(struct drill_run *run);

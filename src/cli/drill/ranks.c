@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define TOO_LONG_NS (30 * NS_PER_S)
 /* ---- threads ---------------------------------------------------------- */
 
 /* Make a first collective, so that the deadline for it does not apply any more. */
@@ -39,7 +38,7 @@ static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 		rc = cohort_all_reduce(c, t, t, 1, COHORT_F32, COHORT_SUM,
 		                       stream, &ticket);
 	if (rc == COHORT_OK)
-		rc = cohort_wait(c, ticket, TOO_LONG_NS);
+		rc = cohort_wait(c, ticket, DRILL_LIMIT_NS);
 	if (rc == COHORT_OK)
 		rc = drill_fill(k);
 	drill_must(k->run, rc, "warm up");
@@ -156,47 +155,6 @@ static void *runner_main(void *arg)
 	return NULL;
 }
 
-/* Script the fault that strikes the devices. */
-static void arm(struct drill_run *run)
-{
-	/* An error shows at the next native call; in a batch, at the last one. */
-	bool is_last =
-		run->place == AT_BATCH && drill_is_asked_for(run->trouble);
-	uint64_t operation = run->place == AT_FIRST ? 0 : 1 + is_last;
-	int rank = drill_victim(run);
-
-	if (run->place == AT_SPLIT && !drill_is_asked_for(run->trouble)) {
-		drill_arm_init(run, 0, 1);
-		return;
-	}
-	drill_arm(run, operation);
-	if (run->place != AT_WAIT && run->place != AT_CLOSE)
-		return;
-	switch (run->trouble) {
-	case BY_LATE:
-		drill_fault(run, rank, operation, COHORT_FAULT_DELAY,
-		            run->options->deadline_ns / 2);
-		break;
-	case BY_TOO_LATE:
-		drill_fault(run, rank, operation, COHORT_FAULT_DELAY,
-		            TOO_LONG_NS);
-		break;
-	case BY_ABSENCE:
-		if (run->place == AT_CLOSE)
-			break; /* the victim does not call at all */
-			       /* fallthrough */
-	case BY_EXIT:
-	case BY_TWO_ABORTS:
-	case BY_SIGNAL:
-	case BY_TIMEOUT:
-	case BY_KILL:
-		drill_fault(run, rank, operation, COHORT_FAULT_NEVER, 0);
-		break;
-	default:
-		break;
-	}
-}
-
 static bool start(struct drill_run *run)
 {
 	int r, err = 0;
@@ -222,7 +180,7 @@ static bool start(struct drill_run *run)
 
 static void join(struct drill_run *run)
 {
-	uint64_t deadline = clock_deadline(TOO_LONG_NS);
+	uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
 	int r;
 
 	for (r = run->first; r < run->first + run->own_n; r++) {
@@ -403,6 +361,6 @@ void drill_by_ranks(struct drill_run *run)
 	}
 	for (r = 0; r < run->own_n; r++)
 		run->ranks[run->first + r].comm = comms[r];
-	arm(run);
+	drill_arm(run);
 	conduct(run);
 }

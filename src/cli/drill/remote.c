@@ -14,8 +14,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define TOO_LONG_NS (30 * NS_PER_S)
-
 /* The rank that stands for one of another process. */
 struct stranger {
 	const struct platform *platform;
@@ -196,7 +194,7 @@ static bool warm_up(struct drill_run *run, struct stranger *s)
 	end_calls(&calls);
 	for (r = 0; r < calls.n && rc == COHORT_OK; r++)
 		rc = cohort_wait(run->ranks[r].comm, calls.of[r].ticket,
-		                 TOO_LONG_NS);
+		                 DRILL_LIMIT_NS);
 	return drill_must(run, rc, "warm up");
 }
 
@@ -214,7 +212,7 @@ static void call_all(struct drill_run *run)
 		if (!calls.of[r].ticket)
 			continue;
 		rc = cohort_wait(run->ranks[r].comm, calls.of[r].ticket,
-		                 TOO_LONG_NS);
+		                 DRILL_LIMIT_NS);
 		if (rc != COHORT_STALLED)
 			drill_complain(run, "the call of rank %d returned %s",
 			               r, cohort_status_text(rc));

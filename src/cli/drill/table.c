@@ -6,6 +6,10 @@
 
 #include "cli/drill/drill.h"
 
+#include <cohort/sim.h>
+
+#include "platform/cuda_abi.h"
+
 #define PEACE                                                                  \
 	{                                                                      \
 		.kind = COHORT_VERDICT_NONE                                    \
@@ -39,6 +43,8 @@
 #define COLLECTIVES (P(FIRST) | P(CALL) | P(CHILD))
 #define CALLS (COLLECTIVES | P(BATCH))
 #define OPENS (P(OPEN) | P(RESPAWN))
+/* Where operations are in flight once all ranks have called. */
+#define UNENDED (P(GROUP) | P(WAIT) | P(CLOSE))
 #define ENDINGS (P(CLOSE) | P(ABORT))
 #define SHAPES (T(COUNT) | T(TYPE) | T(OPERATION))
 #define DIFFERENCES (SHAPES | T(ROOT) | T(ORDER))
@@ -324,11 +330,18 @@ static const struct rule spread[] = {
 	  ENDS(LEFT, VICTIM, BY_DEADLINE, "has left by cohort_comm_close()") },
 };
 
+/* True if the cell is of the sets. */
+static bool has(uint32_t places, uint64_t troubles, enum place place,
+                enum trouble trouble)
+{
+	return places >> place & 1 && troubles >> trouble & 1;
+}
+
 static const struct cell *find(const struct rule *of, size_t n,
                                enum place place, enum trouble trouble)
 {
 	for (size_t i = 0; i < n; i++)
-		if (of[i].places >> place & 1 && of[i].troubles >> trouble & 1)
+		if (has(of[i].places, of[i].troubles, place, trouble))
 			return &of[i].cell;
 	return NULL;
 }
@@ -346,37 +359,53 @@ const struct cell *drill_cell(enum place place, enum trouble trouble,
 	                   trouble);
 }
 
-bool drill_is_scripted(enum place place, enum trouble trouble)
-{
-#define AT(place) (UINT32_C(1) << (place))
-	static const uint32_t places[TROUBLES] = {
-		[BY_ABSENCE] = AT(AT_GROUP) | AT(AT_WAIT),
-		[BY_LATE] = AT(AT_OPEN) | AT(AT_GROUP) | AT(AT_WAIT) |
-		            AT(AT_RESPAWN) | AT(AT_CLOSE),
-		[BY_TOO_LATE] = AT(AT_OPEN) | AT(AT_GROUP) | AT(AT_WAIT) |
-		                AT(AT_RESPAWN) | AT(AT_CLOSE),
-		[BY_ERROR] = UINT32_MAX,
-		[BY_ASYNC_ERROR] = UINT32_MAX,
-		[BY_CUDA_ERROR] = UINT32_MAX,
-		[BY_DEVICE_LOST] = UINT32_MAX,
-		[BY_STUCK] = UINT32_MAX,
-		[BY_EXIT] = AT(AT_WAIT) | AT(AT_CLOSE),
-		[BY_TWO_ABORTS] = AT(AT_GROUP) | AT(AT_WAIT) | AT(AT_CLOSE),
-		[BY_SIGNAL] = AT(AT_WAIT) | AT(AT_CLOSE),
-		[BY_MEMORY] = UINT32_MAX,
-		[BY_TIMEOUT] = AT(AT_WAIT),
-		[BY_KILL] = AT(AT_OPEN) | AT(AT_WAIT) | AT(AT_CLOSE),
-	};
+/* The first script that has the cell holds. */
+static const struct script {
+	uint32_t places;
+	uint64_t troubles;
+	struct drill_script of;
+} scripts[] = {
+	{ OPENS | P(SPLIT), T(STUCK), { COHORT_FAULT_INIT, 0 } },
+	{ OPENS | P(SPLIT), T(ERROR), { COHORT_FAULT_INIT_ERROR, 3 } },
+	/* NCCL reports it as a system error. */
+	{ OPENS | P(SPLIT), T(MEMORY), { COHORT_FAULT_INIT_ERROR, 2 } },
+	{ OPENS, T(LATE), { COHORT_FAULT_INIT, DRILL_LATENESS } },
+	{ OPENS, T(TOO_LATE), { COHORT_FAULT_INIT, DRILL_LIMIT_NS } },
+	/* Its init takes longer than until it is killed. */
+	{ P(OPEN), T(KILL), { COHORT_FAULT_INIT, DRILL_LIMIT_NS } },
+	{ UNENDED, T(LATE), { COHORT_FAULT_DELAY, DRILL_LATENESS } },
+	{ UNENDED, T(TOO_LATE), { COHORT_FAULT_DELAY, DRILL_LIMIT_NS } },
+	{ UNENDED, T(TWO_ABORTS), { COHORT_FAULT_NEVER, 0 } },
+	{ P(GROUP) | P(WAIT), T(ABSENCE), { COHORT_FAULT_NEVER, 0 } },
+	{ P(WAIT), T(TIMEOUT), { COHORT_FAULT_NEVER, 0 } },
+	{ P(WAIT) | P(CLOSE),
+	  T(EXIT) | T(SIGNAL) | T(KILL),
+	  { COHORT_FAULT_NEVER, 0 } },
+	{ ANYWHERE, T(STUCK), { COHORT_FAULT_STUCK, 0 } },
+	{ ANYWHERE, T(ERROR), { COHORT_FAULT_ERROR, 3 } },
+	{ ANYWHERE, T(MEMORY), { COHORT_FAULT_MEMORY, 0 } },
+	{ ANYWHERE, T(ASYNC_ERROR), { COHORT_FAULT_ASYNC, 6 } },
+	{ ANYWHERE,
+	  T(CUDA_ERROR),
+	  { COHORT_FAULT_DEVICE, cudaErrorLaunchOutOfResources } },
+	{ ANYWHERE,
+	  T(DEVICE_LOST),
+	  { COHORT_FAULT_DEVICE, cudaErrorLaunchFailure } },
+};
 
-	return places[trouble] & AT(place);
-#undef AT
+const struct drill_script *drill_script(enum place place, enum trouble trouble)
+{
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+		if (has(scripts[i].places, scripts[i].troubles, place, trouble))
+			return &scripts[i].of;
+	return NULL;
 }
 
 const char *drill_why_not(enum place place, enum trouble trouble)
 {
 	const bool ends_late = place != AT_OPEN && place != AT_RESPAWN;
 
-	if (drill_is_scripted(place, trouble))
+	if (drill_script(place, trouble))
 		return "only scripted";
 	/* It keeps a message of the drill's size for the rank that is to receive it. */
 	if (place == AT_TRANSFER && trouble != BY_NOTHING &&

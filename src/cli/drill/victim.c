@@ -9,8 +9,6 @@
 
 #include "base/clock.h"
 
-#define TOO_LONG_NS (30 * NS_PER_S)
-
 bool drill_gives_up(const struct drill_rank *k)
 {
 	const bool waits = k->run->place == AT_TRANSFER
@@ -27,7 +25,7 @@ static int await_both(struct drill_rank *k, const uint64_t tickets[2])
 	for (i = 0; i < 2 && rc == COHORT_OK; i++)
 		if (tickets[i ^ backwards])
 			rc = cohort_wait(k->comm, tickets[i ^ backwards],
-			                 TOO_LONG_NS);
+			                 DRILL_LIMIT_NS);
 	return rc;
 }
 
