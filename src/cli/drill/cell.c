@@ -85,8 +85,9 @@ void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause)
 {
 	const struct drill_rank *k = &run->ranks[run->first];
-	const int rc = k->parent ? cohort_comm_cause(k->comm, cause)
-	                         : cohort_group_cause(run->group, cause);
+	const int rc = run->group && !k->parent
+	                       ? cohort_group_cause(run->group, cause)
+	                       : cohort_comm_cause(k->comm, cause);
 
 	return rc == COHORT_OK && cause->status != COHORT_OK;
 }

@@ -13,7 +13,6 @@
  *	alone.c   the places where one thread acts for all ranks
  *	ranks.c   the places where each rank has a thread
  *	victim.c  what such a thread does
- *	remote.c  ranks that are missing from another process
  *	calls.c   what a rank calls in each place
  *	strike.c  what strikes a process
  *	census.c  whether a cell has left anything behind
@@ -447,6 +446,13 @@ bool drill_sends(const struct drill_rank *k);
 /* Make the calls of the place; stores their tickets, or 0. */
 int drill_act(struct drill_rank *k, uint64_t tickets[2]);
 
+/* True if ranks make a first call before the cell's. */
+static inline bool drill_warms_up(const struct drill_run *run)
+{
+	return run->place != AT_FIRST &&
+	       (run->place != AT_TRANSFER || run->trouble != BY_REMOTE);
+}
+
 /* True if each rank is a worker of cohort_group_run(). */
 static inline bool drill_has_workers(const struct drill_run *run)
 {
@@ -479,7 +485,6 @@ void drill_by_ranks(struct drill_run *run);
 void drill_at_open(struct drill_run *run);
 void drill_at_group(struct drill_run *run);
 void drill_at_respawn(struct drill_run *run);
-void drill_with_remote(struct drill_run *run);
 
 /* ---- the census ------------------------------------------------------- */
 

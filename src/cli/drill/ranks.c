@@ -15,6 +15,7 @@
 
 #include <cohort/sim.h>
 
+#include "api/join.h"
 #include "base/clock.h"
 #include "base/thread.h"
 
@@ -91,6 +92,49 @@ static bool is_paused(const struct drill_rank *k)
 	       k->number == k->run->first + k->run->own_n - 1;
 }
 
+/* Join for BY_REMOTE. */
+static bool join_by_id(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+	const int rc =
+		cohort_comm_join(&run->shared->ids[0], run->n, k->number,
+	                         k->number, &run->group_options, &k->comm);
+
+	if (rc == COHORT_OK && k->number == 0)
+		run->handle = cohort_comm_abort_handle(k->comm);
+	return drill_must(run, rc, "join");
+}
+
+/*
+ * Be the missing rank of another process.  The simulated devices connect ranks of one
+ * process only.  Therefore this one joins by NCCL's own functions, and the library knows as
+ * little of it as of a rank in another process.
+ */
+static void be_stranger(struct drill_rank *k)
+{
+	struct drill_run *run = k->run;
+	const struct platform *p;
+	const ncclUniqueId id = join_native_id(&run->shared->ids[0], &p);
+	cudaStream_t stream = NULL;
+	ncclComm_t comm = NULL;
+
+	if (p->cudaSetDevice(k->number) != cudaSuccess ||
+	    p->cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) !=
+	            cudaSuccess ||
+	    p->ncclCommInitRank(&comm, run->n, id, k->number) != ncclSuccess)
+		drill_complain(run, "the rank of another process cannot join");
+	else if (drill_warms_up(run) &&
+	         p->ncclAllReduce(k->tensors, k->tensors, 1, ncclFloat32,
+	                          ncclSum, comm, stream) != ncclSuccess)
+		drill_complain(run, "the rank of another process cannot call");
+	pthread_barrier_wait(&run->shared->ready);
+	drill_await_counted(run, &run->shared->left, run->n - 1);
+	if (comm)
+		p->ncclCommAbort(comm);
+	if (stream)
+		p->cudaStreamDestroy(stream);
+}
+
 /* Play the rank's part in the cell, on the rank's thread. */
 static void be_rank(struct drill_rank *k)
 {
@@ -105,7 +149,7 @@ static void be_rank(struct drill_rank *k)
 	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 	if (!drill_has_workers(run))
 		drill_must(run, cohort_comm_bind(k->comm), "bind");
-	if (run->place != AT_FIRST)
+	if (drill_warms_up(run))
 		warm_up(k, k->comm);
 	if (run->place == AT_CHILD)
 		enter_child(k);
@@ -125,12 +169,19 @@ static void be_rank(struct drill_rank *k)
 		drill_must(run, cohort_resume(k->parent), "resume");
 	if (!is_victim || (run->trouble != BY_EXIT && run->place != AT_CLOSE))
 		drill_leave(k);
-	sem_post(&k->ended);
 }
 
 static void *rank_main(void *arg)
 {
-	be_rank(arg);
+	struct drill_rank *k = arg;
+
+	if (drill_is_odd(k, BY_REMOTE))
+		be_stranger(k);
+	else if (k->comm || join_by_id(k))
+		be_rank(k);
+	else
+		pthread_barrier_wait(&k->run->shared->ready);
+	sem_post(&k->ended);
 	return NULL;
 }
 
@@ -140,6 +191,7 @@ static int worker_main(struct cohort_comm *comm, void *user)
 	struct drill_rank *k = &run->ranks[cohort_comm_rank(comm)];
 
 	be_rank(k);
+	sem_post(&k->ended);
 	return drill_gives_up(k) ? k->status : 0;
 }
 
@@ -269,6 +321,7 @@ static bool is_silent(const struct drill_run *run, const struct drill_rank *k)
 	case BY_EXIT:
 	case BY_RETURN:
 	case BY_CLOSING:
+	case BY_REMOTE:
 		return is_victim;
 	case BY_TIMEOUT:
 		return is_victim || drill_gives_up(k);
@@ -306,11 +359,23 @@ static void check_all_told(struct drill_run *run)
 	struct cohort_cause cause = { .status = COHORT_OK };
 	int r;
 
-	if (run->is_hung || !run->group)
+	if (run->is_hung)
 		return;
 	drill_cause(run, &cause);
 	for (r = run->first; r < run->first + run->own_n; r++)
 		check_told(run, &run->ranks[r], cause.status);
+}
+
+/* Close the group, or all ranks that have joined without one. */
+static void close_all(struct drill_run *run, int status)
+{
+	drill_close(run, status);
+	for (int r = 0; run->trouble == BY_REMOTE && r < run->n - 1; r++) {
+		const int rc = cohort_comm_close(run->ranks[r].comm);
+
+		if (rc != COHORT_STALLED)
+			drill_must(run, rc, "close");
+	}
 }
 
 static void conduct(struct drill_run *run)
@@ -340,7 +405,7 @@ static void conduct(struct drill_run *run)
 		drill_keep_cause(run);
 		check_all_told(run);
 		if (!run->is_hung)
-			drill_close(run, status);
+			close_all(run, status);
 		return;
 	}
 	drill_close(run, status);
@@ -353,6 +418,12 @@ void drill_by_ranks(struct drill_run *run)
 	int r;
 
 	run->main = pthread_self();
+	if (run->trouble == BY_REMOTE) {
+		if (drill_must(run, cohort_unique_id(&run->shared->ids[0]),
+		               "an id"))
+			conduct(run);
+		return;
+	}
 	if (!drill_open(run))
 		return;
 	if (!drill_split(run, comms)) {

@@ -54,8 +54,7 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
  * deadline. */
 static bool call_connects(const struct drill_run *run)
 {
-	return run->trouble == BY_REMOTE &&
-	       (run->place == AT_FIRST || run->place == AT_TRANSFER);
+	return run->trouble == BY_REMOTE && !drill_warms_up(run);
 }
 
 /* True if the group is opened with the deadline that must later expire. */
@@ -201,10 +200,6 @@ void drill_run_here(struct drill_run *run, const struct drill_memory *memory)
 	run->memory = memory;
 	for (int r = run->first; r < run->first + run->own_n; r++)
 		run->ranks[r].tensors = memory->tensors[r];
-	if (run->trouble == BY_REMOTE) {
-		drill_with_remote(run);
-		goto out;
-	}
 	switch (run->place) {
 	case AT_OPEN:
 		drill_at_open(run);
@@ -218,7 +213,6 @@ void drill_run_here(struct drill_run *run, const struct drill_memory *memory)
 	default:
 		drill_by_ranks(run);
 	}
-out:
 	cohort_sim_faults_clear();
 }
 
