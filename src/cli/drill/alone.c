@@ -55,11 +55,8 @@ static void *strike_main(void *arg)
 	struct drill_run *run = arg;
 
 	drill_dawdle(run);
-	drill_strike(run);
-	if (run->trouble == BY_UNLINK)
-		drill_remove_file(run);
-	else
-		drill_strike_process(run);
+	drill_mark_fault(run);
+	drill_strike_process(run);
 	return NULL;
 }
 
@@ -92,7 +89,7 @@ static void strike_open(struct drill_run *run)
 	default:
 		if (!drill_has_victim(run))
 			break;
-		drill_strike(run);
+		drill_mark_fault(run);
 		drill_strike_process(run);
 	}
 }
@@ -261,13 +258,6 @@ static void call_on_bad_stream(struct drill_run *run, void *stream)
 		               cohort_status_text(rc));
 }
 
-static void fire(struct drill_run *run)
-{
-	if (cohort_group_abort(run->group, "drill") == COHORT_OK)
-		atomic_fetch_add(&run->shared->fired, 1);
-	atomic_fetch_add(&run->shared->fires, 1);
-}
-
 /* @bad_stream: one that must be refused first, or NULL */
 static void call_and_wait(struct drill_run *run, void *bad_stream)
 {
@@ -278,7 +268,7 @@ static void call_and_wait(struct drill_run *run, void *bad_stream)
 
 	atomic_fetch_add(&run->shared->called, 1);
 	if (drill_has_victim(run)) {
-		drill_strike(run);
+		drill_mark_fault(run);
 		drill_strike_process(run);
 	}
 	if (bad_stream)
@@ -286,9 +276,8 @@ static void call_and_wait(struct drill_run *run, void *bad_stream)
 	rc = reduce(run, NULL, &ticket);
 	if (rc == COHORT_OK && run->trouble == BY_TWO_ABORTS &&
 	    drill_has_victim(run)) {
-		drill_strike(run);
-		fire(run);
-		fire(run);
+		drill_mark_fault(run);
+		drill_fire(run, pthread_self());
 	}
 	if (rc == COHORT_OK)
 		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
@@ -334,19 +323,6 @@ static void *bound_main(void *arg)
 	return NULL;
 }
 
-/* Strike the earlier generation once there is the next one. */
-static void strike_former(struct drill_run *run)
-{
-	if (!drill_has_victim(run))
-		return;
-	if (run->trouble == BY_SIGNAL)
-		drill_fire_by_signal(run, pthread_self());
-	if (run->trouble != BY_TWO_ABORTS)
-		return;
-	drill_fire(run);
-	drill_fire(run);
-}
-
 static void respawn(struct drill_run *run)
 {
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
@@ -357,7 +333,7 @@ static void respawn(struct drill_run *run)
 	began = clock_now();
 	atomic_store(&run->own->began_ns, began);
 	if (drill_has(run, 0))
-		drill_strike(run);
+		drill_mark_fault(run);
 	/* Let its former generation end before it is stopped. */
 	if (drill_has_victim(run) && run->trouble == BY_STOP)
 		drill_dawdle(run);
@@ -367,7 +343,10 @@ static void respawn(struct drill_run *run)
 	atomic_store(&run->shared->is_closing, true);
 	if (!is_open(run, rc, began))
 		return;
-	strike_former(run);
+	/* Strike the earlier generation once there is the next one. */
+	if (drill_has_victim(run) &&
+	    (run->trouble == BY_SIGNAL || run->trouble == BY_TWO_ABORTS))
+		drill_fire(run, pthread_self());
 	if (run->trouble == BY_EXIT)
 		pthread_join(run->ranks[run->first].thread, NULL);
 	if (drill_split(run, comms))

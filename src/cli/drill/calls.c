@@ -11,22 +11,39 @@
 
 /* ---- one rank's memory ------------------------------------------------ */
 
-float *drill_tensor(struct drill_rank *k, int i)
+static float *tensor(struct drill_rank *k, int i)
 {
 	return k->tensors + (size_t)i * DRILL_COUNT;
 }
 
-int drill_fill(struct drill_rank *k)
+/* Copy both tensors. */
+static int copy(struct drill_rank *k, float *to, const float *from)
 {
-	float values[2 * DRILL_COUNT];
-	int i, rc;
+	const size_t size = 2 * DRILL_COUNT * sizeof(float);
+	const int rc = cohort_copy(k->comm, to, from, size,
+	                           cohort_comm_stream(k->comm));
 
-	for (i = 0; i < 2 * DRILL_COUNT; i++)
-		values[i] = (float)k->number + 1.0f;
-	rc = cohort_copy(k->comm, k->tensors, values, sizeof(values),
-	                 cohort_comm_stream(k->comm));
 	return rc == COHORT_OK ? cohort_synchronize(k->comm, DRILL_LIMIT_NS)
 	                       : rc;
+}
+
+static int fill(struct drill_rank *k)
+{
+	float values[2 * DRILL_COUNT];
+
+	for (int i = 0; i < 2 * DRILL_COUNT; i++)
+		values[i] = (float)k->number + 1.0f;
+	return copy(k, k->tensors, values);
+}
+
+int drill_partner(const struct drill_rank *k)
+{
+	return k->number ^ (k->run->options->processes > 1 ? k->run->n / 2 : 1);
+}
+
+static bool sends(const struct drill_rank *k)
+{
+	return k->number < drill_partner(k);
 }
 
 /* The value that tensor @i must hold at the end: each rank sends its number plus
@@ -36,22 +53,18 @@ static float expected(const struct drill_rank *k, int i)
 	int n = k->run->n;
 
 	if (k->run->place == AT_TRANSFER)
-		return (float)(drill_sends(k) ? k->number : drill_partner(k)) +
-		       1.0f;
+		return (float)(sends(k) ? k->number : drill_partner(k)) + 1.0f;
 	return i ? 1.0f : (float)(n * (n + 1)) / 2.0f;
 }
 
-void drill_check(struct drill_rank *k, int tensors)
+void drill_check(struct drill_rank *k)
 {
+	const bool two = k->run->place == AT_BATCH || k->tickets[1];
 	float values[2 * DRILL_COUNT];
-	int i, rc;
 
-	rc = cohort_copy(k->comm, values, k->tensors, sizeof(values),
-	                 cohort_comm_stream(k->comm));
-	if (rc == COHORT_OK)
-		rc = cohort_synchronize(k->comm, DRILL_LIMIT_NS);
-	drill_must(k->run, rc, "copy");
-	for (i = 0; rc == COHORT_OK && i < tensors * DRILL_COUNT; i++) {
+	if (!drill_must(k->run, copy(k, values, k->tensors), "copy"))
+		return;
+	for (int i = 0; i < (1 + two) * DRILL_COUNT; i++) {
 		if (values[i] == expected(k, i / DRILL_COUNT))
 			continue;
 		drill_complain(k->run, "element %d of rank %d is %g, not %g", i,
@@ -70,7 +83,7 @@ bool drill_is_odd(const struct drill_rank *k, enum trouble trouble)
 
 static int reduce(struct drill_rank *k, uint64_t *ticket)
 {
-	float *t = drill_tensor(k, 0);
+	float *t = tensor(k, 0);
 
 	return cohort_all_reduce(
 		k->comm, t, t, DRILL_COUNT - drill_is_odd(k, BY_COUNT),
@@ -81,7 +94,7 @@ static int reduce(struct drill_rank *k, uint64_t *ticket)
 
 static int spread(struct drill_rank *k, uint64_t *ticket)
 {
-	float *t = drill_tensor(k, 1);
+	float *t = tensor(k, 1);
 
 	return cohort_broadcast(k->comm, t, t, DRILL_COUNT, COHORT_F32,
 	                        drill_is_odd(k, BY_ROOT),
@@ -90,19 +103,16 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 
 /* Call a collective, or two where their order or roots must differ.  In a batch
  * there are no tickets. */
-static int call(struct drill_rank *k, bool two, uint64_t tickets[2])
+static int call(struct drill_rank *k, bool two, uint64_t *tickets)
 {
-	uint64_t *first = tickets, *second = tickets ? tickets + 1 : NULL;
-	int rc;
+	const bool backwards =
+		drill_is_odd(k, BY_ORDER) && k->run->place != AT_WAIT;
+	int rc = COHORT_OK;
 
-	if (!two)
-		return reduce(k, first);
-	if (drill_is_odd(k, BY_ORDER) && k->run->place != AT_WAIT) {
-		rc = spread(k, first);
-		return rc == COHORT_OK ? reduce(k, second) : rc;
-	}
-	rc = reduce(k, first);
-	return rc == COHORT_OK ? spread(k, second) : rc;
+	for (int i = 0; i < 1 + two && rc == COHORT_OK; i++)
+		rc = (i ^ backwards ? spread : reduce)(k, tickets ? &tickets[i]
+		                                                  : NULL);
+	return rc;
 }
 
 static int call_batch(struct drill_rank *k, uint64_t *ticket)
@@ -119,16 +129,6 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	return rc != COHORT_OK ? rc : ended;
 }
 
-int drill_partner(const struct drill_rank *k)
-{
-	return k->number ^ (k->run->options->processes > 1 ? k->run->n / 2 : 1);
-}
-
-bool drill_sends(const struct drill_rank *k)
-{
-	return k->number < drill_partner(k);
-}
-
 /* For a call of the victim that nobody answers: the deadline of the ranks that wait for
  * the victim must pass first, as they name it. */
 static const struct cohort_deadlines patient = {
@@ -138,63 +138,79 @@ static const struct cohort_deadlines patient = {
 
 /* A sender sends to its partner, which receives; where the order must differ, they also
  * send back. */
-static int call_transfer(struct drill_rank *k, uint64_t tickets[2])
+static int call_transfer(struct drill_rank *k)
 {
 	const size_t count = DRILL_COUNT - drill_is_odd(k, BY_COUNT);
 	const int type = drill_is_odd(k, BY_TYPE) ? COHORT_I32 : COHORT_F32;
-	bool sends = drill_sends(k), back = k->run->trouble == BY_ORDER;
-	int peer = drill_partner(k), i, rc = COHORT_OK;
-	void *stream = k->stream;
+	const bool back = k->run->trouble == BY_ORDER;
+	bool is_sender = sends(k) ^ (drill_is_odd(k, BY_OPERATION) ||
+	                             drill_is_odd(k, BY_ORDER));
+	int peer = drill_partner(k), rc = COHORT_OK;
 
 	if (drill_is_odd(k, BY_ROOT)) {
 		peer = 0;
 		rc = cohort_deadline_push(k->comm, &patient);
 	}
-	sends ^= drill_is_odd(k, BY_OPERATION) || drill_is_odd(k, BY_ORDER);
-	for (i = 0; i < 1 + back && rc == COHORT_OK; i++, sends = !sends)
-		rc = sends ? cohort_send(k->comm, drill_tensor(k, i), count,
-		                         type, peer, stream, &tickets[i])
-		           : cohort_recv(k->comm, drill_tensor(k, i), count,
-		                         type, peer, stream, &tickets[i]);
+	for (int i = 0; i < 1 + back && rc == COHORT_OK; i++) {
+		float *t = tensor(k, i);
+
+		rc = is_sender ? cohort_send(k->comm, t, count, type, peer,
+		                             k->stream, &k->tickets[i])
+		               : cohort_recv(k->comm, t, count, type, peer,
+		                             k->stream, &k->tickets[i]);
+		is_sender = !is_sender;
+	}
 	return rc;
 }
 
-/* Use the new communicator. */
-static int use_child(struct drill_rank *k, struct cohort_comm *child)
+/* Sum in @comm, which is the rank's or one that was split from it. */
+static int sum(struct drill_rank *k, struct cohort_comm *comm)
 {
-	float *t = drill_tensor(k, 0);
+	float *t = tensor(k, 0);
 	uint64_t ticket;
-	int rc = cohort_all_reduce(child, t, t, DRILL_COUNT, COHORT_F32,
-	                           COHORT_SUM, cohort_comm_stream(child),
+	int rc = cohort_all_reduce(comm, t, t, DRILL_COUNT, COHORT_F32,
+	                           COHORT_SUM, cohort_comm_stream(comm),
 	                           &ticket);
 
-	return rc == COHORT_OK ? cohort_wait(child, ticket, DRILL_LIMIT_NS)
-	                       : rc;
+	return rc == COHORT_OK ? cohort_wait(comm, ticket, DRILL_LIMIT_NS) : rc;
 }
 
-/* Use the parent, which must still work. */
-static int use_parent(struct drill_rank *k)
+void drill_warm_up(struct drill_rank *k, struct cohort_comm *c)
 {
-	uint64_t ticket;
-	int rc = reduce(k, &ticket);
+	void *stream = cohort_comm_stream(c);
+	float *t = tensor(k, 0);
+	uint64_t ticket = 0;
+	int rc;
 
-	return rc == COHORT_OK ? cohort_wait(k->comm, ticket, DRILL_LIMIT_NS)
-	                       : rc;
+	if (k->run->place != AT_TRANSFER) {
+		rc = sum(k, c);
+	} else {
+		rc = (sends(k)
+		              ? cohort_send(c, t, 1, COHORT_F32,
+		                            drill_partner(k), stream, &ticket)
+		              : cohort_recv(c, t, 1, COHORT_F32,
+		                            drill_partner(k), stream, &ticket));
+		if (rc == COHORT_OK)
+			rc = cohort_wait(c, ticket, DRILL_LIMIT_NS);
+	}
+	if (rc == COHORT_OK)
+		rc = fill(k);
+	drill_must(k->run, rc, "warm up");
 }
 
-/* Use both, in an order that must be equal on all ranks. */
+/* Use the new communicator and the parent, in an order that must be equal on all ranks. */
 static int use_both(struct drill_rank *k, struct cohort_comm *child)
 {
 	int rc;
 
 	if (!drill_is_odd(k, BY_ORDER)) {
-		rc = use_parent(k);
-		return rc == COHORT_OK ? use_child(k, child) : rc;
+		rc = sum(k, k->comm);
+		return rc == COHORT_OK ? sum(k, child) : rc;
 	}
 	/* The communicator that the others wait for explains why. */
 	drill_must(k->run, cohort_deadline_push(child, &patient), "push");
-	use_child(k, child);
-	return use_parent(k);
+	sum(k, child);
+	return sum(k, k->comm);
 }
 
 static int call_split(struct drill_rank *k)
@@ -205,7 +221,7 @@ static int call_split(struct drill_rank *k)
 
 	/* A victim that comes first learns of it in its wait. */
 	if (drill_is_odd(k, BY_OPERATION))
-		return use_parent(k);
+		return sum(k, k->comm);
 	/* A split waits for earlier operations. */
 	if (drill_is_asked_for(k->run))
 		rc = reduce(k, &ticket);
@@ -218,13 +234,6 @@ static int call_split(struct drill_rank *k)
 	if (rc == COHORT_OK)
 		drill_must(k->run, closed, "close of a child");
 	return rc;
-}
-
-/* Wait for the victim in another child than the other ranks'. */
-static int call_sibling(struct drill_rank *k)
-{
-	drill_must(k->run, cohort_deadline_push(k->sibling, &patient), "push");
-	return use_child(k, k->sibling);
 }
 
 /* True if the fault is in the call itself. */
@@ -242,47 +251,49 @@ static bool meets(const struct drill_rank *k)
 	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
 }
 
-static int call_place(struct drill_rank *k, uint64_t tickets[2])
+static int call_place(struct drill_rank *k)
 {
 	const enum trouble by = k->run->trouble;
 
-	if (k->sibling)
-		return call_sibling(k);
+	if (k->sibling) {
+		drill_must(k->run, cohort_deadline_push(k->sibling, &patient),
+		           "push");
+		return sum(k, k->sibling);
+	}
 	switch (k->run->place) {
 	case AT_BATCH:
-		return call_batch(k, &tickets[0]);
+		return call_batch(k, &k->tickets[0]);
 	case AT_TRANSFER:
-		return call_transfer(k, tickets);
+		return call_transfer(k);
 	case AT_SPLIT:
 		return call_split(k);
 	default:
-		return call(k, by == BY_ORDER || by == BY_ROOT, tickets);
+		return call(k, by == BY_ORDER || by == BY_ROOT, k->tickets);
 	}
 }
 
 /* Call with a bad stream, which must be refused. */
 static void call_on_bad_stream(struct drill_rank *k)
 {
-	uint64_t tickets[2] = { 0, 0 };
 	void *stream = k->stream;
 	int rc;
 
 	k->stream = k->bad_stream;
-	rc = call_place(k, tickets);
-	if (rc != COHORT_INVALID || tickets[0])
+	rc = call_place(k);
+	if (rc != COHORT_INVALID || k->tickets[0])
 		drill_complain(k->run, "a bad stream is not refused: %s",
 		               cohort_status_text(rc));
 	k->stream = stream;
 }
 
-int drill_act(struct drill_rank *k, uint64_t tickets[2])
+int drill_call(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
 	const bool waits = meets(k);
 	/* BY_TIMEOUT launches ahead of the last rank's call: while launched calls wait on the
 	 * devices, a copy may wait for them. */
 	int rc = run->place == AT_FIRST && run->trouble != BY_TIMEOUT
-	                 ? drill_fill(k)
+	                 ? fill(k)
 	                 : COHORT_OK;
 
 	if (rc != COHORT_OK)
@@ -290,10 +301,10 @@ int drill_act(struct drill_rank *k, uint64_t tickets[2])
 	if (waits)
 		atomic_fetch_add(&run->shared->called, 1);
 	if (k->number == drill_struck_rank(run) && is_in_call(run->trouble))
-		drill_strike(run);
+		drill_mark_fault(run);
 	if (k->bad_stream)
 		call_on_bad_stream(k);
-	rc = call_place(k, tickets);
+	rc = call_place(k);
 	if (!waits)
 		atomic_fetch_add(&run->shared->called, 1);
 	return rc;

@@ -102,7 +102,7 @@ void drill_keep_cause(struct drill_run *run)
 
 /* ---- faults ----------------------------------------------------------- */
 
-void drill_strike(struct drill_run *run)
+void drill_mark_fault(struct drill_run *run)
 {
 	atomic_store(&run->shared->fault_ns, clock_now());
 }
@@ -225,9 +225,12 @@ bool drill_await(struct drill_run *run, const atomic_bool *flag,
 /* Atomic; the run whose handle the signal handler fires. */
 static struct drill_run *_Atomic firing;
 
-void drill_fire(struct drill_run *run)
+static void fire_once(struct drill_run *run)
 {
-	if (cohort_abort_fire(run->handle, "drill") == COHORT_OK)
+	const int rc = run->handle ? cohort_abort_fire(run->handle, "drill")
+	                           : cohort_group_abort(run->group, "drill");
+
+	if (rc == COHORT_OK)
 		atomic_fetch_add(&run->shared->fired, 1);
 	atomic_fetch_add(&run->shared->fires, 1);
 }
@@ -235,15 +238,21 @@ void drill_fire(struct drill_run *run)
 static void handle_signal(int signal)
 {
 	(void)signal;
-	drill_fire(atomic_load(&firing));
+	fire_once(atomic_load(&firing));
 }
 
-void drill_fire_by_signal(struct drill_run *run, pthread_t thread)
+void drill_fire(struct drill_run *run, pthread_t thread)
 {
 	const struct sigaction action = { .sa_handler = handle_signal };
+	const int fires = atomic_load(&run->shared->fires);
 	struct patience p = patience();
-	int fires = atomic_load(&run->shared->fires);
 
+	if (run->trouble != BY_SIGNAL) {
+		fire_once(run);
+		if (run->trouble == BY_TWO_ABORTS)
+			fire_once(run);
+		return;
+	}
 	atomic_store(&firing, run);
 	sigaction(DRILL_SIGNAL, &action, NULL);
 	pthread_kill(thread, DRILL_SIGNAL);

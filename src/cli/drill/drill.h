@@ -12,14 +12,13 @@
  *	forked.c  a cell in several processes
  *	alone.c   the places where one thread acts for all ranks
  *	ranks.c   the places where each rank has a thread
- *	victim.c  what such a thread does
  *	calls.c   what a rank calls in each place
  *	strike.c  what strikes a process
  *	census.c  whether a cell has left anything behind
  *	judge.c   whether a cell did what it should
  *	cell.c    what all places use: notes, faults, waits, aborts, groups
  *	report.c  how cells are shown
- *	table.c   the expected outcome of each cell
+ *	table.c   each cell: what is expected, what is scripted, and what each thread does
  */
 
 #include <pthread.h>
@@ -143,6 +142,37 @@ const struct drill_script *drill_script(enum place place, enum trouble trouble);
 
 /* Why the cell is left out on NVIDIA's NCCL, NULL: it is not. */
 const char *drill_why_not(enum place place, enum trouble trouble);
+
+/* Who acts in a cell whose ranks have threads. */
+enum drill_role {
+	SOUND,    /* a rank that is neither of the following */
+	STRICKEN, /* the victim */
+	QUITTER,  /* a rank that gives up by a timeout of its own */
+	MAIN,     /* the main thread of rank 0's process */
+};
+
+enum drill_step {
+	DONE,
+	CALL,         /* make the calls of the place */
+	FINISH,       /* wait until they are done, and check the results */
+	GIVE_UP,      /* wait for them with a short timeout */
+	AWAIT_OTHERS, /* until all ranks but the victim have called */
+	AWAIT_ALL,    /* until all ranks have called */
+	AWAIT_CAUSE,  /* until the group has a cause */
+	AWAIT_STUCK,  /* until a rank is known to be stuck in its native call */
+	AWAIT_CLOSE,  /* until the group is about to be closed */
+	DAWDLE,       /* be late, but within the deadline */
+	STRIKE,       /* note that the fault strikes, and strike the process */
+	BEFALL,       /* strike the process */
+	ABORT,        /* note that the fault strikes, and fire the handle */
+	FIRE,         /* fire the handle */
+	CLOSE,        /* close the communicator */
+	LEAVE,        /* be done with it */
+};
+
+/* The steps of @role, up to DONE. */
+const enum drill_step *drill_part(enum place place, enum trouble trouble,
+                                  enum drill_role role);
 
 const char *drill_place_name(enum place place);
 const char *drill_trouble_name(enum trouble trouble);
@@ -278,7 +308,9 @@ struct drill_rank {
 	void *bad_stream; /* one that they must refuse first, or NULL */
 	float *tensors;   /* two tensors */
 	pthread_t thread;
-	int status; /* the status that its call returned */
+	uint64_t tickets[2]; /* of its calls, or 0 */
+	int status;          /* the status that its call returned */
+	bool is_told;        /* that must be the cause's */
 
 	/* Posted by the thread when it ends. */
 	sem_t ended;
@@ -365,7 +397,7 @@ int drill_struck_rank(const struct drill_run *run);
 void drill_arm(struct drill_run *run);
 
 /* Note that the fault strikes now. */
-void drill_strike(struct drill_run *run);
+void drill_mark_fault(struct drill_run *run);
 
 /* Wait until @count is @n; false, after a complaint, if that takes too long. */
 bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n);
@@ -382,17 +414,15 @@ bool drill_await(struct drill_run *run, const atomic_bool *flag,
 /* Be late, but within the deadline. */
 void drill_dawdle(const struct drill_run *run);
 
-/* Fire the handle, and count that. */
-void drill_fire(struct drill_run *run);
+/* Fire the handle, or abort a group that has none, and count that: for BY_TWO_ABORTS,
+ * twice; for BY_SIGNAL, from a signal handler in @thread. */
+void drill_fire(struct drill_run *run, pthread_t thread);
 
 /* The signal whose handler fires. */
 #define DRILL_SIGNAL SIGUSR1
 
 /* The signal that asks a thread for its stack. */
 #define DRILL_STACK_SIGNAL (SIGRTMIN + 5)
-
-/* Make a signal handler in @thread fire the handle, and wait for that. */
-void drill_fire_by_signal(struct drill_run *run, pthread_t thread);
 
 /* Open the group, which drill_close() closes: its status, or false after a complaint. */
 int drill_open_quietly(struct drill_run *run);
@@ -419,32 +449,30 @@ void drill_sum(struct drill_run *run, struct cohort_comm **comms, int own,
 /* Return a stream that the calls of rank @rank must refuse, or NULL if the cell has none. */
 void *drill_bad_stream(struct drill_run *run, int rank);
 
-/* Strike the process: stop or kill it, or take its descriptors away until they are
- * given back. */
+/* Strike the process, if the cell does: stop or kill it, take its descriptors away until
+ * they are given back, or remove the name of the file by which it opens its group. */
 void drill_strike_process(struct drill_run *run);
 void drill_give_back_descriptors(void);
-
-/* Remove the name of the file by which this process opens its group. */
-void drill_remove_file(struct drill_run *run);
 
 /* Judge a run that is over by what was noted. */
 void drill_judge(struct drill_run *run, struct drill_result *result);
 
 /* ---- where each rank has a thread ------------------------------------- */
 
-/* Return tensor 0 or 1 of a rank; fill both with what the rank sends; check the
- * results in the first @tensors of them. */
-float *drill_tensor(struct drill_rank *k, int i);
-int drill_fill(struct drill_rank *k);
-void drill_check(struct drill_rank *k, int tensors);
+/* True if the cell has @trouble and @k is its victim. */
+bool drill_is_odd(const struct drill_rank *k, enum trouble trouble);
 
 /* In transfers: the rank that sends to @k or receives from it, which is in another process
- * if there are several; and whether @k sends. */
+ * if there are several. */
 int drill_partner(const struct drill_rank *k);
-bool drill_sends(const struct drill_rank *k);
 
-/* Make the calls of the place; stores their tickets, or 0. */
-int drill_act(struct drill_rank *k, uint64_t tickets[2]);
+/* Make a first call in @comm, so that the deadline for it does not apply any more, and fill
+ * the tensors with what the rank sends. */
+void drill_warm_up(struct drill_rank *k, struct cohort_comm *comm);
+
+/* Make the calls of the place, and check their results. */
+int drill_call(struct drill_rank *k);
+void drill_check(struct drill_rank *k);
 
 /* True if ranks make a first call before the cell's. */
 static inline bool drill_warms_up(const struct drill_run *run)
@@ -458,27 +486,6 @@ static inline bool drill_has_workers(const struct drill_run *run)
 {
 	return run->trouble == BY_RETURN || run->trouble == BY_TIMEOUT;
 }
-
-/* True if the rank gives up by a timeout of its own. */
-bool drill_gives_up(const struct drill_rank *k);
-
-/* True if the cell has @trouble and @k is its victim. */
-bool drill_is_odd(const struct drill_rank *k, enum trouble trouble);
-
-/* What a sound rank does; and what the victim does. */
-void drill_act_and_wait(struct drill_rank *k);
-void drill_act_as_victim(struct drill_rank *k);
-
-/* Note that the rank's thread is done with its communicator. */
-void drill_leave(struct drill_rank *k);
-
-/* The thread of a rank of this process that waits for the victim, or this one if there is
- * none. */
-pthread_t drill_waiting_thread(const struct drill_run *run);
-
-/* Abort the group with its handle: for BY_SIGNAL, from a signal handler in
- * @thread; for BY_TWO_ABORTS, twice. */
-void drill_abort_it(struct drill_run *run, pthread_t thread);
 
 /* Run a cell in one of these places. */
 void drill_by_ranks(struct drill_run *run);

@@ -21,30 +21,6 @@
 
 /* ---- threads ---------------------------------------------------------- */
 
-/* Make a first collective, so that the deadline for it does not apply any more. */
-static void warm_up(struct drill_rank *k, struct cohort_comm *c)
-{
-	void *stream = cohort_comm_stream(c);
-	uint64_t ticket = 0;
-	float *t = drill_tensor(k, 0);
-	int rc;
-
-	if (k->run->place == AT_TRANSFER)
-		rc = drill_sends(k)
-		             ? cohort_send(c, t, 1, COHORT_F32,
-		                           drill_partner(k), stream, &ticket)
-		             : cohort_recv(c, t, 1, COHORT_F32,
-		                           drill_partner(k), stream, &ticket);
-	else
-		rc = cohort_all_reduce(c, t, t, 1, COHORT_F32, COHORT_SUM,
-		                       stream, &ticket);
-	if (rc == COHORT_OK)
-		rc = cohort_wait(c, ticket, DRILL_LIMIT_NS);
-	if (rc == COHORT_OK)
-		rc = drill_fill(k);
-	drill_must(k->run, rc, "warm up");
-}
-
 /* Split the group, with its ranks in reverse order, and return the rank's new communicator:
  * NULL if @color is COHORT_NO_COLOR. */
 static struct cohort_comm *split(struct drill_rank *k, int color)
@@ -75,9 +51,9 @@ static void enter_child(struct drill_rank *k)
 			split(k, k->number >= run->n - 2 ? 1 : COHORT_NO_COLOR);
 	k->comm = child ? child : k->sibling;
 	if (k->sibling)
-		warm_up(k, k->sibling);
+		drill_warm_up(k, k->sibling);
 	if (child)
-		warm_up(k, child);
+		drill_warm_up(k, child);
 	if (k->number != run->first)
 		return;
 	cohort_abort_put(run->handle);
@@ -124,8 +100,9 @@ static void be_stranger(struct drill_rank *k)
 	    p->ncclCommInitRank(&comm, run->n, id, k->number) != ncclSuccess)
 		drill_complain(run, "the rank of another process cannot join");
 	else if (drill_warms_up(run) &&
-	         p->ncclAllReduce(k->tensors, k->tensors, 1, ncclFloat32,
-	                          ncclSum, comm, stream) != ncclSuccess)
+	         p->ncclAllReduce(k->tensors, k->tensors, DRILL_COUNT,
+	                          ncclFloat32, ncclSum, comm,
+	                          stream) != ncclSuccess)
 		drill_complain(run, "the rank of another process cannot call");
 	pthread_barrier_wait(&run->shared->ready);
 	drill_await_counted(run, &run->shared->left, run->n - 1);
@@ -135,11 +112,143 @@ static void be_stranger(struct drill_rank *k)
 		p->cudaStreamDestroy(stream);
 }
 
+static bool gives_up(const struct drill_rank *k)
+{
+	const bool waits = k->run->place == AT_TRANSFER
+	                           ? drill_partner(k) == drill_victim(k->run)
+	                           : k->number == 0;
+
+	return k->run->trouble == BY_TIMEOUT && waits;
+}
+
+/* Wait until the rank's calls are done. */
+static int await_calls(struct drill_rank *k)
+{
+	int rc = COHORT_OK, backwards = drill_is_odd(k, BY_ORDER);
+
+	for (int i = 0; i < 2 && rc == COHORT_OK; i++)
+		if (k->tickets[i ^ backwards])
+			rc = cohort_wait(k->comm, k->tickets[i ^ backwards],
+			                 DRILL_LIMIT_NS);
+	return rc;
+}
+
+static void finish(struct drill_rank *k)
+{
+	k->status = await_calls(k);
+	if (k->status == COHORT_OK && k->run->place != AT_SPLIT &&
+	    k->run->cell->kind == COHORT_VERDICT_NONE)
+		drill_check(k);
+}
+
+/* Be done with the communicator. */
+static void leave(struct drill_rank *k)
+{
+	if (is_paused(k))
+		drill_must(k->run, cohort_resume(k->parent), "resume");
+	/* A worker is unbound when it returns, and a thread that exits stays bound. */
+	if (!drill_has_workers(k->run) && !drill_is_odd(k, BY_EXIT))
+		cohort_comm_unbind(k->parent ? k->parent : k->comm);
+	atomic_fetch_add(&k->run->shared->left, 1);
+}
+
+/* The thread that a signal interrupts: the one that closes; or a rank of this process that
+ * waits for the victim; or this one, if its partner is in another process and other ranks
+ * are done. */
+static pthread_t waiting_thread(const struct drill_run *run)
+{
+	if (run->place == AT_CLOSE)
+		return run->main;
+	if (run->place == AT_TRANSFER && run->options->processes > 1)
+		return pthread_self();
+	return run
+	        ->ranks[drill_has_victim(run) ? drill_victim(run) - 1
+	                                      : run->first]
+	        .thread;
+}
+
+/* Do one step of a part: @k's, or the main thread's in the process whose first rank is
+ * @k. */
+static void act(struct drill_rank *k, enum drill_step step)
+{
+	struct drill_run *run = k->run;
+	struct drill_shared *shared = run->shared;
+
+	switch (step) {
+	case CALL:
+		k->status = drill_call(k);
+		k->is_told = true;
+		break;
+	case FINISH:
+		if (k->status == COHORT_OK)
+			finish(k);
+		break;
+	case GIVE_UP:
+		if (k->status == COHORT_OK)
+			k->status = cohort_wait(k->comm, k->tickets[0],
+			                        run->options->deadline_ns / 4);
+		drill_mark_fault(run);
+		k->is_told = false;
+		break;
+	case AWAIT_OTHERS:
+		drill_await_counted(run, &shared->called, run->n - 1);
+		break;
+	case AWAIT_ALL:
+		drill_await_counted(run, &shared->called, run->n);
+		break;
+	case AWAIT_CAUSE:
+		drill_await_cause(run);
+		break;
+	case AWAIT_STUCK:
+		drill_await(run, &shared->is_stuck,
+		            "no rank is inside its call");
+		break;
+	case AWAIT_CLOSE:
+		drill_await(run, &shared->is_closing,
+		            "the group is not closed");
+		break;
+	case DAWDLE:
+		drill_dawdle(run);
+		break;
+	case STRIKE:
+		k->is_told = false;
+		drill_mark_fault(run);
+		drill_strike_process(run);
+		break;
+	case BEFALL:
+		drill_strike_process(run);
+		break;
+	case ABORT:
+		drill_mark_fault(run);
+		drill_fire(run, waiting_thread(run));
+		break;
+	case FIRE:
+		drill_fire(run, waiting_thread(run));
+		break;
+	case CLOSE:
+		drill_must(run, cohort_comm_close(k->comm), "close of a rank");
+		break;
+	case LEAVE:
+		leave(k);
+		break;
+	case DONE:
+		break;
+	}
+}
+
+static void play(struct drill_rank *k, enum drill_role role)
+{
+	const enum drill_step *step =
+		drill_part(k->run->place, k->run->trouble, role);
+
+	for (; *step != DONE; step++)
+		act(k, *step);
+}
+
 /* Play the rank's part in the cell, on the rank's thread. */
 static void be_rank(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
-	bool is_victim = k->number == drill_victim(run);
 	sigset_t signals;
 
 	/* Threads are started with all signals blocked. */
@@ -150,7 +259,7 @@ static void be_rank(struct drill_rank *k)
 	if (!drill_has_workers(run))
 		drill_must(run, cohort_comm_bind(k->comm), "bind");
 	if (drill_warms_up(run))
-		warm_up(k, k->comm);
+		drill_warm_up(k, k->comm);
 	if (run->place == AT_CHILD)
 		enter_child(k);
 	k->stream = cohort_comm_stream(k->comm);
@@ -158,17 +267,9 @@ static void be_rank(struct drill_rank *k)
 	if (is_paused(k))
 		drill_must(run, cohort_pause(k->parent), "pause");
 	pthread_barrier_wait(&run->shared->ready);
-	/* The cell has nothing but the abort. */
-	if (run->place == AT_ABORT && run->trouble == BY_NOTHING)
-		drill_await_cause(run);
-	if (is_victim)
-		drill_act_as_victim(k);
-	else
-		drill_act_and_wait(k);
-	if (is_paused(k))
-		drill_must(run, cohort_resume(k->parent), "resume");
-	if (!is_victim || (run->trouble != BY_EXIT && run->place != AT_CLOSE))
-		drill_leave(k);
+	play(k, k->number == drill_victim(run) ? STRICKEN
+	        : gives_up(k)                  ? QUITTER
+	                                       : SOUND);
 }
 
 static void *rank_main(void *arg)
@@ -192,7 +293,7 @@ static int worker_main(struct cohort_comm *comm, void *user)
 
 	be_rank(k);
 	sem_post(&k->ended);
-	return drill_gives_up(k) ? k->status : 0;
+	return gives_up(k) ? k->status : 0;
 }
 
 /* Run the process's ranks as workers. */
@@ -256,33 +357,6 @@ static void join(struct drill_run *run)
 
 /* ---- the main thread -------------------------------------------------- */
 
-static void abort_the_group(struct drill_run *run)
-{
-	switch (run->trouble) {
-	case BY_ERROR:
-	case BY_ASYNC_ERROR:
-	case BY_CUDA_ERROR:
-	case BY_DEVICE_LOST:
-		drill_await_cause(run);
-		drill_fire(run);
-		return;
-	case BY_STUCK:
-		drill_await(run, &run->shared->is_stuck,
-		            "no rank is inside its call");
-		break;
-	case BY_NOTHING:
-		break;
-	case BY_PAUSE:
-	case BY_STOP:
-		drill_await_counted(run, &run->shared->called, run->n - 1);
-		drill_dawdle(run);
-		break;
-	default:
-		drill_await_counted(run, &run->shared->called, run->n - 1);
-	}
-	drill_abort_it(run, drill_waiting_thread(run));
-}
-
 /* Close the group while ranks may be inside, and return its status. */
 static int begin_to_close(struct drill_run *run)
 {
@@ -310,28 +384,6 @@ static int begin_to_close(struct drill_run *run)
 	return run->cell->bound == BY_DEADLINE ? COHORT_ABORTED : COHORT_OK;
 }
 
-/* True if the rank may not have called, or has given up or left before the end. */
-static bool is_silent(const struct drill_run *run, const struct drill_rank *k)
-{
-	const bool is_victim = k->number == drill_victim(run);
-
-	switch (run->trouble) {
-	case BY_ABSENCE:
-		return is_victim && run->place != AT_BATCH;
-	case BY_EXIT:
-	case BY_RETURN:
-	case BY_CLOSING:
-	case BY_REMOTE:
-		return is_victim;
-	case BY_TIMEOUT:
-		return is_victim || drill_gives_up(k);
-	case BY_ALONE:
-		return !is_victim;
-	default:
-		return k->sibling;
-	}
-}
-
 /* Check the status that a rank's call returned. */
 static void check_told(struct drill_run *run, const struct drill_rank *k,
                        int status)
@@ -346,7 +398,7 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 		(run->place == AT_TRANSFER && !is_victim &&
 	         drill_partner(k) != drill_victim(run));
 
-	if (is_silent(run, k))
+	if (!k->is_told || k->sibling)
 		return;
 	if (k->status == status || (may_be_done && k->status == COHORT_OK))
 		return;
@@ -386,8 +438,8 @@ static void conduct(struct drill_run *run)
 		return;
 	atomic_store(&run->own->began_ns, clock_now());
 	pthread_barrier_wait(&run->shared->ready);
-	if (run->place == AT_ABORT && drill_has(run, 0))
-		abort_the_group(run);
+	if (drill_has(run, 0))
+		play(&run->ranks[0], MAIN);
 	if (run->place == AT_CLOSE)
 		status = begin_to_close(run);
 	/* No abort releases what hangs there, which would be leaked. */

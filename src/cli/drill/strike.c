@@ -58,7 +58,7 @@ void drill_give_back_descriptors(void)
 		close(taken[--n_taken]);
 }
 
-void drill_remove_file(struct drill_run *run)
+static void remove_file(struct drill_run *run)
 {
 	static const char prefix[] = "/dev/shm/cohort-";
 	DIR *all = opendir("/proc/self/fd");
@@ -92,6 +92,9 @@ void drill_strike_process(struct drill_run *run)
 		break;
 	case BY_DESCRIPTORS:
 		take_descriptors(run);
+		break;
+	case BY_UNLINK:
+		remove_file(run);
 		break;
 	default:
 		break;

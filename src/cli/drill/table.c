@@ -33,6 +33,14 @@
 	{                                                                      \
 		.impossible = (why)                                            \
 	}
+#define SCRIPT(kind, value)                                                    \
+	{                                                                      \
+		COHORT_FAULT_##kind, value                                     \
+	}
+#define STEPS(...)                                                             \
+	{                                                                      \
+		__VA_ARGS__                                                    \
+	}
 #define INIT_STUCK(says) ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, says)
 #define MISMATCH(says) ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, says)
 
@@ -40,6 +48,7 @@
 #define P(place) (UINT32_C(1) << AT_##place)
 #define T(trouble) (UINT64_C(1) << BY_##trouble)
 #define ANYWHERE UINT32_MAX
+#define EVERY UINT64_MAX
 #define COLLECTIVES (P(FIRST) | P(CALL) | P(CHILD))
 #define CALLS (COLLECTIVES | P(BATCH))
 #define OPENS (P(OPEN) | P(RESPAWN))
@@ -365,32 +374,27 @@ static const struct script {
 	uint64_t troubles;
 	struct drill_script of;
 } scripts[] = {
-	{ OPENS | P(SPLIT), T(STUCK), { COHORT_FAULT_INIT, 0 } },
-	{ OPENS | P(SPLIT), T(ERROR), { COHORT_FAULT_INIT_ERROR, 3 } },
+	{ OPENS | P(SPLIT), T(STUCK), SCRIPT(INIT, 0) },
+	{ OPENS | P(SPLIT), T(ERROR), SCRIPT(INIT_ERROR, 3) },
 	/* NCCL reports it as a system error. */
-	{ OPENS | P(SPLIT), T(MEMORY), { COHORT_FAULT_INIT_ERROR, 2 } },
-	{ OPENS, T(LATE), { COHORT_FAULT_INIT, DRILL_LATENESS } },
-	{ OPENS, T(TOO_LATE), { COHORT_FAULT_INIT, DRILL_LIMIT_NS } },
+	{ OPENS | P(SPLIT), T(MEMORY), SCRIPT(INIT_ERROR, 2) },
+	{ OPENS, T(LATE), SCRIPT(INIT, DRILL_LATENESS) },
+	{ OPENS, T(TOO_LATE), SCRIPT(INIT, DRILL_LIMIT_NS) },
 	/* Its init takes longer than until it is killed. */
-	{ P(OPEN), T(KILL), { COHORT_FAULT_INIT, DRILL_LIMIT_NS } },
-	{ UNENDED, T(LATE), { COHORT_FAULT_DELAY, DRILL_LATENESS } },
-	{ UNENDED, T(TOO_LATE), { COHORT_FAULT_DELAY, DRILL_LIMIT_NS } },
-	{ UNENDED, T(TWO_ABORTS), { COHORT_FAULT_NEVER, 0 } },
-	{ P(GROUP) | P(WAIT), T(ABSENCE), { COHORT_FAULT_NEVER, 0 } },
-	{ P(WAIT), T(TIMEOUT), { COHORT_FAULT_NEVER, 0 } },
-	{ P(WAIT) | P(CLOSE),
-	  T(EXIT) | T(SIGNAL) | T(KILL),
-	  { COHORT_FAULT_NEVER, 0 } },
-	{ ANYWHERE, T(STUCK), { COHORT_FAULT_STUCK, 0 } },
-	{ ANYWHERE, T(ERROR), { COHORT_FAULT_ERROR, 3 } },
-	{ ANYWHERE, T(MEMORY), { COHORT_FAULT_MEMORY, 0 } },
-	{ ANYWHERE, T(ASYNC_ERROR), { COHORT_FAULT_ASYNC, 6 } },
-	{ ANYWHERE,
-	  T(CUDA_ERROR),
-	  { COHORT_FAULT_DEVICE, cudaErrorLaunchOutOfResources } },
-	{ ANYWHERE,
-	  T(DEVICE_LOST),
-	  { COHORT_FAULT_DEVICE, cudaErrorLaunchFailure } },
+	{ P(OPEN), T(KILL), SCRIPT(INIT, DRILL_LIMIT_NS) },
+	{ UNENDED, T(LATE), SCRIPT(DELAY, DRILL_LATENESS) },
+	{ UNENDED, T(TOO_LATE), SCRIPT(DELAY, DRILL_LIMIT_NS) },
+	{ UNENDED, T(TWO_ABORTS), SCRIPT(NEVER, 0) },
+	{ P(GROUP) | P(WAIT), T(ABSENCE), SCRIPT(NEVER, 0) },
+	{ P(WAIT), T(TIMEOUT), SCRIPT(NEVER, 0) },
+	{ P(WAIT) | P(CLOSE), T(EXIT) | T(SIGNAL) | T(KILL), SCRIPT(NEVER, 0) },
+	{ ANYWHERE, T(STUCK), SCRIPT(STUCK, 0) },
+	{ ANYWHERE, T(ERROR), SCRIPT(ERROR, 3) },
+	{ ANYWHERE, T(MEMORY), SCRIPT(MEMORY, 0) },
+	{ ANYWHERE, T(ASYNC_ERROR), SCRIPT(ASYNC, 6) },
+	{ ANYWHERE, T(CUDA_ERROR),
+	  SCRIPT(DEVICE, cudaErrorLaunchOutOfResources) },
+	{ ANYWHERE, T(DEVICE_LOST), SCRIPT(DEVICE, cudaErrorLaunchFailure) },
 };
 
 const struct drill_script *drill_script(enum place place, enum trouble trouble)
@@ -399,6 +403,107 @@ const struct drill_script *drill_script(enum place place, enum trouble trouble)
 		if (has(scripts[i].places, scripts[i].troubles, place, trouble))
 			return &scripts[i].of;
 	return NULL;
+}
+
+/* The first part that has the role and the cell holds. */
+static const struct part {
+	uint32_t places;
+	uint64_t troubles;
+	enum drill_role role;
+	enum drill_step steps[8];
+} parts[] = {
+	/* The main thread aborts, which an error comes before. */
+	{ P(ABORT), T(ERROR) | FAILURES, MAIN, STEPS(AWAIT_CAUSE, FIRE) },
+	{ P(ABORT), T(STUCK), MAIN, STEPS(AWAIT_STUCK, ABORT) },
+	{ P(ABORT), T(NOTHING), MAIN, STEPS(ABORT) },
+	{ P(ABORT), T(PAUSE) | T(STOP), MAIN,
+	  STEPS(AWAIT_OTHERS, DAWDLE, ABORT) },
+	{ P(ABORT), EVERY, MAIN, STEPS(AWAIT_OTHERS, ABORT) },
+	{ ANYWHERE, EVERY, MAIN, STEPS(DONE) },
+
+	/* A rank that gives up once only the victim has not called. */
+	{ P(WAIT), T(TIMEOUT), QUITTER,
+	  STEPS(CALL, AWAIT_ALL, GIVE_UP, LEAVE) },
+	{ ANYWHERE, T(TIMEOUT), QUITTER,
+	  STEPS(CALL, AWAIT_OTHERS, GIVE_UP, LEAVE) },
+
+	{ P(CLOSE), EVERY, SOUND, STEPS(CALL, LEAVE) },
+	{ P(WAIT), EVERY, SOUND, STEPS(CALL, AWAIT_ALL, FINISH, LEAVE) },
+	{ P(ABORT), T(NOTHING), SOUND,
+	  STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
+	{ ANYWHERE, T(ALONE), SOUND, STEPS(AWAIT_CAUSE, LEAVE) },
+	{ ANYWHERE, EVERY, SOUND, STEPS(CALL, FINISH, LEAVE) },
+
+	/* The victim, where the main thread aborts. */
+	{ P(ABORT), T(ERROR) | T(STUCK) | FAILURES, STRICKEN,
+	  STEPS(CALL, FINISH, LEAVE) },
+	{ P(ABORT), T(ABSENCE), STRICKEN, STEPS(AWAIT_CAUSE, LEAVE) },
+	{ P(ABORT), T(EXIT), STRICKEN, STEPS(AWAIT_CAUSE) },
+	{ P(ABORT), T(PAUSE) | T(STOP), STRICKEN,
+	  STEPS(AWAIT_OTHERS, BEFALL, CALL, FINISH, LEAVE) },
+	{ P(ABORT), T(KILL) | T(DESCRIPTORS), STRICKEN,
+	  STEPS(AWAIT_CAUSE, BEFALL, CALL, FINISH, LEAVE) },
+	{ P(ABORT), T(TOO_LATE), STRICKEN,
+	  STEPS(AWAIT_CAUSE, DAWDLE, DAWDLE, DAWDLE, CALL, FINISH, LEAVE) },
+	{ P(ABORT), EVERY, STRICKEN, STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
+
+	/* Where the main thread closes, when no thread may use a communicator. */
+	{ P(CLOSE), T(ABSENCE), STRICKEN, STEPS(LEAVE) },
+	{ P(CLOSE), T(CLOSING), STRICKEN, STEPS(CALL, STRIKE, CLOSE, LEAVE) },
+	/* Nothing is in flight when it is stopped. */
+	{ P(CLOSE), T(PAUSE) | T(STOP), STRICKEN,
+	  STEPS(CALL, FINISH, LEAVE, AWAIT_CLOSE, STRIKE) },
+	{ P(CLOSE), T(EXIT) | T(KILL) | T(DESCRIPTORS), STRICKEN,
+	  STEPS(CALL, LEAVE, AWAIT_CLOSE, DAWDLE, STRIKE) },
+	{ P(CLOSE), HANDLES, STRICKEN,
+	  STEPS(CALL, LEAVE, AWAIT_CLOSE, DAWDLE, ABORT) },
+	{ P(CLOSE), EVERY, STRICKEN, STEPS(CALL, LEAVE) },
+
+	/* Where all ranks have called, and their operations do not end before the fault. */
+	{ P(WAIT), T(EXIT) | T(KILL), STRICKEN,
+	  STEPS(CALL, AWAIT_ALL, STRIKE) },
+	{ P(WAIT), T(RETURN), STRICKEN, STEPS(CALL, AWAIT_ALL, STRIKE, LEAVE) },
+	{ P(WAIT), T(CLOSING), STRICKEN,
+	  STEPS(CALL, AWAIT_ALL, STRIKE, CLOSE, LEAVE) },
+	{ P(WAIT), HANDLES, STRICKEN,
+	  STEPS(CALL, AWAIT_ALL, ABORT, FINISH, LEAVE) },
+	{ P(WAIT), EVERY, STRICKEN, STEPS(CALL, AWAIT_ALL, FINISH, LEAVE) },
+
+	/* Where the other ranks have called and wait for the victim. */
+	{ ANYWHERE, T(NOTHING) | T(ALONE), STRICKEN,
+	  STEPS(CALL, FINISH, LEAVE) },
+	/* In a batch the call has begun and does not end. */
+	{ P(BATCH), T(ABSENCE), STRICKEN, STEPS(CALL, FINISH, LEAVE) },
+	{ ANYWHERE, T(ABSENCE) | T(TIMEOUT), STRICKEN,
+	  STEPS(AWAIT_CAUSE, LEAVE) },
+	{ ANYWHERE, T(LATE), STRICKEN, STEPS(DAWDLE, CALL, FINISH, LEAVE) },
+	{ ANYWHERE, T(TOO_LATE) | T(SIBLING), STRICKEN,
+	  STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
+	{ ANYWHERE, T(PAUSED_PARENT), STRICKEN,
+	  STEPS(DAWDLE, DAWDLE, DAWDLE, CALL, FINISH, LEAVE) },
+	{ ANYWHERE, T(EXIT), STRICKEN, STEPS(AWAIT_OTHERS, STRIKE) },
+	{ ANYWHERE, T(RETURN), STRICKEN, STEPS(AWAIT_OTHERS, STRIKE, LEAVE) },
+	{ ANYWHERE, T(CLOSING), STRICKEN,
+	  STEPS(AWAIT_OTHERS, STRIKE, CLOSE, LEAVE) },
+	{ ANYWHERE, HANDLES, STRICKEN,
+	  STEPS(AWAIT_OTHERS, ABORT, CALL, FINISH, LEAVE) },
+	/* Let the messages of the process's other ranks arrive. */
+	{ P(TRANSFER), T(STOP), STRICKEN,
+	  STEPS(AWAIT_OTHERS, DAWDLE, STRIKE, CALL, FINISH, LEAVE) },
+	{ ANYWHERE, T(KILL) | T(PAUSE) | T(STOP) | T(DESCRIPTORS), STRICKEN,
+	  STEPS(AWAIT_OTHERS, STRIKE, CALL, FINISH, LEAVE) },
+	/* The others' deadlines begin before the victim's. */
+	{ ANYWHERE, EVERY, STRICKEN, STEPS(AWAIT_OTHERS, CALL, FINISH, LEAVE) },
+};
+
+const enum drill_step *drill_part(enum place place, enum trouble trouble,
+                                  enum drill_role role)
+{
+	const struct part *p = parts;
+
+	while (p->role != role || !has(p->places, p->troubles, place, trouble))
+		p++;
+	return p->steps;
 }
 
 const char *drill_why_not(enum place place, enum trouble trouble)
