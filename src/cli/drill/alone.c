@@ -9,10 +9,124 @@
 
 #include <string.h>
 
-#include <cohort/sim.h>
-
 #include "base/clock.h"
 #include "base/thread.h"
+
+/* ---- calls of the group ----------------------------------------------- */
+
+/* Sum on @streams, or, if that is NULL, on the ranks' own. */
+static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
+{
+	void *tensors[DRILL_MOST_RANKS];
+
+	for (int r = 0; r < run->own_n; r++)
+		tensors[r] = run->ranks[run->first + r].tensors;
+	return cohort_group_all_reduce(run->group, (const void *const *)tensors,
+	                               tensors, DRILL_COUNT, COHORT_F32,
+	                               COHORT_SUM, streams, ticket);
+}
+
+/* Copy a value to or from the tensor of the process's rank @i. */
+static int copy(struct drill_run *run, int i, void *to, const void *from)
+{
+	struct cohort_comm *c = run->memory->comms[i];
+	const int rc =
+		cohort_copy(c, to, from, sizeof(float), cohort_comm_stream(c));
+
+	return rc == COHORT_OK ? cohort_synchronize(c, DRILL_LIMIT_NS) : rc;
+}
+
+/* Sum ones over the group, which has @n ranks in all processes, and check the result; false
+ * after a complaint. */
+static bool sum(struct drill_run *run, int n)
+{
+	const int own = cohort_group_size(run->group);
+	const float one = 1.0f;
+	float value = 0.0f;
+	uint64_t ticket;
+	int i, rc = COHORT_OK;
+
+	for (i = 0; i < own && rc == COHORT_OK; i++)
+		rc = copy(run, i, run->ranks[run->first + i].tensors, &one);
+	if (rc == COHORT_OK)
+		rc = reduce(run, NULL, &ticket);
+	if (rc == COHORT_OK)
+		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
+	for (i = 0; i < own && rc == COHORT_OK; i++) {
+		rc = copy(run, i, &value, run->ranks[run->first + i].tensors);
+		if (rc == COHORT_OK && value != (float)n) {
+			drill_complain(run, "a sum is %g, not %d",
+			               (double)value, n);
+			return false;
+		}
+	}
+	return drill_must(run, rc, "a sum");
+}
+
+/* Wait until all processes have done what comes before the fault. */
+static bool all_are_ready(struct drill_run *run)
+{
+	atomic_fetch_add(&run->shared->left, 1);
+	return drill_await_counted(run, &run->shared->left,
+	                           run->options->processes);
+}
+
+/* Call with a bad stream for the victim, which must be refused. */
+static void call_on_bad_stream(struct drill_run *run)
+{
+	void *streams[DRILL_MOST_RANKS] = { NULL };
+	const int victim = drill_victim(run);
+	uint64_t ticket = 0;
+	int rc;
+
+	streams[victim - run->first] = drill_bad_stream(run, victim);
+	if (!streams[victim - run->first])
+		return;
+	rc = reduce(run, streams, &ticket);
+	if (rc != COHORT_INVALID || ticket)
+		drill_complain(run, "a bad stream is not refused: %s",
+		               cohort_status_text(rc));
+}
+
+static void call_and_wait(struct drill_run *run)
+{
+	bool peace = run->cell->kind == COHORT_VERDICT_NONE;
+	struct cohort_cause cause = { .status = COHORT_OK };
+	uint64_t ticket;
+	int rc;
+
+	atomic_fetch_add(&run->shared->called, 1);
+	if (drill_has_victim(run)) {
+		drill_mark_fault(run);
+		drill_strike_process(run);
+		call_on_bad_stream(run);
+	}
+	rc = reduce(run, NULL, &ticket);
+	if (rc == COHORT_OK && run->trouble == BY_TWO_ABORTS &&
+	    drill_has_victim(run)) {
+		drill_mark_fault(run);
+		drill_fire(run, pthread_self());
+	}
+	if (rc == COHORT_OK)
+		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
+	cohort_group_cause(run->group, &cause);
+	if (rc != cause.status || peace != (rc == COHORT_OK))
+		drill_complain(run, "the call returned %s",
+		               cohort_status_text(rc));
+}
+
+void drill_at_group(struct drill_run *run)
+{
+	if (!drill_open(run))
+		return;
+	drill_arm(run);
+	if (sum(run, run->n) && all_are_ready(run)) {
+		atomic_store(&run->own->began_ns, clock_now());
+		call_and_wait(run);
+	}
+	drill_keep_cause(run);
+	drill_close(run, COHORT_OK);
+}
 
 /* ---- opening ---------------------------------------------------------- */
 
@@ -96,7 +210,6 @@ static void strike_open(struct drill_run *run)
 
 static void open_all(struct drill_run *run)
 {
-	struct cohort_comm *comms[DRILL_MOST_RANKS];
 	uint64_t began = clock_now();
 	int rc;
 
@@ -106,20 +219,13 @@ static void open_all(struct drill_run *run)
 	rc = drill_open_quietly(run);
 	if (!is_open(run, rc, began))
 		return;
-	if (drill_split(run, comms))
-		drill_sum(run, comms, run->own_n, run->n);
+	sum(run, run->n);
 	drill_close(run, COHORT_OK);
 }
 
 /* ---- joining ---------------------------------------------------------- */
 
-struct joiner {
-	struct drill_run *run;
-	int number;
-	pthread_t thread;
-};
-
-static int join(struct joiner *k, int which, int nranks)
+static int join(struct drill_rank *k, int which, int nranks)
 {
 	struct drill_run *run = k->run;
 	struct cohort_comm *comm = NULL;
@@ -138,9 +244,8 @@ static int join(struct joiner *k, int which, int nranks)
 	return COHORT_OK;
 }
 
-static void *join_main(void *arg)
+static void join_as_told(struct drill_rank *k)
 {
-	struct joiner *k = arg;
 	struct drill_run *run = k->run;
 	bool is_victim = k->number == drill_victim(run);
 	uint64_t began;
@@ -159,7 +264,7 @@ static void *join_main(void *arg)
 	if (is_victim && run->trouble != BY_ORDER) {
 		drill_await_counted(run, &run->shared->left, run->n - 1);
 		join(k, 0, run->n);
-		return NULL;
+		return;
 	}
 	began = clock_now();
 	atomic_fetch_add(&run->shared->called, 1);
@@ -171,6 +276,14 @@ static void *join_main(void *arg)
 		drill_await_counted(run, &run->shared->left, run->n);
 		join(k, !is_victim, run->n);
 	}
+}
+
+static void *join_main(void *arg)
+{
+	struct drill_rank *k = arg;
+
+	join_as_told(k);
+	sem_post(&k->ended);
 	return NULL;
 }
 
@@ -188,24 +301,13 @@ static bool make_ids(struct drill_run *run)
 
 static void join_all(struct drill_run *run)
 {
-	struct joiner joiners[DRILL_MOST_RANKS];
-	int r, n;
-
 	if (run->process == 0 && !make_ids(run))
 		return;
 	if (!drill_await(run, &run->shared->has_ids, "there are no ids"))
 		return;
 	atomic_store(&run->own->began_ns, clock_now());
-	for (n = 0; n < run->own_n; n++) {
-		joiners[n] = (struct joiner){ run, run->first + n, 0 };
-		if (thread_start(&joiners[n].thread, join_main, &joiners[n],
-		                 "drill/%d", run->first + n)) {
-			drill_complain(run, "a thread could not be started");
-			break;
-		}
-	}
-	for (r = 0; r < n; r++)
-		pthread_join(joiners[r].thread, NULL);
+	if (drill_start(run, join_main))
+		drill_join(run);
 }
 
 void drill_at_open(struct drill_run *run)
@@ -219,94 +321,6 @@ void drill_at_open(struct drill_run *run)
 	default:
 		open_all(run);
 	}
-}
-
-/* Wait until all processes have done what comes before the fault. */
-static bool all_are_ready(struct drill_run *run)
-{
-	atomic_fetch_add(&run->shared->left, 1);
-	return drill_await_counted(run, &run->shared->left,
-	                           run->options->processes);
-}
-
-/* ---- calls of the group ----------------------------------------------- */
-
-/* Sum on @streams, or, if that is NULL, on the ranks' own. */
-static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
-{
-	void *tensors[DRILL_MOST_RANKS];
-	int r;
-
-	for (r = 0; r < run->own_n; r++)
-		tensors[r] = run->ranks[run->first + r].tensors;
-	return cohort_group_all_reduce(run->group, (const void *const *)tensors,
-	                               tensors, DRILL_COUNT, COHORT_F32,
-	                               COHORT_SUM, streams, ticket);
-}
-
-/* Call with @stream for the victim, which must be refused. */
-static void call_on_bad_stream(struct drill_run *run, void *stream)
-{
-	void *streams[DRILL_MOST_RANKS] = { NULL };
-	uint64_t ticket = 0;
-	int rc;
-
-	streams[drill_victim(run) - run->first] = stream;
-	rc = reduce(run, streams, &ticket);
-	if (rc != COHORT_INVALID || ticket)
-		drill_complain(run, "a bad stream is not refused: %s",
-		               cohort_status_text(rc));
-}
-
-/* @bad_stream: one that must be refused first, or NULL */
-static void call_and_wait(struct drill_run *run, void *bad_stream)
-{
-	bool peace = run->cell->kind == COHORT_VERDICT_NONE;
-	struct cohort_cause cause = { .status = COHORT_OK };
-	uint64_t ticket;
-	int rc;
-
-	atomic_fetch_add(&run->shared->called, 1);
-	if (drill_has_victim(run)) {
-		drill_mark_fault(run);
-		drill_strike_process(run);
-	}
-	if (bad_stream)
-		call_on_bad_stream(run, bad_stream);
-	rc = reduce(run, NULL, &ticket);
-	if (rc == COHORT_OK && run->trouble == BY_TWO_ABORTS &&
-	    drill_has_victim(run)) {
-		drill_mark_fault(run);
-		drill_fire(run, pthread_self());
-	}
-	if (rc == COHORT_OK)
-		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
-	cohort_group_cause(run->group, &cause);
-	if (rc != cause.status || peace != (rc == COHORT_OK))
-		drill_complain(run, "the call returned %s",
-		               cohort_status_text(rc));
-}
-
-void drill_at_group(struct drill_run *run)
-{
-	void *bad_stream = NULL;
-	uint64_t ticket;
-	int rc;
-
-	if (!drill_open(run))
-		return;
-	if (drill_has_victim(run))
-		bad_stream = drill_bad_stream(run, drill_victim(run));
-	drill_arm(run);
-	rc = reduce(run, NULL, &ticket);
-	if (rc == COHORT_OK)
-		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
-	if (drill_must(run, rc, "warm up") && all_are_ready(run)) {
-		atomic_store(&run->own->began_ns, clock_now());
-		call_and_wait(run, bad_stream);
-	}
-	drill_keep_cause(run);
-	drill_close(run, COHORT_OK);
 }
 
 /* ---- respawning ------------------------------------------------------- */
@@ -325,7 +339,6 @@ static void *bound_main(void *arg)
 
 static void respawn(struct drill_run *run)
 {
-	struct cohort_comm *comms[DRILL_MOST_RANKS];
 	int rc, lost = drill_victim(run);
 	uint64_t began;
 
@@ -349,9 +362,10 @@ static void respawn(struct drill_run *run)
 		drill_fire(run, pthread_self());
 	if (run->trouble == BY_EXIT)
 		pthread_join(run->ranks[run->first].thread, NULL);
-	if (drill_split(run, comms))
-		drill_sum(run, comms, cohort_group_size(run->group),
-		          cohort_comm_size(comms[0]));
+	/* A process that was killed has lost all of its ranks. */
+	sum(run,
+	    run->n - (run->trouble == BY_KILL ? run->n / run->options->processes
+	                                      : 1));
 	drill_keep_cause(run);
 }
 
@@ -363,8 +377,7 @@ void drill_at_respawn(struct drill_run *run)
 
 	if (!drill_open(run))
 		return;
-	if (drill_split(run, comms)) {
-		drill_sum(run, comms, run->own_n, run->n);
+	if (sum(run, run->n) && drill_split(run, comms)) {
 		k->run = run;
 		k->comm = comms[0];
 		is_bound = run->trouble == BY_EXIT &&

@@ -441,11 +441,6 @@ void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 /* Close the group, which must return @status. */
 void drill_close(struct drill_run *run, int status);
 
-/* Sum once over the @n ranks of the group, of which this process has the first @own of
- * @comms, and check the result. */
-void drill_sum(struct drill_run *run, struct cohort_comm **comms, int own,
-               int n);
-
 /* Return a stream that the calls of rank @rank must refuse, or NULL if the cell has none. */
 void *drill_bad_stream(struct drill_run *run, int rank);
 
@@ -486,6 +481,13 @@ static inline bool drill_has_workers(const struct drill_run *run)
 {
 	return run->trouble == BY_RETURN || run->trouble == BY_TIMEOUT;
 }
+
+/* Start a thread of each rank of this process, or the workers; false after a complaint.
+ * @main, for which the argument is the rank, posts its semaphore at the end. */
+bool drill_start(struct drill_run *run, void *(*main)(void *rank));
+
+/* Wait until they have ended. */
+void drill_join(struct drill_run *run);
 
 /* Run a cell in one of these places. */
 void drill_by_ranks(struct drill_run *run);

@@ -308,7 +308,7 @@ static void *runner_main(void *arg)
 	return NULL;
 }
 
-static bool start(struct drill_run *run)
+bool drill_start(struct drill_run *run, void *(*main)(void *rank))
 {
 	int r, err = 0;
 
@@ -319,8 +319,7 @@ static bool start(struct drill_run *run)
 		k->number = r;
 		sem_init(&k->ended, 0, 0);
 		if (!err && !drill_has_workers(run))
-			err = thread_start(&k->thread, rank_main, k, "drill/%d",
-			                   r);
+			err = thread_start(&k->thread, main, k, "drill/%d", r);
 	}
 	if (drill_has_workers(run))
 		err = thread_start(&run->runner, runner_main, run, "drill/run");
@@ -331,7 +330,7 @@ static bool start(struct drill_run *run)
 	return false;
 }
 
-static void join(struct drill_run *run)
+void drill_join(struct drill_run *run)
 {
 	uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
 	int r;
@@ -434,7 +433,7 @@ static void conduct(struct drill_run *run)
 {
 	int status = COHORT_OK;
 
-	if (!start(run))
+	if (!drill_start(run, rank_main))
 		return;
 	atomic_store(&run->own->began_ns, clock_now());
 	pthread_barrier_wait(&run->shared->ready);
@@ -448,7 +447,7 @@ static void conduct(struct drill_run *run)
 		cohort_sim_faults_clear();
 	/* In other places the group is closed when the ranks have left. */
 	if (run->place != AT_CLOSE || run->trouble == BY_STUCK) {
-		join(run);
+		drill_join(run);
 		/* Ranks that have had their messages may be done before, and
 		 * so may those that were paused. */
 		if ((run->place == AT_TRANSFER || run->place == AT_ABORT) &&
@@ -461,7 +460,7 @@ static void conduct(struct drill_run *run)
 		return;
 	}
 	drill_close(run, status);
-	join(run);
+	drill_join(run);
 }
 
 void drill_by_ranks(struct drill_run *run)
