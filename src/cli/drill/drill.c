@@ -3,7 +3,7 @@
 /*
  * cohort drill: every fault in every place, with a fresh group each
  *
- * This file has the options, and runs and reports all cells.
+ * This file has the options, and lists, runs and reports all cells.
  */
 
 #include "cli/drill/drill.h"
@@ -18,6 +18,7 @@
 #include <cohort/sim.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "cli/common/progress.h"
@@ -170,16 +171,54 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 	return status == CLI_OK && !*help_out ? check_processes(o) : status;
 }
 
+/* ---- what is expected ------------------------------------------------- */
+
+static void print_name(int place, int trouble)
+{
+	printf("%-11s%-25s", drill_place_name((enum place)place),
+	       drill_trouble_name((enum trouble)trouble));
+}
+
+static void list_cell(const struct drill_options *options, int place,
+                      int trouble)
+{
+	static const char *const bounds[] = {
+		[NO_BOUND] = "",
+		[BY_DEADLINE] = ", at its deadline",
+		[AT_ONCE] = ", at once",
+		[BY_PROBER] = ", within 50 ms",
+	};
+	const struct cell *cell = drill_cell(
+		(enum place)place, (enum trouble)trouble, options->processes);
+	char expected[96];
+
+	print_name(place, trouble);
+	if (cell->impossible) {
+		printf("-  %s\n", cell->impossible);
+		return;
+	}
+	drill_spell(expected, sizeof(expected), cell->kind,
+	            drill_expected_rank(cell, options->ranks,
+	                                options->processes));
+	printf("%s%s", expected, bounds[cell->bound]);
+	if (cell->least > options->ranks)
+		printf(" (takes %d ranks)", cell->least);
+	putchar('\n');
+}
+
 /* ---- the cells -------------------------------------------------------- */
 
 struct drill {
 	const struct drill_options *options;
 	struct drill_memory memory;
 	struct progress progress;
-	struct drill_result *results;
 	size_t total;
 	size_t done;
 	size_t left_out;
+	size_t wrong;
+	size_t timed;
+	double late_ms[PLACES * TROUBLES]; /* of the timed detections */
+	struct drill_result results[PLACES * TROUBLES];
 };
 
 static bool is_possible(const struct drill_options *options, int place,
@@ -192,18 +231,13 @@ static bool is_possible(const struct drill_options *options, int place,
 	       cell->least <= options->ranks;
 }
 
-static bool is_left_out(const struct drill_options *options, int place,
-                        int trouble)
+/* Why the possible cell is left out, or NULL. */
+static const char *why_not(const struct drill_options *options, int place,
+                           int trouble)
 {
-	return options->is_nvidia && is_possible(options, place, trouble) &&
-	       drill_why_not((enum place)place, (enum trouble)trouble);
-}
-
-static bool is_chosen(const struct drill_options *options, int place,
-                      int trouble)
-{
-	return is_possible(options, place, trouble) &&
-	       !is_left_out(options, place, trouble);
+	return options->is_nvidia
+	               ? drill_why_not((enum place)place, (enum trouble)trouble)
+	               : NULL;
 }
 
 static void draw(struct drill *d, int place, int trouble)
@@ -216,6 +250,26 @@ static void draw(struct drill *d, int place, int trouble)
 	         drill_place_name((enum place)place),
 	         drill_trouble_name((enum trouble)trouble));
 	progress_draw(&d->progress, d->done, d->total, text);
+}
+
+/* The width of place, fault and verdict. */
+enum { TIMES_COLUMN = 11 + 25 + 31 };
+
+static void print_result(const struct drill_result *result)
+{
+	const char *got = result->ok ? result->got : "WRONG";
+
+	print_name(result->place, result->trouble);
+	printf("%-31s", got);
+	if (result->is_timed && strlen(got) > 31)
+		printf("\n%*s", TIMES_COLUMN, "");
+	if (result->is_timed)
+		printf("%6.1f%6.0f", result->detected_ms, result->bound_ms);
+	putchar('\n');
+	if (!result->ok)
+		printf("           %s\n           expected: %s\n", result->got,
+		       result->expected);
+	fflush(stdout);
 }
 
 static void do_cell(struct drill *d, int place, int trouble)
@@ -235,10 +289,13 @@ static void do_cell(struct drill *d, int place, int trouble)
 		snprintf(result->got + used, sizeof(result->got) - used, "; %s",
 		         left);
 	}
+	d->wrong += !result->ok;
+	if (result->is_timed)
+		d->late_ms[d->timed++] = result->detected_ms - result->bound_ms;
 	if (d->options->json)
 		return;
 	progress_clear(&d->progress);
-	drill_print(result);
+	print_result(result);
 }
 
 static void leave_out(struct drill *d, int place, int trouble)
@@ -247,78 +304,8 @@ static void leave_out(struct drill *d, int place, int trouble)
 	if (d->options->json)
 		return;
 	progress_clear(&d->progress);
-	drill_print_left_out((enum place)place, (enum trouble)trouble);
-}
-
-static void do_all(struct drill *d)
-{
-	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < drill_troubles(d->options); t++)
-			if (is_chosen(d->options, p, t))
-				do_cell(d, p, t);
-			else if (is_left_out(d->options, p, t))
-				leave_out(d, p, t);
-}
-
-/* ---- before and after ------------------------------------------------- */
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void sum_up(const struct drill *d, struct drill_summary *s)
-{
-	for (size_t i = 0; i < d->done; i++) {
-		const struct drill_result *r = &d->results[i];
-
-		s->wrong += !r->ok;
-		if (r->is_timed)
-			s->late_ms[s->timed++] = r->detected_ms - r->bound_ms;
-	}
-	s->cells = d->done;
-	s->left_out = d->left_out;
-	qsort(s->late_ms, s->timed, sizeof(*s->late_ms), compare);
-}
-
-/* The exit status. */
-static int judge(const struct drill_options *options,
-                 const struct drill_summary *s)
-{
-	double median = s->timed ? s->late_ms[s->timed / 2] : 0.0;
-	double most = (double)options->slack_ns * 1e-6 * MEDIAN_PERCENT / 100;
-
-	if (s->wrong)
-		cli_complain("drill", "%zu of %zu cells are wrong", s->wrong,
-		             s->cells);
-	else if (median > most)
-		cli_complain("drill",
-		             "the median verdict is %.1f ms after its bound, "
-		             "more than %.1f",
-		             median, most);
-	return s->wrong || median > most ? CLI_FAILED : CLI_OK;
-}
-
-static int report(const struct drill *d, double seconds)
-{
-	struct drill_summary s = { .seconds = seconds };
-	int status = CLI_FAILED;
-
-	s.late_ms = calloc(d->done + 1, sizeof(*s.late_ms));
-	if (!s.late_ms) {
-		cli_complain("drill", "out of memory");
-		return status;
-	}
-	sum_up(d, &s);
-	if (d->options->json)
-		drill_json(d->results, d->done);
-	else
-		drill_print_summary(&s);
-	status = judge(d->options, &s);
-	free(s.late_ms);
-	return status;
+	print_name(place, trouble);
+	printf("left out: %s\n", why_not(d->options, place, trouble));
 }
 
 /* Run a cell without a fault, which must succeed.  The platform then has what it keeps
@@ -333,32 +320,120 @@ static bool warm_up(struct drill *d)
 	return result->ok;
 }
 
+static void do_all(struct drill *d)
+{
+	for (int p = 0; p < PLACES; p++)
+		for (int t = 0; t < drill_troubles(d->options); t++)
+			d->total += is_possible(d->options, p, t) &&
+			            !why_not(d->options, p, t);
+	if (!d->options->json)
+		printf("%-11s%-25s%-31s%6s%6s\n", "where", "fault", "verdict",
+		       "ms", "bound");
+	progress_start(&d->progress);
+	for (int p = 0; p < PLACES; p++)
+		for (int t = 0; t < drill_troubles(d->options); t++)
+			if (is_possible(d->options, p, t) &&
+			    why_not(d->options, p, t))
+				leave_out(d, p, t);
+			else if (is_possible(d->options, p, t))
+				do_cell(d, p, t);
+	progress_erase(&d->progress);
+}
+
+/* ---- the report ------------------------------------------------------- */
+
+static void json_cell(struct json *json, const struct drill_result *result)
+{
+	json_open(json, NULL, '{');
+	json_string(json, "where", drill_place_name(result->place));
+	json_string(json, "fault", drill_trouble_name(result->trouble));
+	json_int(json, "ranks", result->ranks);
+	json_string(json, "expected", result->expected);
+	json_string(json, "got", result->got);
+	json_string(json, "text", *result->text ? result->text : NULL);
+	if (result->is_timed) {
+		json_double(json, "detected_ms", result->detected_ms);
+		json_double(json, "bound_ms", result->bound_ms);
+	} else {
+		json_null(json, "detected_ms");
+		json_null(json, "bound_ms");
+	}
+	json_bool(json, "ok", result->ok);
+	json_close(json, '}');
+}
+
+static void print_json(const struct drill *d)
+{
+	struct json json = { .out = stdout };
+
+	json_open(&json, NULL, '{');
+	json_open(&json, "cells", '[');
+	for (size_t i = 0; i < d->done; i++)
+		json_cell(&json, &d->results[i]);
+	json_close(&json, ']');
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Report all cells, and return the exit status. */
+static int report(struct drill *d, double seconds)
+{
+	const double most =
+		(double)d->options->slack_ns * 1e-6 * MEDIAN_PERCENT / 100;
+	double median;
+
+	qsort(d->late_ms, d->timed, sizeof(*d->late_ms), compare);
+	median = d->timed ? d->late_ms[d->timed / 2] : 0.0;
+	if (d->options->json)
+		print_json(d);
+	else
+		printf("\n%zu cells, %zu right, %zu wrong; %.1f s\n", d->done,
+		       d->done - d->wrong, d->wrong, seconds);
+	if (!d->options->json && d->left_out)
+		printf("%zu cells left out, which NVIDIA's NCCL cannot be made "
+		       "to have\n",
+		       d->left_out);
+	if (!d->options->json && d->timed)
+		printf("noticed after the bound: %.1f ms in the median, %.1f "
+		       "ms at worst\n",
+		       median, d->late_ms[d->timed - 1]);
+	if (d->wrong)
+		cli_complain("drill", "%zu of %zu cells are wrong", d->wrong,
+		             d->done);
+	else if (median > most)
+		cli_complain("drill",
+		             "the median verdict is %.1f ms after its bound, "
+		             "more than %.1f",
+		             median, most);
+	return d->wrong || median > most ? CLI_FAILED : CLI_OK;
+}
+
 static int drill(const struct drill_options *options)
 {
-	struct drill d = { .options = options };
+	struct drill *d = calloc(1, sizeof(*d));
 	uint64_t began = clock_now();
 	int status = CLI_FAILED;
 
-	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < drill_troubles(options); t++)
-			d.total += is_chosen(options, p, t);
-	d.results = calloc(d.total + 1, sizeof(*d.results));
-	if (!d.results) {
+	if (!d) {
 		cli_complain("drill", "out of memory");
 		return CLI_FAILED;
 	}
+	d->options = options;
 	if ((options->processes > 1 ||
-	     drill_memory_open(&d.memory, options, 0, options->ranks)) &&
-	    warm_up(&d)) {
-		if (!options->json)
-			drill_print_head();
-		progress_start(&d.progress);
-		do_all(&d);
-		progress_erase(&d.progress);
-		status = report(&d, (double)(clock_now() - began) * 1e-9);
+	     drill_memory_open(&d->memory, options, 0, options->ranks)) &&
+	    warm_up(d)) {
+		do_all(d);
+		status = report(d, (double)(clock_now() - began) * 1e-9);
 	}
-	drill_memory_close(&d.memory);
-	free(d.results);
+	drill_memory_close(&d->memory);
+	free(d);
 	return status;
 }
 
@@ -374,7 +449,7 @@ static int settle_platform(int platform)
 	return CLI_FAILED;
 }
 
-static bool is_nvidia(int platform)
+static bool probe_nvidia(int platform)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -382,9 +457,9 @@ static bool is_nvidia(int platform)
 	       info.platform == COHORT_PLATFORM_GPU && info.is_drop_in != 1;
 }
 
-/* is_nvidia() in a process of its own: this one is to fork, and must not have loaded the
+/* Probe in a process of its own: this one may be to fork, and then must not have loaded the
  * platform. */
-static bool is_nvidia_there(int platform)
+static bool is_nvidia(int platform)
 {
 	int status = 1; /* no exit status */
 	pid_t child;
@@ -392,7 +467,7 @@ static bool is_nvidia_there(int platform)
 	fflush(stdout);
 	child = fork();
 	if (child == 0)
-		_exit(is_nvidia(platform));
+		_exit(probe_nvidia(platform));
 	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
@@ -413,14 +488,15 @@ int drill_main(int argc, char **argv)
 	if (status != CLI_OK || help)
 		return status;
 	if (options.list) {
-		drill_list(&options);
+		for (int p = 0; p < PLACES; p++)
+			for (int t = 0; t < drill_troubles(&options); t++)
+				if (options.only[p][t])
+					list_cell(&options, p, t);
 		return CLI_OK;
 	}
 	status = settle_platform(options.platform);
 	if (status != CLI_OK)
 		return status;
-	options.is_nvidia = options.processes > 1
-	                            ? is_nvidia_there(options.platform)
-	                            : is_nvidia(options.platform);
+	options.is_nvidia = is_nvidia(options.platform);
 	return drill(&options);
 }

@@ -7,7 +7,7 @@
  *
  * A *cell* is one fault in one place.  The files, each of which uses those below it:
  *
- *	drill.c   the command: all cells in turn
+ *	drill.c   the command: all cells in turn, and how they are shown
  *	run.c     one cell, from its group's options to its judgement
  *	forked.c  a cell in several processes
  *	alone.c   the places where one thread acts for all ranks
@@ -17,7 +17,6 @@
  *	census.c  whether a cell has left anything behind
  *	judge.c   whether a cell did what it should
  *	cell.c    what all places use: notes, faults, waits, aborts, groups
- *	report.c  how cells are shown
  *	table.c   each cell: what is expected, what is scripted, and what each thread does
  */
 
@@ -34,60 +33,66 @@
 
 /* ---- the table -------------------------------------------------------- */
 
-enum place {
-	AT_OPEN,
-	AT_FIRST, /* the first call */
-	AT_CALL,
-	AT_BATCH,
-	AT_GROUP, /* one thread calls for the whole group */
-	AT_TRANSFER,
-	AT_WAIT, /* all ranks have called */
-	AT_SPLIT,
-	AT_CHILD, /* a call in a communicator that was split from the group's */
-	AT_RESPAWN,
-	AT_CLOSE,
-	AT_ABORT,
-	PLACES,
-};
+/* Places; in a group call, one thread calls for the whole group; at a wait, all ranks have
+ * called; a child is a call in a communicator that was split from the group's. */
+#define DRILL_PLACES(X)                                                        \
+	X(OPEN, "open")                                                        \
+	X(FIRST, "first call")                                                 \
+	X(CALL, "call")                                                        \
+	X(BATCH, "batch")                                                      \
+	X(GROUP, "group call")                                                 \
+	X(TRANSFER, "send/recv")                                               \
+	X(WAIT, "wait")                                                        \
+	X(SPLIT, "split")                                                      \
+	X(CHILD, "child")                                                      \
+	X(RESPAWN, "respawn")                                                  \
+	X(CLOSE, "close")                                                      \
+	X(ABORT, "abort")
 
+#define DRILL_AT(place, name) AT_##place,
+enum place { DRILL_PLACES(DRILL_AT) PLACES };
+
+#define DRILL_TROUBLES(X)                                                      \
+	X(NOTHING, "none")                                                     \
+	X(ABSENCE, "missing rank")                                             \
+	X(LATE, "late rank under deadline")                                    \
+	X(TOO_LATE, "late rank over deadline")                                 \
+	X(COUNT, "different count")                                            \
+	X(TYPE, "different type")                                              \
+	X(OPERATION, "different operation")                                    \
+	X(ROOT, "different root")                                              \
+	X(ORDER, "different order")                                            \
+	X(ERROR, "native error")                                               \
+	X(ASYNC_ERROR, "asynchronous error")                                   \
+	X(CUDA_ERROR, "CUDA error")                                            \
+	X(DEVICE_LOST, "device lost")                                          \
+	X(STUCK, "stuck native call")                                          \
+	X(EXIT, "thread exit")                                                 \
+	X(TWO_ABORTS, "double abort")                                          \
+	X(SIGNAL, "abort by signal handler")                                   \
+	X(MEMORY, "allocation failure")                                        \
+	X(REMOTE, "remote stall")  /* a rank of another process is missing */  \
+	X(GRAPH, "graph alive")    /* a graph with captured calls is alive */  \
+	X(RETURN, "early return")  /* the victim's worker returns 0 */         \
+	X(CLOSING, "early close")  /* the victim closes its communicator */    \
+	X(TIMEOUT, "own timeout")  /* a rank that waits for it gives up */     \
+	X(ALONE, "one rank alone") /* no other rank calls */                   \
+	/* Streams on which the victim calls first. */                         \
+	X(STREAM, "another device's stream")                                   \
+	X(DEAD_STREAM, "destroyed stream")                                     \
+	X(SIBLING, "hang in a sibling") /* the victim is in another child */   \
+	/* The victim is too late, but paused. */                              \
+	X(PAUSED_PARENT, "pause on the parent")                                \
+	/* Of the victim's process, where ranks are spread over processes. */  \
+	X(KILL, "process killed")                                              \
+	X(PAUSE, "process paused") /* within the deadline */                   \
+	X(STOP, "process stopped") /* beyond the deadline */                   \
+	X(DESCRIPTORS, "out of descriptors")                                   \
+	X(UNLINK, "file removed") /* by which processes meet */
+
+#define DRILL_BY(trouble, name) BY_##trouble,
 enum trouble {
-	BY_NOTHING,
-	BY_ABSENCE,
-	BY_LATE,     /* but within the deadline */
-	BY_TOO_LATE, /* beyond the deadline */
-	BY_COUNT,
-	BY_TYPE,
-	BY_OPERATION,
-	BY_ROOT,
-	BY_ORDER,
-	BY_ERROR,
-	BY_ASYNC_ERROR,
-	BY_CUDA_ERROR,
-	BY_DEVICE_LOST,
-	BY_STUCK,
-	BY_EXIT,
-	BY_TWO_ABORTS,
-	BY_SIGNAL,
-	BY_MEMORY,
-	BY_REMOTE,      /* a rank of another process is missing */
-	BY_GRAPH,       /* a graph with captured calls is alive */
-	BY_RETURN,      /* the victim's worker returns 0 */
-	BY_CLOSING,     /* the victim closes its communicator */
-	BY_TIMEOUT,     /* a rank that waits for the victim gives up */
-	BY_ALONE,       /* the victim calls, and no other rank does */
-	BY_STREAM,      /* the victim first calls on another device's stream */
-	BY_DEAD_STREAM, /* the victim first calls on a destroyed stream */
-	BY_SIBLING,     /* the rank that others wait for waits for the victim in
-	                     another child */
-	BY_PAUSED_PARENT, /* the victim is too late, but paused in the parent */
-
-	/* Where ranks are spread over processes: what befalls the victim's process. */
-	BY_KILL,
-	BY_PAUSE,       /* it is stopped, but within the deadline */
-	BY_STOP,        /* it is stopped, beyond the deadline */
-	BY_DESCRIPTORS, /* it is out of descriptors */
-	BY_UNLINK,      /* the file by which processes meet is removed */
-	TROUBLES,
+	DRILL_TROUBLES(DRILL_BY) TROUBLES,
 
 	/* How many there are where one process has all ranks. */
 	TROUBLES_OF_ONE = BY_KILL,
@@ -517,23 +522,6 @@ struct drill_census drill_census(void);
 bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 
 /* ---- reporting -------------------------------------------------------- */
-
-/* The results of all cells. */
-struct drill_summary {
-	size_t cells;
-	size_t left_out; /* which NVIDIA's NCCL cannot be told to have */
-	size_t wrong;
-	size_t timed;
-	double *late_ms; /* how late each of @timed detections was, sorted */
-	double seconds;
-};
-
-void drill_print_head(void);
-void drill_print(const struct drill_result *result);
-void drill_print_left_out(enum place place, enum trouble trouble);
-void drill_print_summary(const struct drill_summary *summary);
-void drill_json(const struct drill_result *results, size_t n);
-void drill_list(const struct drill_options *options);
 
 /* Write a verdict as text, such as "busy in the program, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);

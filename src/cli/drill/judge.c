@@ -13,6 +13,17 @@
 /* How often the prober asks. */
 #define PROBER_MS 50.0
 
+void drill_spell(char *out, size_t size, int kind, int rank)
+{
+	if (kind == COHORT_VERDICT_NONE)
+		snprintf(out, size, "none");
+	else if (rank < 0)
+		snprintf(out, size, "%s", cohort_verdict_text(kind));
+	else
+		snprintf(out, size, "%s, rank %d", cohort_verdict_text(kind),
+		         rank);
+}
+
 static double ms_between(uint64_t from_ns, uint64_t to_ns)
 {
 	return ((double)to_ns - (double)from_ns) * 1e-6;

@@ -528,57 +528,17 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 	return NULL;
 }
 
+#define NAME(enumerator, name) name,
 const char *drill_place_name(enum place place)
 {
-	static const char *const names[PLACES] = {
-		[AT_OPEN] = "open",        [AT_FIRST] = "first call",
-		[AT_CALL] = "call",        [AT_BATCH] = "batch",
-		[AT_GROUP] = "group call", [AT_TRANSFER] = "send/recv",
-		[AT_WAIT] = "wait",        [AT_SPLIT] = "split",
-		[AT_CHILD] = "child",      [AT_RESPAWN] = "respawn",
-		[AT_CLOSE] = "close",      [AT_ABORT] = "abort",
-	};
+	static const char *const names[] = { DRILL_PLACES(NAME) };
 
 	return names[place];
 }
 
 const char *drill_trouble_name(enum trouble trouble)
 {
-	static const char *const names[TROUBLES] = {
-		[BY_NOTHING] = "none",
-		[BY_ABSENCE] = "missing rank",
-		[BY_LATE] = "late rank under deadline",
-		[BY_TOO_LATE] = "late rank over deadline",
-		[BY_COUNT] = "different count",
-		[BY_TYPE] = "different type",
-		[BY_OPERATION] = "different operation",
-		[BY_ROOT] = "different root",
-		[BY_ORDER] = "different order",
-		[BY_ERROR] = "native error",
-		[BY_ASYNC_ERROR] = "asynchronous error",
-		[BY_CUDA_ERROR] = "CUDA error",
-		[BY_DEVICE_LOST] = "device lost",
-		[BY_STUCK] = "stuck native call",
-		[BY_EXIT] = "thread exit",
-		[BY_TWO_ABORTS] = "double abort",
-		[BY_SIGNAL] = "abort by signal handler",
-		[BY_MEMORY] = "allocation failure",
-		[BY_REMOTE] = "remote stall",
-		[BY_GRAPH] = "graph alive",
-		[BY_RETURN] = "early return",
-		[BY_CLOSING] = "early close",
-		[BY_TIMEOUT] = "own timeout",
-		[BY_ALONE] = "one rank alone",
-		[BY_STREAM] = "another device's stream",
-		[BY_DEAD_STREAM] = "destroyed stream",
-		[BY_SIBLING] = "hang in a sibling",
-		[BY_PAUSED_PARENT] = "pause on the parent",
-		[BY_KILL] = "process killed",
-		[BY_PAUSE] = "process paused",
-		[BY_STOP] = "process stopped",
-		[BY_DESCRIPTORS] = "out of descriptors",
-		[BY_UNLINK] = "file removed",
-	};
+	static const char *const names[] = { DRILL_TROUBLES(NAME) };
 
 	return names[trouble];
 }
