@@ -154,8 +154,11 @@ static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 
 	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
 		if (status == told[i].status) {
-			drill_note(run, told[i].kind, cohort_last_error(),
-			           began_ns);
+			drill_note(run,
+			           (struct drill_verdict){
+					   told[i].kind, -1, began_ns,
+					   run->deadline_ns, clock_now() },
+			           cohort_last_error(), false);
 			return false;
 		}
 	if (status == COHORT_SYSTEM && says_why(run))

@@ -40,19 +40,15 @@ bool drill_must(struct drill_run *run, int status, const char *what)
 	return false;
 }
 
-void drill_note(struct drill_run *run, int kind, const char *text,
-                uint64_t began_ns)
+void drill_note(struct drill_run *run, struct drill_verdict verdict,
+                const char *text, bool replaces)
 {
-	struct drill_verdict *v = &run->own->verdict;
+	struct drill_outcome *own = run->own;
 
 	pthread_mutex_lock(&run->lock);
-	if (v->kind == COHORT_VERDICT_NONE) {
-		v->kind = kind;
-		v->rank = -1;
-		v->since_ns = began_ns;
-		v->deadline_ns = run->deadline_ns;
-		v->time_ns = clock_now();
-		snprintf(v->text, sizeof(v->text), "%s", text);
+	if (replaces || own->verdict.kind == COHORT_VERDICT_NONE) {
+		own->verdict = verdict;
+		snprintf(own->text, sizeof(own->text), "%s", text);
 	}
 	pthread_mutex_unlock(&run->lock);
 }
@@ -66,20 +62,6 @@ static int number_in_group(const struct drill_run *run,
 	                       cause->rank >= 0
 	               ? run->n - 1 - cause->rank
 	               : cause->world_rank;
-}
-
-void drill_keep(struct drill_run *run, const struct cohort_cause *cause)
-{
-	struct drill_verdict *v = &run->own->verdict;
-
-	pthread_mutex_lock(&run->lock);
-	v->kind = cause->kind;
-	v->rank = number_in_group(run, cause);
-	v->since_ns = cause->since_ns;
-	v->deadline_ns = cause->deadline_ns;
-	v->time_ns = cause->time_ns;
-	memcpy(v->text, cause->details, sizeof(v->text));
-	pthread_mutex_unlock(&run->lock);
 }
 
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause)
@@ -97,7 +79,12 @@ void drill_keep_cause(struct drill_run *run)
 	struct cohort_cause cause;
 
 	if (drill_cause(run, &cause))
-		drill_keep(run, &cause);
+		drill_note(run,
+		           (struct drill_verdict){
+				   cause.kind, number_in_group(run, &cause),
+				   cause.since_ns, cause.deadline_ns,
+				   cause.time_ns },
+		           cause.details, true);
 }
 
 /* ---- faults ----------------------------------------------------------- */

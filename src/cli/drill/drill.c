@@ -62,51 +62,34 @@ static void print_help(void)
 }
 
 /* True if @text is @name, in which '-' may stand for ' ' and '/' to save quotes. */
-static bool is_name(const char *text, size_t length, const char *name)
+static bool is_name(const char *text, const char *name)
 {
-	if (strlen(name) != length)
-		return false;
-	for (size_t i = 0; i < length; i++)
-		if (text[i] != name[i] &&
-		    (text[i] != '-' || (name[i] != ' ' && name[i] != '/')))
+	for (; *text && *name; text++, name++)
+		if (*text != *name &&
+		    (*text != '-' || (*name != ' ' && *name != '/')))
 			return false;
-	return true;
-}
-
-/* Choose the fault that @text names, or all faults if @text is empty. */
-static bool choose_faults(const char *text, bool only[TROUBLES])
-{
-	bool found = false;
-
-	for (int t = 0; t < TROUBLES; t++) {
-		bool is_it =
-			!*text || is_name(text, strlen(text),
-		                          drill_trouble_name((enum trouble)t));
-
-		only[t] |= is_it;
-		found |= is_it;
-	}
-	return found;
+	return !*text && !*name;
 }
 
 static int read_only(const struct cli_option *option, const char *text)
 {
 	struct drill_options *options = option->value;
-	const char *at = text;
+	bool found = false;
+	char name[80];
 
-	for (int p = 0; p < PLACES; p++) {
-		size_t length = strlen(drill_place_name((enum place)p));
+	for (int p = 0; p < PLACES; p++)
+		for (int t = 0; t < TROUBLES; t++) {
+			const char *place = drill_place_name((enum place)p);
 
-		if (strlen(at) < length ||
-		    !is_name(at, length, drill_place_name((enum place)p)) ||
-		    (at[length] && at[length] != '/'))
-			continue;
-		at += length;
-		options->is_limited = true;
-		if (choose_faults(at + (*at == '/'), options->only[p]))
-			return CLI_OK;
-		break;
-	}
+			snprintf(name, sizeof(name), "%s/%s", place,
+			         drill_trouble_name((enum trouble)t));
+			if (!is_name(text, place) && !is_name(text, name))
+				continue;
+			options->only[p][t] = found = true;
+		}
+	options->is_limited |= found;
+	if (found)
+		return CLI_OK;
 	cli_complain("drill",
 	             "--only: '%s' is not WHERE or WHERE/FAULT, see "
 	             "cohort drill --list",

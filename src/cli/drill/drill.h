@@ -259,8 +259,8 @@ struct drill_outcome {
 		uint64_t since_ns; /* begin of the deadline, or 0 */
 		uint64_t deadline_ns;
 		uint64_t time_ns;
-		char text[2048];
 	} verdict;
+	char text[2048];     /* the verdict's */
 	char complaint[256]; /* the first problem other than the verdict */
 };
 
@@ -367,10 +367,9 @@ void drill_complain(struct drill_run *run, const char *format, ...)
 /* True if @status is COHORT_OK; else false, after a complaint about @what. */
 bool drill_must(struct drill_run *run, int status, const char *what);
 
-/* Note a verdict that is not a cause, on a deadline that began at @began_ns; only
- * the first one is kept. */
-void drill_note(struct drill_run *run, int kind, const char *text,
-                uint64_t began_ns);
+/* Note a verdict; only the first one is kept, unless it replaces another. */
+void drill_note(struct drill_run *run, struct drill_verdict verdict,
+                const char *text, bool replaces);
 
 /* The rank on which the fault strikes. */
 static inline int drill_victim(const struct drill_run *run)
@@ -439,9 +438,8 @@ bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 /* Copy the cause of the communicators that the cell is about: false if there is none. */
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause);
 
-/* Keep that cause, or @cause, as the verdict. */
+/* Note that cause as the verdict. */
 void drill_keep_cause(struct drill_run *run);
-void drill_keep(struct drill_run *run, const struct cohort_cause *cause);
 
 /* Close the group, which must return @status. */
 void drill_close(struct drill_run *run, int status);

@@ -142,12 +142,12 @@ static bool has_stack(const struct drill_run *run, int kind, const char *text)
 
 /* What is wrong with the text of the verdict, or NULL. */
 static const char *wrong_text(const struct drill_run *run,
-                              const struct drill_verdict *v)
+                              const struct drill_outcome *outcome)
 {
-	const char *says = run->cell->says, *text = v->text;
+	const char *says = run->cell->says, *text = outcome->text;
 
 	if (!says || (strstr(text, says) && names_all(run, text) &&
-	              has_stack(run, v->kind, text)))
+	              has_stack(run, outcome->verdict.kind, text)))
 		return NULL;
 	return text;
 }
@@ -221,7 +221,7 @@ static void judge_process(const struct drill_run *run, int process,
 	drill_spell(got, sizeof(got), v->kind, v->rank);
 	is_right = is_free || !strcmp(result->expected, got);
 	if (is_right && !is_free)
-		text = wrong_text(run, v);
+		text = wrong_text(run, n.outcome);
 	if (n.is_timed &&
 	    (!result->is_timed || n.detected_ms > result->detected_ms)) {
 		result->is_timed = true;
@@ -229,7 +229,7 @@ static void judge_process(const struct drill_run *run, int process,
 		result->bound_ms = n.bound_ms;
 	}
 	if (!*result->text)
-		memcpy(result->text, v->text, sizeof(result->text));
+		memcpy(result->text, n.outcome->text, sizeof(result->text));
 	if (!is_right || text || time || *n.outcome->complaint)
 		add_wrong(result, run, process, got, time, text);
 }

@@ -25,7 +25,6 @@
 static int keep_verdict(const struct cohort_verdict *told, void *user)
 {
 	struct drill_run *run = user;
-	struct drill_verdict *v = &run->own->verdict;
 
 	if (told->stage == COHORT_STAGE_WARNING) {
 		if (told->kind == COHORT_VERDICT_NOT_STARTED)
@@ -37,16 +36,11 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 		return 0;
 	if (told->kind == COHORT_VERDICT_WEDGED)
 		drill_complain(run, "wedged: %s", told->text);
-	pthread_mutex_lock(&run->lock);
-	if (v->kind == COHORT_VERDICT_NONE) {
-		v->kind = told->kind;
-		v->rank = told->world_rank;
-		v->since_ns = told->since_ns;
-		v->deadline_ns = told->deadline_ns;
-		v->time_ns = told->time_ns;
-		snprintf(v->text, sizeof(v->text), "%s", told->text);
-	}
-	pthread_mutex_unlock(&run->lock);
+	drill_note(run,
+	           (struct drill_verdict){ told->kind, told->world_rank,
+	                                   told->since_ns, told->deadline_ns,
+	                                   told->time_ns },
+	           told->text, false);
 	return 0;
 }
 
@@ -57,59 +51,47 @@ static bool call_connects(const struct drill_run *run)
 	return run->trouble == BY_REMOTE && !drill_warms_up(run);
 }
 
+static bool is_stuck_split(const struct drill_run *run)
+{
+	return run->place == AT_SPLIT && run->trouble == BY_STUCK;
+}
+
 /* True if the group is opened with the deadline that must later expire. */
 static bool opens_by_deadline(const struct drill_run *run)
 {
 	return run->place == AT_RESPAWN || call_connects(run) ||
-	       (run->place == AT_SPLIT && run->trouble == BY_STUCK);
+	       is_stuck_split(run);
 }
 
 static void set_deadlines(struct drill_run *run)
 {
 	struct cohort_deadlines *d = &run->group_options.deadlines;
+	const uint64_t usual_ns = run->options->deadline_ns;
 	uint64_t ns = run->cell->bound == BY_DEADLINE ||
 	                              run->trouble == BY_PAUSED_PARENT
 	                      ? run->deadline_ns
-	              : run->trouble == BY_LATE ? 5 * run->options->deadline_ns
+	              : run->trouble == BY_LATE ? 5 * usual_ns
 	                                        : LONG_NS;
 
 	d->init_ns = d->join_ns = d->exec_ns = LONG_NS;
 	d->close_ns = d->abort_ns = LONG_NS;
-	switch (run->place) {
-	case AT_OPEN:
+	if (run->place == AT_OPEN || opens_by_deadline(run))
 		d->init_ns = ns;
-		break;
-	case AT_RESPAWN:
-		d->init_ns = ns;
-		if (run->trouble != BY_STOP)
-			break;
-		/* It waits for the end of the process's former generations, too. */
-		d->abort_ns = run->options->deadline_ns;
-		d->init_ns -= 2 * d->abort_ns;
-		break;
-	case AT_CLOSE:
-		if (run->trouble == BY_STUCK)
-			d->exec_ns = ns;
-		else
-			d->close_ns = ns;
-		break;
-	case AT_ABORT:
-		if (run->trouble == BY_TOO_LATE)
-			d->abort_ns = run->options->deadline_ns;
-		if (run->trouble == BY_STUCK)
-			d->exec_ns = 5 * run->options->deadline_ns;
-		break;
-	case AT_SPLIT:
+	if (run->place == AT_CLOSE && run->trouble != BY_STUCK)
+		d->close_ns = ns;
+	else if (run->place == AT_CLOSE)
+		d->exec_ns = ns;
+	else if (run->place == AT_ABORT && run->trouble == BY_TOO_LATE)
+		d->abort_ns = usual_ns;
+	else if (run->place == AT_ABORT && run->trouble == BY_STUCK)
+		d->exec_ns = 5 * usual_ns;
+	else if (run->place != AT_OPEN && run->place != AT_RESPAWN &&
+	         run->place != AT_ABORT && !is_stuck_split(run))
 		d->join_ns = d->exec_ns = ns;
-		if (run->trouble == BY_STUCK) {
-			d->init_ns = ns;
-			d->join_ns = d->exec_ns = LONG_NS;
-		}
-		break;
-	default:
-		d->join_ns = d->exec_ns = ns;
-		if (call_connects(run))
-			d->init_ns = ns;
+	/* It waits for the end of the process's former generations, too. */
+	if (run->place == AT_RESPAWN && run->trouble == BY_STOP) {
+		d->abort_ns = usual_ns;
+		d->init_ns -= 2 * usual_ns;
 	}
 }
 
