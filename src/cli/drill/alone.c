@@ -67,8 +67,7 @@ static bool sum(struct drill_run *run, int n)
 static bool all_are_ready(struct drill_run *run)
 {
 	atomic_fetch_add(&run->shared->left, 1);
-	return drill_await_counted(run, &run->shared->left,
-	                           run->options->processes);
+	return drill_await(run, left, run->options->processes);
 }
 
 /* Call with a bad stream for the victim, which must be refused. */
@@ -97,8 +96,7 @@ static void call_and_wait(struct drill_run *run)
 
 	atomic_fetch_add(&run->shared->called, 1);
 	if (drill_has_victim(run)) {
-		drill_mark_fault(run);
-		drill_strike_process(run);
+		drill_strike(run);
 		call_on_bad_stream(run);
 	}
 	rc = reduce(run, NULL, &ticket);
@@ -172,8 +170,7 @@ static void *strike_main(void *arg)
 	struct drill_run *run = arg;
 
 	drill_dawdle(run);
-	drill_mark_fault(run);
-	drill_strike_process(run);
+	drill_strike(run);
 	return NULL;
 }
 
@@ -198,16 +195,14 @@ static void strike_open(struct drill_run *run)
 	case BY_UNLINK:
 		/* The victim comes when the others' file has no name any more. */
 		if (drill_has_victim(run))
-			drill_await(run, &run->shared->is_removed,
-			            "the file is not removed");
+			drill_await(run, is_removed, 1);
 		else
 			strike_later(run);
 		break;
 	default:
 		if (!drill_has_victim(run))
 			break;
-		drill_mark_fault(run);
-		drill_strike_process(run);
+		drill_strike(run);
 	}
 }
 
@@ -255,7 +250,7 @@ static void join_as_told(struct drill_rank *k)
 	int rc;
 
 	if (is_victim && run->trouble == BY_COUNT) {
-		drill_await_counted(run, &run->shared->called, run->n - 1);
+		drill_await(run, called, run->n - 1);
 		drill_dawdle(run);
 		rc = join(k, 0, run->n + 1);
 		if (rc != COHORT_INVALID ||
@@ -265,7 +260,7 @@ static void join_as_told(struct drill_rank *k)
 	}
 	/* Release the hanging joins once all ranks have their answers. */
 	if (is_victim && run->trouble != BY_ORDER) {
-		drill_await_counted(run, &run->shared->left, run->n - 1);
+		drill_await(run, left, run->n - 1);
 		join(k, 0, run->n);
 		return;
 	}
@@ -276,7 +271,7 @@ static void join_as_told(struct drill_rank *k)
 		drill_complain(run, "rank %d has joined", k->number);
 	atomic_fetch_add(&run->shared->left, 1);
 	if (run->trouble == BY_ORDER) {
-		drill_await_counted(run, &run->shared->left, run->n);
+		drill_await(run, left, run->n);
 		join(k, !is_victim, run->n);
 	}
 }
@@ -298,7 +293,7 @@ static bool make_ids(struct drill_run *run)
 	    (run->trouble == BY_ORDER &&
 	     !drill_must(run, cohort_unique_id(&ids[1]), "an id")))
 		return false;
-	atomic_store(&run->shared->has_ids, true);
+	atomic_store(&run->shared->has_ids, 1);
 	return true;
 }
 
@@ -306,7 +301,7 @@ static void join_all(struct drill_run *run)
 {
 	if (run->process == 0 && !make_ids(run))
 		return;
-	if (!drill_await(run, &run->shared->has_ids, "there are no ids"))
+	if (!drill_await(run, has_ids, 1))
 		return;
 	atomic_store(&run->own->began_ns, clock_now());
 	if (drill_start(run, join_main))
@@ -335,8 +330,7 @@ static void *bound_main(void *arg)
 
 	drill_must(k->run, cohort_comm_bind(k->comm), "bind");
 	atomic_fetch_add(&k->run->shared->called, 1);
-	drill_await(k->run, &k->run->shared->is_closing,
-	            "nothing is respawned");
+	drill_await(k->run, is_closing, 1);
 	return NULL;
 }
 
@@ -356,7 +350,7 @@ static void respawn(struct drill_run *run)
 	if (drill_has_victim(run))
 		drill_strike_process(run);
 	rc = cohort_group_respawn(run->group, &lost, 1);
-	atomic_store(&run->shared->is_closing, true);
+	atomic_store(&run->shared->is_closing, 1);
 	if (!is_open(run, rc, began))
 		return;
 	/* Strike the earlier generation once there is the next one. */
@@ -387,8 +381,7 @@ void drill_at_respawn(struct drill_run *run)
 		           !thread_start(&k->thread, bound_main, k, "drill/%d",
 		                         run->first);
 		if (is_bound)
-			drill_await_counted(run, &run->shared->called,
-			                    run->options->processes);
+			drill_await(run, called, run->options->processes);
 		if (all_are_ready(run) && drill_has(run, 0))
 			drill_must(run, cohort_group_abort(run->group, "drill"),
 			           "abort");

@@ -154,57 +154,26 @@ void drill_dawdle(const struct drill_run *run)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* A wait that has a limit. */
-struct patience {
-	uint64_t deadline;
-	struct backoff backoff;
-};
-
-static struct patience patience(void)
+bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
+                       const char *what)
 {
-	return (struct patience){ clock_deadline(DRILL_LIMIT_NS), BACKOFF };
-}
+	const uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
+	struct backoff b = BACKOFF;
 
-/* Wait a little; false, after a complaint, once the limit has passed. */
-static bool go_on(struct drill_run *run, struct patience *p, const char *what)
-{
-	if (clock_now() >= p->deadline) {
-		drill_complain(run, "%s", what);
-		return false;
-	}
-	backoff_wait(&p->backoff, p->deadline);
-	return true;
-}
-
-bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n)
-{
-	struct patience p = patience();
-
-	while (atomic_load(count) < n)
-		if (!go_on(run, &p, "the other ranks do not call"))
+	while (count ? atomic_load(count) < n
+	             : !cohort_abort_fired(run->handle)) {
+		if (clock_now() >= deadline) {
+			drill_complain(run, "waited too long: %s", what);
 			return false;
+		}
+		backoff_wait(&b, deadline);
+	}
 	return true;
 }
 
 bool drill_await_cause(struct drill_run *run)
 {
-	struct patience p = patience();
-
-	while (!cohort_abort_fired(run->handle))
-		if (!go_on(run, &p, "the group does not end"))
-			return false;
-	return true;
-}
-
-bool drill_await(struct drill_run *run, const atomic_bool *flag,
-                 const char *what)
-{
-	struct patience p = patience();
-
-	while (!atomic_load(flag))
-		if (!go_on(run, &p, what))
-			return false;
-	return true;
+	return drill_await_count(run, NULL, 0, "the group has not ended");
 }
 
 /* ---- aborts ----------------------------------------------------------- */
@@ -232,7 +201,6 @@ void drill_fire(struct drill_run *run, pthread_t thread)
 {
 	const struct sigaction action = { .sa_handler = handle_signal };
 	const int fires = atomic_load(&run->shared->fires);
-	struct patience p = patience();
 
 	if (run->trouble != BY_SIGNAL) {
 		fire_once(run);
@@ -243,9 +211,7 @@ void drill_fire(struct drill_run *run, pthread_t thread)
 	atomic_store(&firing, run);
 	sigaction(DRILL_SIGNAL, &action, NULL);
 	pthread_kill(thread, DRILL_SIGNAL);
-	while (atomic_load(&run->shared->fires) == fires)
-		if (!go_on(run, &p, "the signal is not handled"))
-			return;
+	drill_await(run, fires, fires + 1);
 }
 
 /* ---- memory ----------------------------------------------------------- */

@@ -9,11 +9,10 @@
  *
  *	drill.c   the command: all cells in turn, and how they are shown
  *	run.c     one cell, from its group's options to its judgement
- *	forked.c  a cell in several processes
+ *	forked.c  a cell in several processes, and what strikes one of them
  *	alone.c   the places where one thread acts for all ranks
  *	ranks.c   the places where each rank has a thread
  *	calls.c   what a rank calls in each place
- *	strike.c  what strikes a process
  *	census.c  whether a cell has left anything behind
  *	judge.c   whether a cell did what it should
  *	cell.c    what all places use: notes, faults, waits, aborts, groups
@@ -281,13 +280,13 @@ struct drill_shared {
 	atomic_int fires;
 	atomic_int fired;
 
-	/* Atomic; is_stuck: a warning has named a rank that is inside its native
+	/* Atomic flags; is_stuck: a warning has named a rank that is inside its native
 	 * call; is_closing: the group is about to be closed; has_ids: the ids are
 	 * there; is_removed: the file by which the processes meet has no name. */
-	atomic_bool is_stuck;
-	atomic_bool is_closing;
-	atomic_bool has_ids;
-	atomic_bool is_removed;
+	atomic_int is_stuck;
+	atomic_int is_closing;
+	atomic_int has_ids;
+	atomic_int is_removed;
 
 	/* Atomic; when the fault struck. */
 	_Atomic uint64_t fault_ns;
@@ -403,17 +402,15 @@ void drill_arm(struct drill_run *run);
 /* Note that the fault strikes now. */
 void drill_mark_fault(struct drill_run *run);
 
-/* Wait until @count is @n; false, after a complaint, if that takes too long. */
-bool drill_await_counted(struct drill_run *run, const atomic_int *count, int n);
+/* Wait until a count of the cell's is @n, or a flag is 1; false, after a complaint, if that
+ * takes too long. */
+#define drill_await(run, what, n)                                              \
+	drill_await_count(run, &(run)->shared->what, n, #what " < " #n)
+bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
+                       const char *what);
 
-/* Wait until the group has a cause; false, after a complaint, if that takes too
- * long. */
+/* Wait until the group has a cause; false, after a complaint, if that takes too long. */
 bool drill_await_cause(struct drill_run *run);
-
-/* Wait until @flag is set; false, after the complaint @what, if that takes too
- * long. */
-bool drill_await(struct drill_run *run, const atomic_bool *flag,
-                 const char *what);
 
 /* Be late, but within the deadline. */
 void drill_dawdle(const struct drill_run *run);
@@ -447,10 +444,12 @@ void drill_close(struct drill_run *run, int status);
 /* Return a stream that the calls of rank @rank must refuse, or NULL if the cell has none. */
 void *drill_bad_stream(struct drill_run *run, int rank);
 
+/* Note that the fault strikes now, and strike the process. */
+void drill_strike(struct drill_run *run);
+
 /* Strike the process, if the cell does: stop or kill it, take its descriptors away until
  * they are given back, or remove the name of the file by which it opens its group. */
 void drill_strike_process(struct drill_run *run);
-void drill_give_back_descriptors(void);
 
 /* Judge a run that is over by what was noted. */
 void drill_judge(struct drill_run *run, struct drill_result *result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A cell in several processes, which are forked for it
+ * A cell in several processes, which are forked for it, and what strikes one of them
  *
  * The caller is none of them and must not have used a device, because what a process has
  * of CUDA does not survive a fork.  It continues a process that has stopped, and judges
@@ -10,9 +10,12 @@
 
 #include "cli/drill/drill.h"
 
+#include <dirent.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +26,101 @@
 
 /* Nothing in a process may take longer. */
 #define LIMIT_S 90
+
+/* ---- what strikes a process ------------------------------------------- */
+
+/* Used by one thread at a time: the descriptors that were taken, and the limit before. */
+static int taken[1024];
+static int n_taken;
+static struct rlimit limit_before;
+
+static int highest_descriptor(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	struct dirent *one;
+	int highest = 0;
+
+	while (all && (one = readdir(all)))
+		if (atoi(one->d_name) > highest)
+			highest = atoi(one->d_name);
+	if (all)
+		closedir(all);
+	return highest;
+}
+
+/* Leave no descriptor free. */
+static void take_descriptors(struct drill_run *run)
+{
+	const int most = (int)(sizeof(taken) / sizeof(taken[0]));
+	struct rlimit limit;
+	int fd = 0;
+
+	getrlimit(RLIMIT_NOFILE, &limit_before);
+	limit = limit_before;
+	limit.rlim_cur = (rlim_t)highest_descriptor() + 1;
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+		while (n_taken < most && (fd = dup(STDERR_FILENO)) >= 0)
+			taken[n_taken++] = fd;
+	if (fd >= 0)
+		drill_complain(run, "descriptors cannot be taken away");
+}
+
+static void give_back_descriptors(void)
+{
+	if (limit_before.rlim_cur)
+		setrlimit(RLIMIT_NOFILE, &limit_before);
+	while (n_taken)
+		close(taken[--n_taken]);
+}
+
+static void remove_file(struct drill_run *run)
+{
+	static const char prefix[] = "/dev/shm/cohort-";
+	DIR *all = opendir("/proc/self/fd");
+	char link[300], path[128];
+	struct dirent *one;
+
+	while (all && (one = readdir(all))) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%s", one->d_name);
+		ssize_t n = readlink(link, path, sizeof(path) - 1);
+
+		if (n < (ssize_t)sizeof(prefix) ||
+		    memcmp(path, prefix, sizeof(prefix) - 1))
+			continue;
+		path[n] = 0;
+		if (unlink(path) == 0)
+			atomic_store(&run->shared->is_removed, 1);
+	}
+	if (all)
+		closedir(all);
+}
+
+void drill_strike_process(struct drill_run *run)
+{
+	switch (run->trouble) {
+	case BY_KILL:
+		raise(SIGKILL);
+		break;
+	case BY_PAUSE:
+	case BY_STOP:
+		raise(SIGSTOP); /* kill() would let this thread go on a little */
+		break;
+	case BY_DESCRIPTORS:
+		take_descriptors(run);
+		break;
+	case BY_UNLINK:
+		remove_file(run);
+		break;
+	default:
+		break;
+	}
+}
+
+void drill_strike(struct drill_run *run)
+{
+	drill_mark_fault(run);
+	drill_strike_process(run);
+}
 
 /* ---- one of the processes --------------------------------------------- */
 
@@ -51,7 +149,7 @@ static _Noreturn void be_process(struct drill_run *run,
 			               warm_up->own->complaint);
 		before = drill_census();
 		drill_run_here(run, &memory);
-		drill_give_back_descriptors();
+		give_back_descriptors();
 		if (run->cell->leaves) /* NCCL's init, and what that has open */
 			before.threads = before.descriptors = SIZE_MAX;
 		if (drill_is_left(&before, left, sizeof(left)))

@@ -105,7 +105,7 @@ static void be_stranger(struct drill_rank *k)
 	                          stream) != ncclSuccess)
 		drill_complain(run, "the rank of another process cannot call");
 	pthread_barrier_wait(&run->shared->ready);
-	drill_await_counted(run, &run->shared->left, run->n - 1);
+	drill_await(run, left, run->n - 1);
 	if (comm)
 		p->ncclCommAbort(comm);
 	if (stream)
@@ -172,7 +172,6 @@ static pthread_t waiting_thread(const struct drill_run *run)
 static void act(struct drill_rank *k, enum drill_step step)
 {
 	struct drill_run *run = k->run;
-	struct drill_shared *shared = run->shared;
 
 	switch (step) {
 	case CALL:
@@ -191,29 +190,26 @@ static void act(struct drill_rank *k, enum drill_step step)
 		k->is_told = false;
 		break;
 	case AWAIT_OTHERS:
-		drill_await_counted(run, &shared->called, run->n - 1);
+		drill_await(run, called, run->n - 1);
 		break;
 	case AWAIT_ALL:
-		drill_await_counted(run, &shared->called, run->n);
+		drill_await(run, called, run->n);
 		break;
 	case AWAIT_CAUSE:
 		drill_await_cause(run);
 		break;
 	case AWAIT_STUCK:
-		drill_await(run, &shared->is_stuck,
-		            "no rank is inside its call");
+		drill_await(run, is_stuck, 1);
 		break;
 	case AWAIT_CLOSE:
-		drill_await(run, &shared->is_closing,
-		            "the group is not closed");
+		drill_await(run, is_closing, 1);
 		break;
 	case DAWDLE:
 		drill_dawdle(run);
 		break;
 	case STRIKE:
 		k->is_told = false;
-		drill_mark_fault(run);
-		drill_strike_process(run);
+		drill_strike(run);
 		break;
 	case BEFALL:
 		drill_strike_process(run);
@@ -364,22 +360,21 @@ static int begin_to_close(struct drill_run *run)
 	if (is_stuck && !drill_has_victim(run))
 		return COHORT_OK;
 	if (is_stuck) {
-		drill_await(run, &run->shared->is_stuck,
-		            "no rank is inside its call");
+		drill_await(run, is_stuck, 1);
 		if (cohort_group_close(run->group) == COHORT_STATE)
 			return COHORT_OK;
 		drill_complain(run, "closed with a rank inside its call");
 		run->group = NULL;
 		return COHORT_OK;
 	}
-	drill_await_counted(run, &run->shared->left, run->n);
+	drill_await(run, left, run->n);
 	/* One process's close ends the group, and the others close after it. */
 	if (run->cell->bound == BY_DEADLINE && !drill_has(run, 0)) {
 		drill_await_cause(run);
 		return COHORT_OK;
 	}
 	atomic_store(&run->own->began_ns, clock_now());
-	atomic_store(&run->shared->is_closing, true);
+	atomic_store(&run->shared->is_closing, 1);
 	return run->cell->bound == BY_DEADLINE ? COHORT_ABORTED : COHORT_OK;
 }
 

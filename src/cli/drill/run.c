@@ -28,7 +28,7 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 
 	if (told->stage == COHORT_STAGE_WARNING) {
 		if (told->kind == COHORT_VERDICT_NOT_STARTED)
-			atomic_store(&run->shared->is_stuck, true);
+			atomic_store(&run->shared->is_stuck, 1);
 		return 0;
 	}
 	/* The verdict by which the first generation ends before a respawn. */
