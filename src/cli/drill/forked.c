@@ -29,39 +29,20 @@
 
 /* ---- what strikes a process ------------------------------------------- */
 
-/* Used by one thread at a time: the descriptors that were taken, and the limit before. */
-static int taken[1024];
-static int n_taken;
+/* Used by one thread at a time: the limit of descriptors before, or 0. */
 static struct rlimit limit_before;
 
-static int highest_descriptor(void)
-{
-	DIR *all = opendir("/proc/self/fd");
-	struct dirent *one;
-	int highest = 0;
-
-	while (all && (one = readdir(all)))
-		if (atoi(one->d_name) > highest)
-			highest = atoi(one->d_name);
-	if (all)
-		closedir(all);
-	return highest;
-}
-
-/* Leave no descriptor free. */
+/* Leave no descriptor free: those below the limit are taken. */
 static void take_descriptors(struct drill_run *run)
 {
-	const int most = (int)(sizeof(taken) / sizeof(taken[0]));
+	const int lowest_free = dup(STDERR_FILENO);
 	struct rlimit limit;
-	int fd = 0;
 
+	close(lowest_free);
 	getrlimit(RLIMIT_NOFILE, &limit_before);
 	limit = limit_before;
-	limit.rlim_cur = (rlim_t)highest_descriptor() + 1;
-	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
-		while (n_taken < most && (fd = dup(STDERR_FILENO)) >= 0)
-			taken[n_taken++] = fd;
-	if (fd >= 0)
+	limit.rlim_cur = (rlim_t)lowest_free;
+	if (lowest_free < 0 || setrlimit(RLIMIT_NOFILE, &limit))
 		drill_complain(run, "descriptors cannot be taken away");
 }
 
@@ -69,8 +50,6 @@ static void give_back_descriptors(void)
 {
 	if (limit_before.rlim_cur)
 		setrlimit(RLIMIT_NOFILE, &limit_before);
-	while (n_taken)
-		close(taken[--n_taken]);
 }
 
 static void remove_file(struct drill_run *run)
