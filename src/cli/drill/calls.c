@@ -7,8 +7,6 @@
 
 #include "cli/drill/drill.h"
 
-#include "base/clock.h"
-
 /* ---- one rank's memory ------------------------------------------------ */
 
 static float *tensor(struct drill_rank *k, int i)

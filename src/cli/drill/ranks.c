@@ -10,7 +10,6 @@
 #include "cli/drill/drill.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cohort/sim.h>

@@ -42,6 +42,7 @@
 		__VA_ARGS__                                                    \
 	}
 #define INIT_STUCK(says) ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, says)
+#define ERROR(blame, says) ENDS(NATIVE_ERROR, blame, AT_ONCE, says)
 #define MISMATCH(says) ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, says)
 
 /* Sets of places and of faults. */
@@ -55,6 +56,7 @@
 /* Where operations are in flight once all ranks have called. */
 #define UNENDED (P(GROUP) | P(WAIT) | P(CLOSE))
 #define ENDINGS (P(CLOSE) | P(ABORT))
+#define MISSING (T(ABSENCE) | T(TOO_LATE))
 #define SHAPES (T(COUNT) | T(TYPE) | T(OPERATION))
 #define DIFFERENCES (SHAPES | T(ROOT) | T(ORDER))
 #define HANDLES (T(TWO_ABORTS) | T(SIGNAL))
@@ -91,17 +93,14 @@ static const struct rule rules[] = {
 	{ P(RESPAWN), T(ABSENCE),
 	  CANNOT("One thread respawns for all ranks.") },
 	{ OPENS, T(TOO_LATE), INIT_STUCK("ncclCommInitAll") },
-	{ P(FIRST), T(ABSENCE) | T(TOO_LATE),
+	{ P(FIRST), MISSING,
 	  ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE, "all_reduce") },
-	{ CALLS, T(ABSENCE) | T(TOO_LATE),
-	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce") },
-	{ P(TRANSFER), T(ABSENCE) | T(TOO_LATE),
-	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send") },
-	{ P(SPLIT), T(ABSENCE) | T(TOO_LATE),
-	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "comm_split") },
-	{ P(GROUP) | P(WAIT), T(ABSENCE) | T(TOO_LATE),
+	{ CALLS, MISSING, ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "all_reduce") },
+	{ P(TRANSFER), MISSING, ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "send") },
+	{ P(SPLIT), MISSING, ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "comm_split") },
+	{ P(GROUP) | P(WAIT), MISSING,
 	  ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE, "all_reduce") },
-	{ P(CLOSE), T(ABSENCE) | T(TOO_LATE),
+	{ P(CLOSE), MISSING,
 	  ENDS(ABORTED, FIRST, BY_DEADLINE, "closed after") },
 
 	/* Calls that differ. */
@@ -151,28 +150,22 @@ static const struct rule rules[] = {
 	  CANNOT("A close has a group and nothing else.") },
 
 	/* Errors of NCCL and of devices. */
-	{ OPENS, T(ERROR),
-	  ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
-	       "ncclCommInitAll: internal error") },
+	{ OPENS, T(ERROR), ERROR(NOBODY, "ncclCommInitAll: internal error") },
 	{ OPENS, T(MEMORY),
-	  ENDS(NATIVE_ERROR, NOBODY, AT_ONCE,
-	       "ncclCommInitAll: unhandled system error") },
-	{ P(BATCH), T(ERROR), ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "batch") },
-	{ P(TRANSFER), T(ERROR), ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "recv") },
-	{ P(SPLIT), T(ERROR) | T(MEMORY),
-	  ENDS(NATIVE_ERROR, FIRST, AT_ONCE, "comm_split") },
+	  ERROR(NOBODY, "ncclCommInitAll: unhandled system error") },
+	{ P(BATCH), T(ERROR), ERROR(VICTIM, "batch") },
+	{ P(TRANSFER), T(ERROR), ERROR(VICTIM, "recv") },
+	{ P(SPLIT), T(ERROR) | T(MEMORY), ERROR(FIRST, "comm_split") },
 	{ P(WAIT), T(ERROR),
 	  CANNOT("A wait makes no native call that could fail on the simulated "
 	         "devices.") },
 	{ P(CLOSE), T(ERROR),
 	  CANNOT("The simulated devices have no error that strikes a close.") },
-	{ ANYWHERE, T(ERROR),
-	  ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "all_reduce") },
+	{ ANYWHERE, T(ERROR), ERROR(VICTIM, "all_reduce") },
 	{ P(WAIT), T(MEMORY), CANNOT("A wait allocates no memory.") },
 	{ P(CLOSE), T(MEMORY), CANNOT("A close allocates no memory.") },
 	{ P(ABORT), T(MEMORY), CANNOT("An abort allocates no memory.") },
-	{ ANYWHERE, T(MEMORY),
-	  ENDS(NATIVE_ERROR, VICTIM, AT_ONCE, "out of memory") },
+	{ ANYWHERE, T(MEMORY), ERROR(VICTIM, "out of memory") },
 	{ OPENS, T(ASYNC_ERROR),
 	  CANNOT("There is no communicator yet that could have an error.") },
 	{ OPENS, T(CUDA_ERROR) | T(DEVICE_LOST),
