@@ -28,8 +28,10 @@ static const struct cell *possible_cell(int p, int t, int processes)
 {
 	const struct cell *c =
 		drill_cell((enum place)p, (enum trouble)t, processes);
-	bool ends = c->kind != COHORT_VERDICT_NONE;
+	bool ends;
 
+	HOLDS(c);
+	ends = c->kind != COHORT_VERDICT_NONE;
 	if (c->impossible) {
 		HOLDS(is_sentence(c->impossible));
 		HOLDS(!ends && !c->says);
