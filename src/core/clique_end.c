@@ -79,7 +79,7 @@ static void note_rank(struct cohort_comm *c)
 	 * was given out, its slot's former operation was done. */
 	c->last_then = atomic_load(&c->last);
 	c->held_then = atomic_load(&c->waits) > atomic_load(&c->waits_ended) ||
-	               atomic_load(&c->gate);
+	               atomic_load(&c->gate) || atomic_load(&c->keeper);
 	for (k = 0; k < slots && k < c->last_then; k++) {
 		ticket = c->last_then - k;
 		slot = ticket & (slots - 1);

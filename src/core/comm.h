@@ -276,7 +276,8 @@ struct cohort_comm {
 	 */
 	struct {
 		/* Atomic; waits for tickets that took more than a few looks:
-		 * begun, and ended.  Relaxed: for people. */
+		 * begun, and ended.  The watchdog, and the notes of an end, tell
+		 * by them whether the thread waits. */
 		_Atomic uint64_t waits;
 		_Atomic uint64_t waits_ended;
 

@@ -241,8 +241,8 @@ struct crossing {
 	struct crossing_side second; /* the rank that called there first */
 };
 
-/* Culprits, and waits on the way to them, that are described.  A batch has as many peers in
- * other processes as are asked. */
+/* Culprits, and waits on the way to them, that are described.  Of a batch that a rank waits
+ * behind no more peers in other processes are asked. */
 #define WAITS_CULPRITS 16
 #define WAITS_LINKS 16
 

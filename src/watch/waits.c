@@ -707,7 +707,7 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 			snapshot_thread(&x->at);
 }
 
-/* The wait for @from in a batch is one for @to. */
+/* The wait for @from is one for @to, in the same batch. */
 static void change_links(struct waits *w, const struct culprit *from,
                          const struct missing *to)
 {
@@ -810,7 +810,9 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 	i = find_trail(w, t);
 	if (i >= 0) {
 		for (k = 0; k < i; k++)
-			change_links(w, &w->culprits[k], &t->from);
+			if (w->culprits[k].in.identity == t->from.identity &&
+			    w->culprits[k].in.other == t->from.other)
+				change_links(w, &w->culprits[k], &t->from);
 		drop_culprits(w, i);
 		put_trail(w, t);
 	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&
