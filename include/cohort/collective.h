@@ -41,7 +41,7 @@ struct cohort_comm;
  *  - While too much is in flight, it blocks until the oldest operation is done
  *    or the group has a cause.  Too much is: as many operations of this rank,
  *    or calls ahead of the slowest rank, as the recorder has slots; or more on
- *    @stream than its queue holds (about 1,000 launches on a GPU, 500
+ *    @stream than its queue holds (about 1,000 launches on a GPU, 340
  *    operations on the host platform).  So a thread that launches ahead and
  *    calls for several ranks in turn must not run one of them further ahead.
  *  - On the gpu platform the first call of a kind may wait for connections to

@@ -29,7 +29,8 @@ static bool is_spread(const struct clique *q, const struct op *op)
 	}
 }
 
-bool call_is_several(const struct clique *q, const struct op *op)
+/* True if @op takes more than one native call, and so a group. */
+static bool is_several(const struct clique *q, const struct op *op)
 {
 	/* The one call of a batch may be one that takes several. */
 	return op->kind == OP_BATCH ? op->n > 0 : op->n > 1 || is_spread(q, op);
@@ -268,7 +269,7 @@ void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
               struct native_result *r)
 {
 	const struct platform *p = comms->clique->platform;
-	const bool is_group = n > 1 || call_is_several(comms->clique, ops);
+	const bool is_group = n > 1 || is_several(comms->clique, ops);
 	int i;
 
 	if (is_group)

@@ -8,9 +8,6 @@
 
 #include "core/clique.h"
 
-/* True if @op takes more than one native call, and so a group. */
-bool call_is_several(const struct clique *clique, const struct op *op);
-
 /* Make the native calls of @op, which is not a copy, for @c, up to the first
  * that fails.  Inside the gate, and inside a native group if there are
  * several. */

@@ -110,6 +110,8 @@ static void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 		go_to(&comms[i], n, &s->r);
 		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
 	}
+	/* Nobody waits for an empty batch whose mark has failed. */
+	s->queued = op_is_awaited(ops);
 }
 
 /* No mark tells when what this rank may have queued is done: record the event

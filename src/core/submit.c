@@ -10,8 +10,6 @@
 
 #include "core/submit.h"
 
-#include <stdio.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"

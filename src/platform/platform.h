@@ -25,8 +25,6 @@ enum platform_function {
 #define PLATFORM_NUMBER(since, result, name, parameters, arguments)            \
 	FUNCTION_##name,
 	NCCL_FUNCTIONS(PLATFORM_NUMBER)
-	FUNCTIONS_OF_NCCL,
-	FUNCTION_before_cuda = FUNCTIONS_OF_NCCL - 1,
 	CUDA_FUNCTIONS(PLATFORM_NUMBER)
 #undef PLATFORM_NUMBER
 	FUNCTIONS,

@@ -377,10 +377,11 @@ static void run_lists_in_all_ways(int ranks)
 {
 	static const struct {
 		int way;
-		struct list_limits limits; /* of _AUTO */
+		struct list_limits limits;
 	} ways[] = {
 		{ COHORT_MANY_GROUP, { 0 } },
-		{ COHORT_MANY_FLAT, { .flat_most = 1 << 20 } },
+		{ COHORT_MANY_FLAT,
+		  { .group_most = SIZE_MAX, .flat_most = 1 << 20 } },
 		{ COHORT_MANY_ALONE, { 0 } },
 		{ COHORT_MANY_AUTO,
 		  { .group_most = 7, .flat_from = SIZE_MAX } },

@@ -126,18 +126,7 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-Test(list_repeats, are_remembered_beside_each_other)
-{
-	int i, at;
-
-	group = ranks_ahead(RANKS, NULL, c);
-	for (i = 0; i < 3; i++)
-		for (at = 0; at < 8; at++)
-			reductions(at, COHORT_SUM);
-	close_group();
-}
-
-Test(list_repeats, are_forgotten_when_others_need_their_place)
+Test(list_repeats, may_take_turns_with_many_others)
 {
 	int i, at;
 
@@ -245,7 +234,7 @@ Test(list_repeats, are_checked_when_they_have_changed)
 	close_group();
 }
 
-/* After so many calls the outline has been written again several times. */
+/* After so many calls the ring of shapes has been filled several times. */
 Test(list_repeats, report_a_mismatch_with_its_tensor)
 {
 	struct cohort_group_options o;

@@ -126,8 +126,8 @@ Test(ends, of_a_group_cover_all_its_calls)
 	cr_assert_eq(done(), 3);
 }
 
-/* The platform launches nothing for it. */
-Test(ends, of_an_empty_launch_are_set)
+/* NCCL launches nothing for it. */
+Test(ends, of_an_empty_call_are_set)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
 	launched(sum_nothing, 4);
@@ -142,7 +142,7 @@ Test(ends, of_an_empty_launch_are_set)
 Test(ends, are_set_in_stream_order)
 {
 	launched(sum_after_rank_1, 6);
-	cr_assert_eq(done(), 6, "its own launch has set it");
+	cr_assert_eq(done(), 6, "the call was the last of the round");
 	sync_both();
 }
 

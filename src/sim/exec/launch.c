@@ -39,7 +39,8 @@ static void launch_fini(struct launch *l)
 
 /* ---- the launches of a communicator ----------------------------------- */
 
-/* Launches form a queue, with the most recently given out at its end.  As launches end in order, the first is the next to be reused. */
+/* Launches form a queue, with the most recently given out at its end.  As they
+ * end in order, the first is the next to be reused. */
 static void enqueue_free(struct launch *l)
 {
 	struct member *m = l->member;
