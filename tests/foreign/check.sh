@@ -207,9 +207,9 @@ if unshare -m mount -t tmpfs none /dev/shm 2>/dev/null; then
 	mounted size=512k true
 	has error shared-memory - 'cannot open a group'
 	mounted size=4m true
-	has error shared-memory - '4 MiB are left in /dev/shm, and a run of 1 rank needs some 10, else an init may fail'
+	has error shared-memory - '4 MiB are left in /dev/shm, but a run of 1 rank needs about 10; otherwise an init may fail'
 	mounted size=15m true
-	has warning shared-memory - '15 MiB are left in /dev/shm, and a run of 1 rank needs some 20'
+	has warning shared-memory - '15 MiB are left in /dev/shm, but a run of 1 rank needs about 20'
 	mounted ro true
 	has error shared-memory - 'Read-only file system'
 	mounted size=64m touch /dev/shm/nccl-AbCdEf

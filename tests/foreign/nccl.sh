@@ -124,7 +124,7 @@ if [ $? -ne 1 ] || ! grep -q '"what":"gpu, 3 devices.*on simulated devices' "$sc
 	! grep -q '"subject":"0-1","what":"a copy .*advertised and dead' "$scratch/out" ||
 	! grep -q '"peer-copy","result":"ok".*"2 of 3 pairs' "$scratch/out" ||
 	! grep -q '"all-reduce","result":"ok".*"3 of 3 pairs' "$scratch/out" ||
-	! grep -q '_IFNAMES","what":.*did you mean NCCL_SOCKET_IFNAME?' "$scratch/out"; then
+	! grep -q '_IFNAMES","what":.*"Did you mean NCCL_SOCKET_IFNAME?' "$scratch/out"; then
 	echo "cohort check:"
 	cat "$scratch/out" "$scratch/err"
 	failed=1

@@ -405,8 +405,8 @@ Test(check, the_tightest_limit_of_the_control_groups_counts)
 	put("/sys/fs/cgroup/a/pids.max", "100\n");
 	put("/sys/fs/cgroup/a/pids.current", "90\n");
 	check_limits(&c);
-	HAS("error cgroup pids: 10 threads are left to the control group, and "
-	    "a run of 1 rank needs some 20, else ");
+	HAS("error cgroup pids: 10 threads are left to the control group, but "
+	    "a run of 1 rank needs about 20; otherwise ");
 	put("/sys/fs/cgroup/a/pids.max", "100000\n");
 	told[0] = '\0';
 	check_limits(&c);
@@ -437,7 +437,7 @@ Test(check, many_long_names_of_groups_are_read)
 	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
 	check_limits(&c);
 	HAS("warning cgroup pids: 20 threads are left to the control group, "
-	    "and a run of 1 rank needs some 80, else ");
+	    "but a run of 1 rank needs about 80; otherwise ");
 }
 
 Test(check, memory_for_files_is_not_used_up)

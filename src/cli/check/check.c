@@ -185,8 +185,10 @@ int check_main(int argc, char **argv)
 
 	if (status != CLI_OK || help)
 		return status;
-	if (list && read_devices(&c, list) != CLI_OK)
-		return CLI_USAGE;
+	if (list)
+		status = read_devices(&c, list);
+	if (status != CLI_OK)
+		return status;
 	c.deadline_ns = deadline * SECOND;
 	c.limit_ns = limit * SECOND;
 	if (json) {

@@ -249,6 +249,10 @@ static void go_on(struct field *f, struct slot *s)
 	trial_free(t);
 	if (next && clock_now() < f->until_ns && begin(f, s, next))
 		return;
+	if (next && !(next & TRY_AVOIDS))
+		check_warn(f->c, SUMS, s->subject,
+		           "Allow more time (--limit), or more processes.",
+		           "The all-reduce was not tried.");
 	if (s->fault[0])
 		tell_sum(f, s, is_done);
 	f->is_busy[s->job->a] = f->is_busy[s->job->b] = false;
@@ -376,7 +380,8 @@ void check_devices_work(struct check *c)
 		run_devices(f, jobs);
 		run_pairs(f, jobs);
 	} else {
-		check_skip(c, DEVICE, "out of memory");
+		check_error(c, DEVICE, NULL, "Free memory.",
+		            "No device was tried: out of memory.");
 	}
 	free(f);
 	free(jobs);

@@ -323,11 +323,7 @@ static void try_memfd(struct reading *r)
 
 static void try_pidfd(struct reading *r)
 {
-#ifdef SYS_pidfd_open
 	try_file(r, (int)syscall(SYS_pidfd_open, getpid(), 0));
-#else
-	(void)r;
-#endif
 }
 
 static void try_numa(struct reading *r)
@@ -432,7 +428,7 @@ static const struct limit limits[] = {
 	  "2.27.6 release notes",
 	  "ulimit -s 8192" },
 	{ "limits", "stack", NULL, read_resource, RLIMIT_STACK, NOTHING,
-	  NEED(2, 0, 0), "MiB are a thread's stack",
+	  NEED(2, 0, 0), "MiB of stack for each thread",
 	  "NCCL's search for rings may overrun it", "ulimit -s 8192" },
 
 	{ "device-files", "/dev/nvidiactl", has_driver, read_permission, 0,
@@ -440,7 +436,7 @@ static const struct limit limits[] = {
 	{ "device-files", "/dev/nvidia-uvm", has_driver, read_permission, 0,
 	  NEED(1, 0, 0), NOTHING, NULL, NO_GPU, MORE_GPUS },
 	{ "device-files", "", has_device_files, read_gpus, 0, NOTHING,
-	  NEED(1, 0, 0), NULL, "a run does not see the others",
+	  NEED(1, 0, 0), NULL, "the others cannot be used",
 	  "Start the container with all of them if the run is to use them." },
 
 	{ "cgroup", "pids", NULL, read_group_threads, 0, NEED(16, 4, 0),
@@ -454,8 +450,7 @@ static const struct limit limits[] = {
 	  "CUDA's contexts and NCCL's buffers may not fit",
 	  "Raise it: --memory, MemoryMax=, or memory.max." },
 	{ "cgroup", "cpu", check_is_real, read_cores, 0, NOTHING, NEED(0, 1, 0),
-	  "cores are allowed",
-	  "threads take turns, and the others wait for each",
+	  "cores are allowed", "ranks share cores and delay each other",
 	  "Give the process a core for each rank, and one more." },
 
 	{ "system-calls", "memfd_create", NULL, try_memfd, 0, NEED(1, 0, 0),
@@ -515,10 +510,10 @@ static bool check_limit(struct check *c, const struct limit *l,
 		return true;
 	}
 	if (l->unit) {
-		text_add(&t, ", and a run of %g rank%s needs some ", ranks,
+		text_add(&t, ", but a run of %g rank%s needs about ", ranks,
 		         ranks == 1 ? "" : "s");
 		add_amount(&t, need);
-		text_add(&t, ", else ");
+		text_add(&t, "; otherwise ");
 	} else if (what[0]) {
 		text_add(&t, ": ");
 	}

@@ -375,16 +375,18 @@ static const char of_builds[] = "NCCL_DIR NCCL_HOME NCCL_INCLUDE_DIR "
 static void check_name(struct check *c, const struct image *image,
                        const char *name)
 {
-	char meant[ENVIRONMENT_NAME_SIZE];
+	char meant[ENVIRONMENT_NAME_SIZE], advice[256];
 
 	if (!image->size || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
 	    check_has_word(of_builds, name, strncmp) ||
 	    library_knows(image, name, meant))
 		return;
-	tell(c, CHECK_WARNING, name,
-	     "Correct the name, or unset it; a plugin may read it, too.",
-	     "%s does not know the variable%s%s%s", c->probed.nccl_file,
-	     meant[0] ? "; did you mean " : "", meant, meant[0] ? "?" : "");
+	snprintf(advice, sizeof(advice),
+	         "%s%s%sCorrect the name, or unset it; a plugin may read it, "
+	         "too.",
+	         meant[0] ? "Did you mean " : "", meant, meant[0] ? "? " : "");
+	tell(c, CHECK_WARNING, name, advice, "%s does not know the variable",
+	     c->probed.nccl_file);
 }
 
 /* ---- all --------------------------------------------------------------------- */

@@ -296,7 +296,10 @@ static int run_process(struct demo *d, struct processes *processes)
 		snprintf(complaint, sizeof(complaint), "%s",
 		         cohort_last_error());
 	if (d->process == 0 && status == CLI_OK)
-		status = processes_wait(processes, d->options.fault_process);
+		status = processes_wait(processes,
+		                        d->options.fault == FAULT_KILL
+		                                ? d->options.fault_process
+		                                : 0);
 	if (d->process == 0 && status == CLI_OK)
 		report(d);
 	if (status == CLI_OK && *complaint) {
