@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How large the tree is, and how long the way of a call, as a table.
+"""Print the size of the tree, and the depth of a call's stack.
 
     make && make VARIANT=debug && scripts/measure.py
 
@@ -111,7 +111,8 @@ def options():
 
 
 def variables():
-    listed = re.findall(r'^\t"(COHORT_\w+)"', read("src/base/environment.c"), re.M)
+    listed = re.findall(r'^\t"(COHORT_\w+)",', read("src/base/environment.c"), re.M)
+    assert listed
     simulator = [v for v in listed if v.startswith("COHORT_HOST_") or v == "COHORT_FAULTS"]
     return len(listed) - len(simulator), len(simulator)
 

@@ -13,22 +13,35 @@
 #define PREFIX "COHORT_"
 
 /* All variables that are read: scripts/lint.sh looks for others. */
-static const char
-	*const known[] = {
-		"COHORT_CONNECT",       "COHORT_DEADLINE",
-		"COHORT_DUMP_DIR",      "COHORT_DUMP_FIFO",
-		"COHORT_DUMP_SIGNAL",   "COHORT_FAULTS",
-		"COHORT_GPU_LIBRARIES", "COHORT_HOST_CONNECT",
-		"COHORT_HOST_DEVICES",  "COHORT_HOST_NCCL",
-		"COHORT_HOST_QUIET",    "COHORT_HOST_SHARED",
-		"COHORT_HOST_STRICT",   "COHORT_HOST_SYNC",
-		"COHORT_JOB",           "COHORT_LAUNCH",
-		"COHORT_LIB_DIR", /* of the build of bindings/rust */
-		"COHORT_LOCAL_PROCESS", "COHORT_LOCAL_PROCESSES",
-		"COHORT_LOG",           "COHORT_MANY",
-		"COHORT_PLATFORM",      "COHORT_POLICY",
-		"COHORT_PROCESS",       "COHORT_PROCESSES",
-	};
+/* clang-format off */
+static const char *const known[] = {
+	"COHORT_CONNECT",
+	"COHORT_DEADLINE",
+	"COHORT_DUMP_DIR",
+	"COHORT_DUMP_FIFO",
+	"COHORT_DUMP_SIGNAL",
+	"COHORT_FAULTS",
+	"COHORT_GPU_LIBRARIES",
+	"COHORT_HOST_CONNECT",
+	"COHORT_HOST_DEVICES",
+	"COHORT_HOST_NCCL",
+	"COHORT_HOST_QUIET",
+	"COHORT_HOST_SHARED",
+	"COHORT_HOST_STRICT",
+	"COHORT_HOST_SYNC",
+	"COHORT_JOB",
+	"COHORT_LAUNCH",
+	"COHORT_LIB_DIR", /* of the build of bindings/rust */
+	"COHORT_LOCAL_PROCESS",
+	"COHORT_LOCAL_PROCESSES",
+	"COHORT_LOG",
+	"COHORT_MANY",
+	"COHORT_PLATFORM",
+	"COHORT_POLICY",
+	"COHORT_PROCESS",
+	"COHORT_PROCESSES",
+};
+/* clang-format on */
 
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
 

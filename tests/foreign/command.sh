@@ -206,6 +206,7 @@ refuses "--warmup_iters: '-1'" bench all -w -1
 refuses "-d: 'float33' is not all or one of int8 to float8e5m2" \
 	bench all -d float33
 refuses "-o: 'mean' is not all or one of sum to avg" bench all -o mean
+refuses '--host: send_recv has no form with host memory' bench send_recv --host
 refuses "--check: '2'" bench all -c 2
 refuses "--root: '-1'" bench all -r -1
 refuses '-r: 2: there are ranks 0 to 1' bench all -g 2 -r 2

@@ -84,7 +84,9 @@ same "NVML's functions" "$scratch/nvml" "$scratch/got"
 cuda() {
 	exports "$drop_in/$1" | grep -vx cohort_drop_in >"$scratch/got"
 	if [ "$(cksum <"$scratch/got")" != "$3" ]; then
-		echo "$1 exports other names than CUDA's, of which cksum says $3"
+		echo "$1 exports $(wc -l <"$scratch/got") names with cksum" \
+			"'$(cksum <"$scratch/got")', not '$3' as CUDA's does:"
+		tr '\n' ' ' <"$scratch/got"
 		differ=1
 	fi
 	[ ! -e "$2" ] || exports "$2" | same "the real $1" - "$scratch/got"

@@ -681,7 +681,7 @@ def find_terminals(cohort, folder):
             assert re.fullmatch(r"cohort top: .*install libncurses-dev .*--plain\r\n", told), told
             return "cohort was built without ncurses"
         assert told == (
-            "cohort top: TERM: 'unknown' is not known here: set another one, or use --plain\r\n"
+            "cohort top: TERM: no terminfo entry for 'unknown': set another TERM, or use --plain\r\n"
         ), told
     if not shutil.which("tic"):
         return "there is no tic"

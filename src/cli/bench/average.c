@@ -221,5 +221,5 @@ const struct bench_operation bench_average = {
 	.compare = gradients_compare,
 	.describe = describe,
 	.report = report,
-	.legend = "vs: how many times as fast",
+	.legend = "vs X: how many times as fast as X",
 };

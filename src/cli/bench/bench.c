@@ -90,7 +90,8 @@ static int report(const struct bench *b)
 
 int bench_main(int argc, char **argv)
 {
-	struct bench_options options;
+	/* A thread that was left behind may still look at them. */
+	static struct bench_options options;
 	int cores = count_cores(), status;
 	struct bench *b;
 	bool help;

@@ -86,7 +86,8 @@ struct bench_options {
 	bool full_buckets;
 	struct overlap_length lengths[BENCH_MAX_LENGTHS];
 	size_t length_count;
-	bool sleeps; /* sleep while a gradient is computed, and carry nothing out */
+	bool sleeps; /* until each gradient is ready, instead of calling
+	                cohort_reducer_progress() */
 };
 
 /* ---- cases ------------------------------------------------------------ */
@@ -292,7 +293,7 @@ int bench_measure(struct bench *b);
 /* Open the group @i, which launches lists as @many says (enum cohort_many). */
 int bench_open_group(struct bench *b, int i, int many);
 
-/* Make room for one more element behind @n: returns the array's new place. */
+/* Return @array with room for element @n. */
 void *bench_grow(void *array, size_t n, size_t size);
 
 /* Add a case, with room for its times. */

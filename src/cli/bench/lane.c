@@ -9,9 +9,10 @@
 
 #include "cli/bench/bench.h"
 
-/* Spins while waiting for another rank, before the thread yields and checks
- * whether the others can still come. */
+/* Spins before a thread that waits for another rank starts to yield. */
 #define MEET_SPINS 20000
+
+/* Spins between checks whether the others can still come. */
 #define MEET_ASKS (UINT64_C(1) << 20)
 
 /* ---- meetings --------------------------------------------------------- */

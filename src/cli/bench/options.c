@@ -28,8 +28,8 @@ static const char usage[] =
 	"       cohort bench average --shapes FILE [OPTION]..., see its --help\n"
 	"       cohort bench overlap --shapes FILE [OPTION]..., see its --help\n"
 	"\n"
-	"Measures a collective with one thread per rank, as nccl-tests does, whose names\n"
-	"are accepted, too, such as all_reduce_perf.\n"
+	"Measures a collective with one thread per rank, like nccl-tests.  The names of\n"
+	"its programs, such as all_reduce_perf, are accepted.\n"
 	"COLLECTIVE is all, or one of these:";
 
 static const char usage_options[] =
@@ -131,10 +131,9 @@ static void help_overlap(void)
 	     "  --shapes FILE   the tensors, as for cohort bench average\n"
 	     "  --backward B,.. lengths of the pass: milliseconds, as 12.5, or multiples of\n"
 	     "                  the averaging, as x1.5 (default x0.5,x1,x2)\n"
-	     "  --sleep         sleep while a gradient is computed, so that launched\n"
-	     "                  operations have to progress by themselves; otherwise call\n"
+	     "  --sleep         sleep until each gradient is ready, instead of calling\n"
 	     "                  cohort_reducer_progress(), which on the host platform\n"
-	     "                  carries them out\n"
+	     "                  carries out what is launched\n"
 	     "  -g, --ranks N   number of ranks (default 2)\n"
 	     "  -d TYPE         type of all tensors (default float32)\n"
 	     "  --first-bytes N, --bucket-bytes N\n"
@@ -167,6 +166,11 @@ static int read_words(const struct cli_option *option, const char *text,
 	while (status == CLI_OK) {
 		int length = (int)strcspn(text, ",");
 
+		if (length >= (int)sizeof(word)) {
+			cli_complain("bench", "--%s: '%.*s' is too long",
+			             option->name, length, text);
+			return CLI_USAGE;
+		}
 		snprintf(word, sizeof(word), "%.*s", length, text);
 		status = read(option, word);
 		if (!text[length])
@@ -241,11 +245,12 @@ static int parse_name(const struct bench_options *o, char letter,
                       const char *text, const char *(*name_of)(int value),
                       int most, int *value_out)
 {
+	const bool takes_all = o->operation == &bench_collectives;
 	const char *command = o->operation->command;
 
 	if (!strcmp(text, "all")) {
 		*value_out = -1;
-		if (o->operation == &bench_collectives)
+		if (takes_all)
 			return CLI_OK;
 		cli_complain(command, "-%c: takes one value, not all", letter);
 		return CLI_USAGE;
@@ -256,8 +261,9 @@ static int parse_name(const struct bench_options *o, char letter,
 		*value_out = value;
 		return CLI_OK;
 	}
-	cli_complain(command, "-%c: '%s' is not all or one of %s to %s", letter,
-	             text, name_of(0), name_of(most));
+	cli_complain(command, "-%c: '%s' is not %sone of %s to %s", letter,
+	             text, takes_all ? "all or " : "", name_of(0),
+	             name_of(most));
 	return CLI_USAGE;
 }
 
@@ -474,6 +480,13 @@ static int parse_collectives(int argc, char **argv, struct bench_options *o,
 	if (status == CLI_OK)
 		status = settle_sizes(&reader);
 	settle_modes(o);
+	if (status == CLI_OK && o->paths[PATH_HOST] && o->collective &&
+	    !o->paths[PATH_API] && !o->paths[PATH_RAW] &&
+	    strcmp(o->collective->name, "send_recv") == 0) {
+		cli_complain("bench", "--host: send_recv has no form with "
+		                      "host memory");
+		status = CLI_USAGE;
+	}
 	return status;
 }
 

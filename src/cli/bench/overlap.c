@@ -11,7 +11,7 @@
  * become ready one after the other.
  *
  * The gradients live in the reducer.  The times at which they become ready count from
- * the begin of the pass, so that a thread that looks late does not prolong the pass,
+ * the start of the pass, so that a thread that wakes late does not prolong the pass,
  * which on a GPU would have gone on.
  */
 
@@ -128,7 +128,7 @@ static bool operate(struct lane *l)
 	                 cohort_reducer_finish(l->reducer, COHORT_FOREVER));
 }
 
-/* ---- begin and end ---------------------------------------------------- */
+/* ---- start and end ---------------------------------------------------- */
 
 static void set_lengths(struct bench *b, double comm_ns)
 {
@@ -299,6 +299,6 @@ const struct bench_operation bench_overlap = {
 	.describe = describe,
 	.report = report,
 	.plot = plot,
-	.legend = "by max: the step by the longer of the others, and its 95th "
-		  "percentile; by sum: by both",
+	.legend = "by max: the step divided by the longer of the two (median, "
+		  "95th percentile); by sum: divided by their sum",
 };

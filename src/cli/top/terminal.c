@@ -3,8 +3,8 @@
 /*
  * cohort top on a terminal, with ncurses
  *
- * Signals are let in only while the command waits for a key, so that none meets ncurses at
- * work.  Each way out gives the terminal back as it was.
+ * Signals are blocked except while the command waits for a key, so that no handler interrupts
+ * ncurses.  Every exit path restores the terminal.
  */
 
 #include "cli/top/top.h"
@@ -102,8 +102,8 @@ bool terminal_open(void)
 	}
 	if (!newterm(NULL, stdout, stdin)) {
 		cli_complain("top",
-		             "TERM: '%s' is not known here: set another one, "
-		             "or use --plain",
+		             "TERM: no terminfo entry for '%s': set another "
+		             "TERM, or use --plain",
 		             getenv("TERM"));
 		return false;
 	}

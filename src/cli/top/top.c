@@ -126,7 +126,7 @@ static void complain_of_silence(const struct watch *w)
 	cli_complain(
 		"top",
 		"no answer for %s from FIFO '%s'%s, for dumps in '%s'%s%s: "
-		"trying on",
+		"still trying",
 		page_time(watch_silence(w)).at, w->feed.fifo,
 		w->nobody_ns ? " (no process has it open)" : "",
 		w->feed.directory, *w->feed.problem ? "; " : "",

@@ -88,13 +88,13 @@ struct top_dump {
 	bool is_verdict;     /* it came, unasked */
 	struct trace *trace; /* NULL: it was not read */
 
-	/* By watch.c: whether it is of the group that is shown; its process, -1 if the
-	 * system has none; the first dump of its group, NULL for what is not shown any
-	 * more, and, in the first one, the ranks of all, and whether the group is shown or,
-	 * before one is, the options mean it. */
-	bool is_member;
-	int pidfd;
-	const struct top_dump *group;
+	/* Set by watch.c. */
+	bool is_member;               /* of the group that is shown */
+	int pidfd;                    /* of the process that wrote it, or -1 */
+	const struct top_dump *group; /* its first dump; NULL: not shown */
+
+	/* Of the first dump of a group: the ranks of all its dumps; and whether the
+	 * group is shown or, before one is, matches the options. */
 	uint64_t ranks[COHORT_RANK_WORDS];
 	bool is_meant;
 };

@@ -23,8 +23,10 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long other groups have to answer after the first one, and other processes. */
+/* How long to wait for other groups after the first answer. */
 #define SETTLE_NS (300 * NS_PER_MS)
+
+/* How long to wait for other processes of a group. */
 #define OTHERS_NS (1500 * NS_PER_MS)
 
 /* How long a round may take, and when it asks again. */

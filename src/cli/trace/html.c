@@ -237,7 +237,7 @@ static void put_problems(struct page *p)
 
 /* ---- what the ranks did last ------------------------------------------ */
 
-/* True if one row may tell of both ranks. */
+/* True if both ranks can share a row. */
 static bool is_alike(const struct trace_model *m, int a, int b)
 {
 	const struct trace_call *x = m->ranks[a].newest;

@@ -17,7 +17,7 @@
 
 #include "cli/trace/trace.h"
 
-/* ---- what both have --------------------------------------------------- */
+/* ---- shared by both writers ------------------------------------------- */
 
 static void put_spread(struct json *j, const char *key,
                        const struct trace_spread *s)

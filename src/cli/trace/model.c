@@ -61,8 +61,8 @@ static uint64_t first_number(const struct flight_rank *r)
 	return first;
 }
 
-/* Return the number behind the last collective that all ranks have done.  A rank counts as
- * having done all those before its records begin. */
+/* Return the number after that of the last collective that every rank has completed.
+ * Collectives older than a rank's records count as completed by it. */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i;
