@@ -268,6 +268,9 @@ struct drill_shared {
 	/* Where all ranks and the main threads meet before the drilled calls. */
 	pthread_barrier_t ready;
 
+	/* Atomic; number of ranks that have joined by id, or have failed to. */
+	atomic_int joined;
+
 	/* Atomic; number of ranks that have called, or are about to call where a
 	 * call waits for all ranks. */
 	atomic_int called;

@@ -67,6 +67,14 @@ static bool is_paused(const struct drill_rank *k)
 	       k->number == k->run->first + k->run->own_n - 1;
 }
 
+/* Wait until all ranks have joined: a kernel that waits for a rank may hold up what that
+ * rank allocates as it joins. */
+static void meet_joined(struct drill_run *run)
+{
+	atomic_fetch_add(&run->shared->joined, 1);
+	drill_await(run, joined, run->n);
+}
+
 /* Join for BY_REMOTE. */
 static bool join_by_id(struct drill_rank *k)
 {
@@ -77,6 +85,7 @@ static bool join_by_id(struct drill_rank *k)
 
 	if (rc == COHORT_OK && k->number == 0)
 		run->handle = cohort_comm_abort_handle(k->comm);
+	meet_joined(run);
 	return drill_must(run, rc, "join");
 }
 
@@ -98,10 +107,10 @@ static void be_stranger(struct drill_rank *k)
 	            cudaSuccess ||
 	    p->ncclCommInitRank(&comm, run->n, id, k->number) != ncclSuccess)
 		drill_complain(run, "the rank of another process cannot join");
-	else if (drill_warms_up(run) &&
-	         p->ncclAllReduce(k->tensors, k->tensors, DRILL_COUNT,
-	                          ncclFloat32, ncclSum, comm,
-	                          stream) != ncclSuccess)
+	meet_joined(run);
+	if (comm && drill_warms_up(run) &&
+	    p->ncclAllReduce(k->tensors, k->tensors, DRILL_COUNT, ncclFloat32,
+	                     ncclSum, comm, stream) != ncclSuccess)
 		drill_complain(run, "the rank of another process cannot call");
 	pthread_barrier_wait(&run->shared->ready);
 	drill_await(run, left, run->n - 1);
