@@ -114,7 +114,7 @@ static void sum_patiently(struct cohort_comm *c)
 static int rank_3_hangs(struct cohort_comm *c, void *user)
 {
 	(void)user;
-	return cohort_comm_rank(c) == 3 ? hang(c) : sum(c, 50 * MS);
+	return cohort_comm_rank(c) == 3 ? hang(c) : sum(c, 1000 * MS);
 }
 
 Test(blame, worker_that_returns_its_own_timeout_is_a_witness)
