@@ -54,7 +54,6 @@ static void mark(struct cohort_comm *c, uint32_t *words, void *stream,
 	native_note_cuda(&s->r, "mark",
 	                 c->clique->platform->mark(stream, word,
 	                                           (uint32_t)ticket));
-	s->queued = true;
 }
 
 /* Queue the copies of all ranks: once the first is queued, a failure is the end
@@ -76,6 +75,7 @@ static void launch_copies(struct cohort_comm *comms, int n,
 			                                    t->count,
 			                                    cudaMemcpyDefault,
 			                                    ops[i].stream));
+		s->queued |= !s->r.what && !s->captured;
 		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
 	}
 }
@@ -110,8 +110,6 @@ static void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
 		go_to(&comms[i], n, &s->r);
 		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
 	}
-	/* Nobody waits for an empty batch whose mark has failed. */
-	s->queued = op_is_awaited(ops);
 }
 
 /* No mark tells when what this rank may have queued is done: record the event
