@@ -9,16 +9,6 @@
 #include "core/gate.h"
 #include "core/submit.h"
 
-int comm_submit(struct cohort_comm *comm, const struct op *op, uint64_t *ticket)
-{
-	int rc = comm_check(comm);
-
-	if (rc != COHORT_OK)
-		return rc;
-	return batch_is_open(comm) ? batch_add(comm, op, ticket)
-	                           : submit(comm, 1, op, ticket);
-}
-
 int cohort_batch_begin(struct cohort_comm *comm)
 {
 	int rc = comm_check(comm);

@@ -6,6 +6,7 @@
 
 #include "api/comm.h"
 #include "base/status.h"
+#include "core/submit.h"
 
 int cohort_all_reduce(struct cohort_comm *comm, const void *send, void *recv,
                       size_t count, int type, int op, void *stream,
@@ -18,7 +19,7 @@ int cohort_all_reduce(struct cohort_comm *comm, const void *send, void *recv,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_broadcast(struct cohort_comm *comm, const void *send, void *recv,
@@ -32,7 +33,7 @@ int cohort_broadcast(struct cohort_comm *comm, const void *send, void *recv,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_reduce(struct cohort_comm *comm, const void *send, void *recv,
@@ -47,7 +48,7 @@ int cohort_reduce(struct cohort_comm *comm, const void *send, void *recv,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_all_gather(struct cohort_comm *comm, const void *send, void *recv,
@@ -58,7 +59,7 @@ int cohort_all_gather(struct cohort_comm *comm, const void *send, void *recv,
 		.kind = OP_ALL_GATHER, .stream = stream, .tensors = &t, .n = 1
 	};
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
@@ -72,7 +73,7 @@ int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_gather(struct cohort_comm *comm, const void *send, void *recv,
@@ -86,7 +87,7 @@ int cohort_gather(struct cohort_comm *comm, const void *send, void *recv,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_scatter(struct cohort_comm *comm, const void *send, void *recv,
@@ -100,7 +101,7 @@ int cohort_scatter(struct cohort_comm *comm, const void *send, void *recv,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_all_to_all(struct cohort_comm *comm, const void *send, void *recv,
@@ -111,7 +112,7 @@ int cohort_all_to_all(struct cohort_comm *comm, const void *send, void *recv,
 		.kind = OP_ALL_TO_ALL, .stream = stream, .tensors = &t, .n = 1
 	};
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_send(struct cohort_comm *comm, const void *send, size_t count,
@@ -124,7 +125,7 @@ int cohort_send(struct cohort_comm *comm, const void *send, size_t count,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
@@ -137,7 +138,7 @@ int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
 		                 .tensors = &t,
 		                 .n = 1 };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 /* One element that stays 0: with a count of 0 NCCL does nothing, and there
@@ -155,7 +156,7 @@ int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 	if (rc != COHORT_OK)
 		return rc;
 	t.send = t.recv = comm->barrier;
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_all_reduce_many(struct cohort_comm *comm,
@@ -168,7 +169,7 @@ int cohort_all_reduce_many(struct cohort_comm *comm,
 		                 .tensors = tensors,
 		                 .n = n };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_broadcast_many(struct cohort_comm *comm,
@@ -181,7 +182,7 @@ int cohort_broadcast_many(struct cohort_comm *comm,
 		                 .tensors = tensors,
 		                 .n = n };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_all_gather_many(struct cohort_comm *comm,
@@ -193,7 +194,7 @@ int cohort_all_gather_many(struct cohort_comm *comm,
 		                 .tensors = tensors,
 		                 .n = n };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_reduce_scatter_many(struct cohort_comm *comm,
@@ -206,7 +207,7 @@ int cohort_reduce_scatter_many(struct cohort_comm *comm,
 		                 .tensors = tensors,
 		                 .n = n };
 
-	return comm_submit(comm, &call, ticket);
+	return submit(comm, 1, &call, ticket);
 }
 
 int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
@@ -221,5 +222,5 @@ int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
 		return error_set(COHORT_INVALID,
 		                 "copy: %s is NULL with %zu bytes",
 		                 dst ? "src" : "dst", bytes);
-	return comm_submit(comm, &call, NULL);
+	return submit(comm, 1, &call, NULL);
 }

@@ -15,32 +15,6 @@
 #include "core/native.h"
 #include "core/owner.h"
 
-/* Announce that this thread uses the communicator, and return true if its generation was not
- * forgotten. */
-static bool is_remembered(const struct cohort_comm *comm)
-{
-	hazard_announce(comm);
-	/* Acquire: in this order.  Freed memory has the flag of one that was not forgotten,
-	 * but no clique. */
-	return !atomic_load_explicit(&comm->is_forgotten,
-	                             memory_order_acquire) &&
-	       comm->clique;
-}
-
-int comm_check(const struct cohort_comm *comm)
-{
-	if (!comm)
-		return error_set(COHORT_INVALID, "comm is NULL");
-	if (!is_remembered(comm))
-		return error_set(
-			COHORT_STALE,
-			"the communicator is of a generation that was "
-			"forgotten: its group has been respawned %d times "
-			"since",
-			FORMER_KEPT + 1);
-	return process_check();
-}
-
 int comm_check_closely(const struct cohort_comm *comm)
 {
 	int rc = comm_check(comm);
@@ -50,7 +24,7 @@ int comm_check_closely(const struct cohort_comm *comm)
 
 static bool comm_is_open(const struct cohort_comm *comm)
 {
-	return comm && is_remembered(comm) &&
+	return comm && comm_is_remembered(comm) &&
 	       !atomic_load_explicit(&comm->closed, memory_order_relaxed);
 }
 

@@ -2,10 +2,9 @@
 #ifndef API_COMM_H
 #define API_COMM_H
 
-#include "core/clique.h"
+#include "core/gate.h"
 
-/* COHORT_INVALID for NULL; COHORT_FORKED, see base/process.h. */
-int comm_check(const struct cohort_comm *comm);
+/* comm_check(), and process_check_closely(). */
 int comm_check_closely(const struct cohort_comm *comm);
 
 /* Copy the clique's cause; its status is COHORT_OK if there is none. */
@@ -22,11 +21,6 @@ int comm_enter_on_device(struct cohort_comm *comm, bool with_cause,
                          struct device_scope *scope);
 void comm_leave_on_device(struct cohort_comm *comm,
                           const struct device_scope *scope);
-
-/* Submit @op or, while a batch is open, keep it for the batch's end.  Every
- * call that queues work comes here. */
-int comm_submit(struct cohort_comm *comm, const struct op *op,
-                uint64_t *ticket);
 
 /* Wait for a ticket, or for all tickets given out so far, like cohort_wait()
  * but up to a deadline.  A deadline of 0: do only what is cheap, then check. */

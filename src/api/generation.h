@@ -61,9 +61,6 @@ int generation_free(struct generation *generation);
  * communicators answer COHORT_STALE. */
 void generation_pass(struct generation *generation);
 
-/* Number of former generations whose tickets a group keeps; documented in group.h. */
-#define FORMER_KEPT 4
-
 /*
  * Free a former generation unless it is still in use.  Later calls on its communicators
  * return COHORT_STALE.

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
+#include "core/gate.h"
 #include "core/hazard.h"
 #include "core/window.h"
 

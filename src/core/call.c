@@ -219,26 +219,6 @@ static bool is_nothing(const struct cohort_comm *c, const struct op *op,
 	return c->clique->world == 1 && op_is_plain(op) && t->send == t->recv;
 }
 
-/* Make the calls of @op, which is no batch: one for each tensor, mostly. */
-static void call_op(const struct cohort_comm *c, const struct op *op,
-                    struct native_result *r)
-{
-	const bool alone = c->clique->world == 1 && op_has_redop(op->kind) &&
-	                   op->redop >= REDOP_PREMUL_SUM;
-	const bool spreads = is_spread(c->clique, op);
-	const bool skips = op->n > 1 || op->kind >= OP_GATHER;
-	const char *what =
-		spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
-	const struct cohort_tensor *t;
-
-	for (t = op->tensors; t < op->tensors + op->n && !r->what; t++)
-		if (!skips || !is_nothing(c, op, t))
-			native_note_nccl(r, what,
-			                 spreads ? spread(c, op, t)
-			                 : alone ? multiply_alone(c, op, t)
-			                         : call_native(c, op, t));
-}
-
 /* Blocks of an all-to-all and the like are transfers for NCCL, too, of which
  * the k-th from one rank to another finds the k-th receive there.  So those
  * come first, whatever the order in which each rank has put its own sends
@@ -256,13 +236,27 @@ static void call_batch(const struct cohort_comm *c, const struct op *op,
 			call_op(c, &op->calls[i], r);
 }
 
-void call_make(const struct cohort_comm *c, const struct op *op,
-               struct native_result *r)
+void call_op(const struct cohort_comm *c, const struct op *op,
+             struct native_result *r)
 {
-	if (op->kind == OP_BATCH)
+	const bool alone = c->clique->world == 1 && op_has_redop(op->kind) &&
+	                   op->redop >= REDOP_PREMUL_SUM;
+	const bool spreads = is_spread(c->clique, op);
+	const bool skips = op->n > 1 || op->kind >= OP_GATHER;
+	const char *what =
+		spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
+	const struct cohort_tensor *t;
+
+	if (op->kind == OP_BATCH) {
 		call_batch(c, op, r);
-	else
-		call_op(c, op, r);
+		return;
+	}
+	for (t = op->tensors; t < op->tensors + op->n && !r->what; t++)
+		if (!skips || !is_nothing(c, op, t))
+			native_note_nccl(r, what,
+			                 spreads ? spread(c, op, t)
+			                 : alone ? multiply_alone(c, op, t)
+			                         : call_native(c, op, t));
 }
 
 void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
@@ -276,7 +270,7 @@ void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
 		native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
 	for (i = 0; i < n && !r->what; i++) {
 		r->rank = comms[i].rank;
-		call_make(&comms[i], &ops[i], r);
+		call_op(&comms[i], &ops[i], r);
 	}
 	if (is_group)
 		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());

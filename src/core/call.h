@@ -8,11 +8,11 @@
 
 #include "core/clique.h"
 
-/* Make the native calls of @op, which is not a copy, for @c, up to the first
- * that fails.  Inside the gate, and inside a native group if there are
+/* Make the native calls of @op, which is not a copy, for @c, one for each tensor, mostly; up
+ * to the first that fails.  Inside the gate, and inside a native group if there are
  * several. */
-void call_make(const struct cohort_comm *c, const struct op *op,
-               struct native_result *r);
+void call_op(const struct cohort_comm *c, const struct op *op,
+             struct native_result *r);
 
 /*
  * Make the native calls of ops[r] for each of the @n ranks at @comms, in one

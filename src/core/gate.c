@@ -5,10 +5,35 @@
 #include <sched.h>
 
 #include "base/backoff.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/hazard.h"
 #include "core/owner.h"
 #include "core/window.h"
+
+bool comm_is_remembered(const struct cohort_comm *c)
+{
+	hazard_announce(c);
+	/* Acquire: in this order.  Freed memory has the flag of one that was not forgotten,
+	 * but no clique. */
+	return !atomic_load_explicit(&c->is_forgotten, memory_order_acquire) &&
+	       c->clique;
+}
+
+int comm_check(const struct cohort_comm *c)
+{
+	if (!c)
+		return error_set(COHORT_INVALID, "comm is NULL");
+	if (!comm_is_remembered(c))
+		return error_set(
+			COHORT_STALE,
+			"the communicator is of a generation that was "
+			"forgotten: its group has been respawned %d times "
+			"since",
+			FORMER_KEPT + 1);
+	return process_check();
+}
 
 enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 

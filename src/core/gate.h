@@ -8,6 +8,16 @@
 
 #include "core/clique.h"
 
+/* How many former generations of a group still answer for their tickets; documented in
+ * group.h. */
+#define FORMER_KEPT 4
+
+/* comm_check(): COHORT_INVALID for NULL, COHORT_STALE if its generation was forgotten,
+ * COHORT_FORKED.  comm_is_remembered(): false if it was.  Both announce that this thread
+ * uses @comm: see hazard.h. */
+int comm_check(const struct cohort_comm *comm);
+bool comm_is_remembered(const struct cohort_comm *comm);
+
 /*
  * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if @comm is
  * bound to another thread, COHORT_STATE if it is closed.  If @with_cause is

@@ -43,72 +43,44 @@ static void go_to(const struct cohort_comm *c, int n, struct native_result *r)
 	}
 }
 
-/* Mark one of a rank's words, unless the mark would go into a graph. */
-static void mark(struct cohort_comm *c, uint32_t *words, void *stream,
-                 uint64_t ticket, struct submission *s)
+/* Mark the word of each rank, done or started, unless the marks would go into a graph. */
+static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
+                     bool done, struct submission *s)
 {
-	uint32_t *word = &words[ticket & (c->clique->slots - 1)];
+	const struct platform *p = comms->clique->platform;
+	const uint64_t slot = s->ticket & (comms->clique->slots - 1);
+	struct cohort_comm *c;
 
-	if (s->captured || s->r.what)
-		return;
-	native_note_cuda(&s->r, "mark",
-	                 c->clique->platform->mark(stream, word,
-	                                           (uint32_t)ticket));
+	for (c = comms; !s->captured && c < comms + n; c++, ops++) {
+		go_to(c, n, &s->r);
+		if (s->r.what)
+			return;
+		native_note_cuda(&s->r, "mark",
+		                 p->mark(ops->stream,
+		                         done ? &c->done[slot]
+		                              : &c->started[slot],
+		                         (uint32_t)s->ticket));
+	}
 }
 
-/* Queue the copies of all ranks: once the first is queued, a failure is the end
- * of all of them. */
-static void launch_copies(struct cohort_comm *comms, int n,
-                          const struct op *ops, uint64_t ticket,
-                          struct submission *s)
+/* Once the first copy is queued, a failure is the end of all ranks. */
+static void copy_all(struct cohort_comm *comms, int n, const struct op *ops,
+                     struct submission *s)
 {
 	const struct platform *p = comms->clique->platform;
 	const struct cohort_tensor *t;
 	int i;
 
-	for (i = 0; i < n && !s->r.what; i++) {
+	for (i = 0; i < n; i++) {
 		t = ops[i].tensors;
 		go_to(&comms[i], n, &s->r);
-		if (!s->r.what)
-			native_note_cuda(&s->r, op_native_name(ops->kind),
-			                 p->cudaMemcpyAsync(t->recv, t->send,
-			                                    t->count,
-			                                    cudaMemcpyDefault,
-			                                    ops[i].stream));
+		if (s->r.what)
+			return;
+		native_note_cuda(&s->r, op_native_name(ops->kind),
+		                 p->cudaMemcpyAsync(t->recv, t->send, t->count,
+		                                    cudaMemcpyDefault,
+		                                    ops[i].stream));
 		s->queued |= !s->r.what && !s->captured;
-		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
-	}
-}
-
-/* A list or a call with host memory: several native launches, between marks. */
-static void launch_parts(struct cohort_comm *c, const struct op *op,
-                         uint64_t ticket, struct submission *s)
-{
-	if (c->clique->starts_are_marked)
-		mark(c, c->started, op->stream, ticket, s);
-	if (!s->r.what)
-		s->r = s->plan == PLAN_STAGED ? staging_launch(c, op)
-		                              : list_launch(c, op, s->captured);
-	mark(c, c->done, op->stream, ticket, s);
-}
-
-/* The calls of all ranks, between marks.  A captured call has none. */
-static void launch_calls(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint64_t ticket, struct submission *s)
-{
-	const bool starts =
-		comms->clique->starts_are_marked && op_is_awaited(ops);
-	int i;
-
-	for (i = 0; starts && !s->captured && i < n; i++) {
-		go_to(&comms[i], n, &s->r);
-		mark(&comms[i], comms[i].started, ops[i].stream, ticket, s);
-	}
-	if (!s->r.what)
-		call_all(comms, n, ops, &s->r);
-	for (i = 0; !s->captured && i < n; i++) {
-		go_to(&comms[i], n, &s->r);
-		mark(&comms[i], comms[i].done, ops[i].stream, ticket, s);
 	}
 }
 
@@ -139,8 +111,6 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
 }
 
-/* ---- after ------------------------------------------------------------ */
-
 /* Wait for a cause that says more than ncclRemoteError. */
 static void await_reason(const struct clique *q, ncclResult_t result)
 {
@@ -155,14 +125,14 @@ static void await_reason(const struct clique *q, ncclResult_t result)
 
 /* Make the failure this thread's error, and the clique's cause unless nothing
  * was queued and no other rank waits. */
-static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+static int fail(struct cohort_comm *c, const struct op *op,
                 struct submission *s)
 {
 	const struct platform *p = c->clique->platform;
 	struct cohort_cause cause = {
 		.kind = native_kind(s->r.cuda),
 		.rank = s->r.rank,
-		.ticket = ticket,
+		.ticket = s->ticket,
 		.nccl = (int)s->r.nccl,
 		.cuda = (int)s->r.cuda,
 	};
@@ -182,7 +152,7 @@ static int fail(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	            cause.kind == COHORT_VERDICT_DEVICE_LOST
 	                    ? ", whose device has failed"
 	                    : "",
-	            op_name_of(op), (unsigned long long)ticket,
+	            op_name_of(op), (unsigned long long)s->ticket,
 	            cohort_last_error());
 	s->ended = true;
 	return cause.status;
@@ -207,20 +177,20 @@ void launch_fire_for_device(struct cohort_comm *c, int status,
 
 /* Meet the other ranks and split; nothing is queued. */
 static int launch_split(struct cohort_comm *c, const struct op *op,
-                        uint64_t ticket, struct submission *s)
+                        struct submission *s)
 {
 	int rc = split_run(c, op->split);
 
 	s->ended = rc != COHORT_OK;
 	if (rc == COHORT_OK)
-		set_done(c, ticket);
+		set_done(c, s->ticket);
 	return rc;
 }
 
 /* Connect the peers of messages, which the launch would do, too, and might mix
  * them up. */
 static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint64_t ticket, struct submission *s)
+                         struct submission *s)
 {
 	int rc;
 
@@ -230,56 +200,51 @@ static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
 	if (!s->r.what)
 		return rc;
 	s->queued = true;
-	return fail(comms, ops, ticket, s);
+	return fail(comms, ops, s);
 }
 
-/* Launch by the plan, now that all ranks have called it or that is not waited
- * for.  After a failure nothing tells what a collective has queued, on any of
- * the ranks. */
-static int launch_now(struct cohort_comm *comms, int n, const struct op *ops,
-                      uint64_t ticket, struct submission *s)
+int launch(struct cohort_comm *comms, int n, const struct op *ops,
+           struct submission *s)
 {
-	int i, rc = connect_first(comms, n, ops, ticket, s);
+	int i, rc = connect_first(comms, n, ops, s);
 
 	if (rc != COHORT_OK)
 		return rc;
 	s->queued = op_is_awaited(ops);
 	s->r.rank = comms->rank;
-	switch (s->plan) {
-	case PLAN_CALLS:
-		launch_calls(comms, n, ops, ticket, s);
-		break;
-	case PLAN_LIST:
-	case PLAN_STAGED:
-		launch_parts(comms, ops, ticket, s);
-		break;
-	case PLAN_COPY:
-		launch_copies(comms, n, ops, ticket, s);
-		break;
-	case PLAN_SPLIT:
-		break;
-	}
+	if (comms->clique->starts_are_marked && s->queued &&
+	    s->plan != PLAN_SPLIT)
+		mark_all(comms, n, ops, false, s);
 	if (!s->r.what)
-		return COHORT_OK;
-	for (i = 0; s->queued && !s->captured && i < n; i++)
+		switch (s->plan) {
+		case PLAN_CALLS:
+			call_all(comms, n, ops, &s->r);
+			break;
+		case PLAN_LIST:
+			s->r = list_launch(comms, ops, s->captured);
+			break;
+		case PLAN_STAGED:
+			s->r = staging_launch(comms, ops);
+			break;
+		case PLAN_COPY:
+			copy_all(comms, n, ops, s);
+			break;
+		case PLAN_SPLIT:
+			return launch_split(comms, ops, s);
+		}
+	mark_all(comms, n, ops, true, s);
+	for (i = 0; s->r.what && s->queued && !s->captured && i < n; i++)
 		set_unmarked(&comms[i], n, &ops[i]);
-	return fail(comms, ops, ticket, s);
-}
-
-/* Put the calls into the graph.  They run later, and a mark would be set by
- * each launch of the graph: there is none. */
-static int launch_captured(struct cohort_comm *comms, int n,
-                           const struct op *ops, uint64_t ticket,
-                           struct submission *s)
-{
-	int i, rc = launch_now(comms, n, ops, ticket, s);
-
-	for (i = 0; rc == COHORT_OK && i < n; i++) {
-		set_done(&comms[i], ticket);
+	if (s->r.what)
+		return fail(comms, ops, s);
+	/* A captured call runs later, and each launch of the graph would set its mark: it has
+	 * none. */
+	for (i = 0; s->captured && i < n; i++) {
+		set_done(&comms[i], s->ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
 		                          memory_order_relaxed);
 	}
-	return rc;
+	return COHORT_OK;
 }
 
 /* ---- calls whose callers leave ---------------------------------------- */
@@ -292,7 +257,7 @@ static int launch_in_place(struct cohort_comm *c, cudaError_t error,
 	int rc = native_cuda(c->clique->platform, "cudaSetDevice", error);
 
 	if (rc == COHORT_OK)
-		return launch_now(c, 1, &c->left.op, c->left.ticket, s);
+		return launch(c, 1, &c->left.op, s);
 	if (!native_is_exit(error))
 		launch_fire_for_device(c, rc, error, s);
 	return rc;
@@ -303,9 +268,8 @@ static void *late_main(void *arg)
 {
 	struct cohort_comm *c = arg;
 	struct clique *q = c->clique;
-	const uint64_t ticket = c->left.ticket;
 	const cudaError_t error = native_thread(q->platform, c->device);
-	struct submission s = { .plan = PLAN_STAGED };
+	struct submission s = { .ticket = c->left.ticket, .plan = PLAN_STAGED };
 	int rc;
 
 	rc = together_await(c, 1, c->left.number, false, COHORT_FOREVER);
@@ -313,12 +277,12 @@ static void *late_main(void *arg)
 		rc = launch_in_place(c, error, &s);
 		together_leave(q, 1);
 	}
-	recorder_end(&c->recorder, ticket, rc);
+	recorder_end(&c->recorder, s.ticket, rc);
 	/* No mark will come: the notes have the answer, so that this word
 	 * changes none.  What may have been queued all the same, the reaper
 	 * finds by the event. */
 	if (rc != COHORT_OK && clique_whole_cause(q))
-		set_done(c, ticket);
+		set_done(c, s.ticket);
 	atomic_store(&c->is_left, false);
 	return NULL;
 }
@@ -345,10 +309,8 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 	return true;
 }
 
-/* Wait until all ranks of the process have called, but no longer than a caller
- * with host memory wants to wait: after that its call goes on without it. */
-static int meet(struct cohort_comm *comms, int n, const struct op *ops,
-                uint64_t ticket, struct submission *s)
+int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
+                 struct submission *s)
 {
 	const uint64_t number =
 		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
@@ -357,29 +319,8 @@ static int meet(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
-	s->left = leave_call(comms, ops, ticket, number);
+	s->left = leave_call(comms, ops, s->ticket, number);
 	return s->left ? COHORT_OK
 	               : together_await(comms, n, number, false,
 	                                COHORT_FOREVER);
-}
-
-/* ---- all of it -------------------------------------------------------- */
-
-int launch(struct cohort_comm *comms, int n, const struct op *ops,
-           uint64_t ticket, struct submission *s)
-{
-	int rc = COHORT_OK;
-
-	if (s->plan == PLAN_SPLIT)
-		return launch_split(comms, ops, ticket, s);
-	if (s->captured)
-		return launch_captured(comms, n, ops, ticket, s);
-	if (s->meets)
-		rc = meet(comms, n, ops, ticket, s);
-	if (rc != COHORT_OK || s->left)
-		return rc;
-	rc = launch_now(comms, n, ops, ticket, s);
-	if (s->meets)
-		together_leave(comms->clique, n);
-	return rc;
 }

@@ -22,6 +22,8 @@ enum plan {
 
 /* One operation on its way. */
 struct submission {
+	uint32_t digest; /* 0: the other ranks need not call the same */
+	uint64_t ticket;
 	enum plan plan;
 	bool captured;   /* the streams are being captured: nothing runs now */
 	bool meets;      /* all ranks of the process launch it, or none does */
@@ -38,13 +40,21 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured);
 
 /*
- * Launch @ops under @ticket, on all @n ranks or, in a call with host memory
- * that times out, on a thread of the library's later (@s->left).  With every
- * gate held and the first rank's device current.  COHORT_OK, or the status of a
- * failure.
+ * Wait until all ranks of the process have called, but no longer than a caller with host
+ * memory wants to wait: after that a thread of the library's launches its call (@s->left).
+ * With every gate held.  COHORT_OK: launch it, unless it was left, then call
+ * together_leave(); else the status of a cause.
+ */
+int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
+                 struct submission *s);
+
+/*
+ * Launch @ops on all @n ranks, now that all ranks have called it or that is not waited for.
+ * With every gate held and the first rank's device current.  COHORT_OK, or the status of a
+ * failure, after which nothing tells what a collective has queued, on any of the ranks.
  */
 int launch(struct cohort_comm *comms, int n, const struct op *ops,
-           uint64_t ticket, struct submission *s);
+           struct submission *s);
 
 /* End the clique, as the rank of @comm could not go to its device, for which
  * there is this thread's error, and the other ranks wait. */

@@ -171,7 +171,7 @@ static void call(struct cohort_comm *c, const struct op *op,
 
 	one.tensors = tensor;
 	one.n = 1;
-	call_make(c, &one, r);
+	call_op(c, &one, r);
 }
 
 /* Launch the tensors that are not packed. */

@@ -124,7 +124,7 @@ static void simulate(struct cohort_comm *comms, int n, const struct op *ops)
 		return;
 	p->uncounted(true);
 	for (i = 0; i < n; i++)
-		call_make(&comms[i], &ops[i], &r);
+		call_op(&comms[i], &ops[i], &r);
 	native_simulate_end(p);
 	p->uncounted(false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Submitting: check, enter the gate, record, call, mark, leave
+ * Submitting: check, enter the gate and the device, record, compare, meet, launch
  *
  * Nothing here allocates, formats or logs unless it fails, and no lock is held
  * that a hung call could keep.  Whatever can be refused is refused before any
@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/agree.h"
+#include "core/batch.h"
 #include "core/capture.h"
 #include "core/gate.h"
 #include "core/launch.h"
@@ -72,6 +73,19 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 	return COHORT_OK;
 }
 
+/* Check what needs no gate. */
+static int check_outside(const struct cohort_comm *comms, int n,
+                         const struct op *ops)
+{
+	int i, rc;
+
+	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
+	/* A staged call was checked before it was staged. */
+	for (i = 0; i < n && rc == COHORT_OK && !ops->staged; i++)
+		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->world);
+	return rc;
+}
+
 /* Check what only the communicators know, and make what they will need, with
  * every gate held. */
 static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
@@ -91,13 +105,49 @@ static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 	return rc;
 }
 
-static int check_all(const struct cohort_comm *comms, int n,
-                     const struct op *ops)
+/* Make the first rank's device current. */
+static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
+                        struct device_scope *scope, struct submission *s)
 {
-	int i, rc = COHORT_OK;
+	int rc = device_enter(scope, comms->clique->platform, comms->device);
 
-	for (i = 0; i < n && rc == COHORT_OK; i++)
-		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->world);
+	/* With several ranks, go_to() leaves the first one's device. */
+	scope->leaves |= n > 1;
+	if (rc != COHORT_OK && op_is_awaited(ops) &&
+	    !native_is_exit(scope->error))
+		launch_fire_for_device(comms, rc, scope->error, s);
+	return rc;
+}
+
+/* Decide how the calls are launched, and wait until there is room for them.  With every gate
+ * held and the first rank's device current, as all that follows. */
+static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
+                   struct submission *s)
+{
+	const struct clique *q = comms->clique;
+	int i, rc = capture_check(comms, n, ops, &s->captured);
+
+	if (rc != COHORT_OK)
+		return rc;
+	s->plan = launch_plan(comms, n, ops, s->captured);
+	/* One thread calls the same for each of several ranks. */
+	s->digest = agree_digest(ops);
+	s->meets = q->together && s->digest && !s->captured && q->world > 1 &&
+	           s->plan != PLAN_SPLIT;
+	/* The other ranks would wait for a launch that does not come now: give
+	 * a captured call a digest that agrees with no call that is
+	 * launched. */
+	if (q->together && s->digest && s->captured)
+		s->digest += s->digest < UINT32_MAX ? 1 : 2;
+	if (s->plan == PLAN_LIST)
+		rc = list_prepare(comms, ops, s->captured);
+	s->ticket =
+		atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
+	for (i = 0; i < n && rc == COHORT_OK; i++) {
+		rc = gate_await_left(&comms[i]);
+		if (rc == COHORT_OK)
+			rc = slot_await(&comms[i], s->ticket);
+	}
 	return rc;
 }
 
@@ -105,19 +155,18 @@ static int check_all(const struct cohort_comm *comms, int n,
 
 /* Compare the call with the other ranks' calls.  A mismatch is the end of the
  * clique. */
-static int agree_all(struct cohort_comm *comms, int n, const struct op *ops,
-                     uint32_t digest, uint64_t ticket, uint64_t now_ns,
-                     struct submission *s)
+static int compare(struct cohort_comm *comms, int n, const struct op *ops,
+                   uint64_t now_ns, struct submission *s)
 {
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(&ops[i]))
-			rc = agree(&comms[i], &ops[i], digest, ticket, now_ns,
-			           &s->comes_last);
+			rc = agree(&comms[i], &ops[i], s->digest, s->ticket,
+			           now_ns, &s->comes_last);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
-			rc = pair_agree(&comms[i], &ops[i], ticket, now_ns,
+			rc = pair_agree(&comms[i], &ops[i], s->ticket, now_ns,
 			                s->captured);
 	s->ended = rc == COHORT_MISMATCH;
 	return rc;
@@ -135,95 +184,44 @@ static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
 
 /* Begin a record of the call on each rank, and note what is done by @now_ns. */
 static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
-                         uint32_t digest, uint64_t ticket, uint64_t now_ns,
-                         const struct submission *s)
+                         uint64_t now_ns, const struct submission *s)
 {
 	int i;
 
 	for (i = 0; i < n; i++) {
-		if (ticket > 1)
-			look_back(&comms[i], ticket - 1, now_ns);
+		if (s->ticket > 1)
+			look_back(&comms[i], s->ticket - 1, now_ns);
 		/* This thread has set tid on entering. */
-		recorder_begin(&comms[i].recorder, ticket, &ops[i], digest,
+		recorder_begin(&comms[i].recorder, s->ticket, &ops[i],
+		               s->digest,
 		               atomic_load_explicit(&comms[i].tid,
 		                                    memory_order_relaxed),
 		               now_ns);
 		if (s->captured)
-			recorder_set_captured(&comms[i].recorder, ticket);
+			recorder_set_captured(&comms[i].recorder, s->ticket);
 	}
 }
 
-/* End the record on each rank, unless another thread will, and give @ticket
+/* End the record on each rank, unless another thread will, and give the ticket
  * out if the launch has succeeded, as @rc says. */
-static void record_launches(struct cohort_comm *comms, int n, uint64_t ticket,
-                            int rc, uint64_t now_ns, const struct submission *s)
+static void record_launches(struct cohort_comm *comms, int n, int rc,
+                            uint64_t now_ns, const struct submission *s)
 {
 	int i;
 
 	for (i = 0; i < n; i++) {
 		if (!s->left)
-			recorder_end(&comms[i].recorder, ticket, rc);
-		if (comm_ticket_started(&comms[i], ticket))
-			recorder_set_started(&comms[i].recorder, ticket,
+			recorder_end(&comms[i].recorder, s->ticket, rc);
+		if (comm_ticket_started(&comms[i], s->ticket))
+			recorder_set_started(&comms[i].recorder, s->ticket,
 			                     now_ns);
 		/* Release: pairs with the acquire in comm_ticket_done() and
 		 * the reaper: the operation and its mark are queued, and the
 		 * former one of the slot was done. */
 		if (rc == COHORT_OK)
-			atomic_store_explicit(&comms[i].last, ticket,
+			atomic_store_explicit(&comms[i].last, s->ticket,
 			                      memory_order_release);
 	}
-}
-
-/* With every gate held and the first rank's device current. */
-static int submit_inside(struct cohort_comm *comms, int n, const struct op *ops,
-                         struct submission *s, uint64_t *ticket_out)
-{
-	/* One thread calls the same for each of several ranks. */
-	const struct clique *q = comms->clique;
-	uint32_t digest = agree_digest(ops);
-	uint64_t now, ticket;
-	int i, rc = COHORT_OK;
-
-	rc = capture_check(comms, n, ops, &s->captured);
-	if (rc != COHORT_OK)
-		return rc;
-	s->meets = q->together && digest && !s->captured && q->world > 1;
-	/* The other ranks would wait for a launch that does not come now: give
-	 * a captured call a digest that agrees with no call that is
-	 * launched. */
-	if (q->together && digest && s->captured)
-		digest += digest < UINT32_MAX ? 1 : 2;
-	s->plan = launch_plan(comms, n, ops, s->captured);
-	if (s->plan == PLAN_LIST)
-		rc = list_prepare(comms, ops, s->captured);
-	if (rc != COHORT_OK)
-		return rc;
-	ticket = atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
-	for (i = 0; i < n && rc == COHORT_OK; i++) {
-		rc = gate_await_left(&comms[i]);
-		if (rc == COHORT_OK)
-			rc = slot_await(&comms[i], ticket);
-	}
-	if (rc != COHORT_OK)
-		return rc;
-	now = clock_now();
-	record_calls(comms, n, ops, digest, ticket, now, s);
-	if (s->meets && s->plan == PLAN_CALLS)
-		rc = register_complete(comms, n, ops, digest);
-	if (rc == COHORT_OK)
-		rc = agree_all(comms, n, ops, digest, ticket, now, s);
-	if (rc == COHORT_OK)
-		rc = launch(comms, n, ops, ticket, s);
-	if (s->meets)
-		now = clock_now();
-	record_launches(comms, n, ticket, rc, now, s);
-	if (rc != COHORT_OK)
-		return rc;
-	*ticket_out = ticket;
-	if (s->meets && !s->left)
-		together_await_launched(comms, staging_deadline(ops));
-	return COHORT_OK;
 }
 
 int submit(struct cohort_comm *comms, int n, const struct op *ops,
@@ -231,14 +229,14 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 {
 	struct submission s = { .captured = false };
 	struct device_scope scope;
-	uint64_t ticket = 0;
-	int rc;
+	uint64_t now;
+	int rc = comm_check(comms);
 
-	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
-	/* A staged call was checked before it was staged. */
-	rc = ops->staged ? COHORT_OK : check_all(comms, n, ops);
+	if (batch_is_open(comms) && ops->kind != OP_BATCH)
+		return batch_add(comms, ops, ticket_out);
+	rc = check_outside(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_all(comms, n);
 	if (rc != COHORT_OK)
@@ -246,25 +244,38 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (n == 1 && ops->from_host)
 		gate_keep(comms);
 	rc = check_inside(comms, n, ops);
-	if (rc != COHORT_OK) {
-		leave_all(comms, n);
-		return rc;
+	if (rc == COHORT_OK)
+		rc = enter_device(comms, n, ops, &scope, &s);
+	if (rc != COHORT_OK)
+		goto leave_gates;
+	rc = prepare(comms, n, ops, &s);
+	if (rc != COHORT_OK)
+		goto leave_device;
+	now = clock_now();
+	record_calls(comms, n, ops, now, &s);
+	if (s.meets && s.plan == PLAN_CALLS)
+		rc = register_complete(comms, n, ops, s.digest);
+	if (rc == COHORT_OK)
+		rc = compare(comms, n, ops, now, &s);
+	if (rc == COHORT_OK && s.meets)
+		rc = launch_await(comms, n, ops, &s);
+	if (rc == COHORT_OK && !s.left) {
+		rc = launch(comms, n, ops, &s);
+		if (s.meets)
+			together_leave(comms->clique, n);
 	}
-	rc = device_enter(&scope, comms->clique->platform, comms->device);
-	if (rc == COHORT_OK) {
-		/* With several ranks, go_to() leaves the first one's device. */
-		scope.leaves |= n > 1;
-		rc = submit_inside(comms, n, ops, &s, &ticket);
-		device_leave(&scope);
-	} else if (op_is_awaited(ops) && !native_is_exit(scope.error)) {
-		launch_fire_for_device(comms, rc, scope.error, &s);
-	}
+	record_launches(comms, n, rc, s.meets ? clock_now() : now, &s);
+	if (rc == COHORT_OK && s.meets && !s.left)
+		together_await_launched(comms, staging_deadline(ops));
+leave_device:
+	device_leave(&scope);
+leave_gates:
 	leave_all(comms, n);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */
 	if (s.ended)
 		return clique_await_answer(comms->clique);
 	if (rc == COHORT_OK && ticket_out)
-		*ticket_out = s.captured ? COHORT_CAPTURED : ticket;
+		*ticket_out = s.captured ? COHORT_CAPTURED : s.ticket;
 	return rc;
 }

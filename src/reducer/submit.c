@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "core/submit.h"
 #include "reducer/reducer.h"
 
 int reducer_check(const struct cohort_reducer *r)
@@ -36,7 +37,7 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
 
 	op->stream = r->comm->stream;
 	op->label = label;
-	rc = comm_submit(r->comm, op, &ticket);
+	rc = submit(r->comm, 1, op, &ticket);
 	if (rc != COHORT_OK)
 		return rc;
 	if (op_is_collective(op))
