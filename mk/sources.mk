@@ -4,7 +4,7 @@
 
 sorted = $(sort $(wildcard $1))
 
-library_sources := $(call sorted,$(patsubst %,src/%/*.c,api base core dump \
+library_sources := $(call sorted,$(patsubst %,src/%/*.c,api base core dump processes \
                      platform platform/gpu reducer sim sim/cuda sim/driver \
                      sim/exec sim/nccl sim/strict watch))
 command_sources := $(call sorted,src/cli/*.c src/cli/*/*.[cS])

@@ -109,7 +109,7 @@ places() {
 # The rest of the library asks for a platform's properties, not for its name.
 platforms() {
 	# names.c names all constants.
-	pick '^src/(api|base|core|dump|reducer|watch)/.*\.[ch]$' | grep -vx src/api/names.c |
+	pick '^src/(api|base|core|dump|processes|reducer|watch)/.*\.[ch]$' | grep -vx src/api/names.c |
 		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|"(platform/gpu|sim)/'
 	pick '^src/platform/.*\.[ch]$' | xargs grep -En '"sim/'
 	pick '^src/sim/exec/.*\.[ch]$' |

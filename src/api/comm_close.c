@@ -11,8 +11,8 @@
 #include "base/status.h"
 #include "core/batch.h"
 #include "core/gate.h"
-#include "core/others.h"
 #include "core/owner.h"
+#include "core/remote.h"
 #include "core/window.h"
 
 /* End a generation that no group owns, as its last rank is closed. */
@@ -42,6 +42,13 @@ static bool is_ended_by_parent(const struct clique *q)
 	return atomic_load(&q->stale) || (parent && clique_cause(parent));
 }
 
+/* Other processes may wait for this rank. */
+static void tell_closed(const struct clique *q)
+{
+	if (q->remote)
+		q->remote->show(q, REMOTE_CLOSED);
+}
+
 int cohort_comm_close(struct cohort_comm *comm)
 {
 	struct clique *q;
@@ -62,13 +69,13 @@ int cohort_comm_close(struct cohort_comm *comm)
 	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
 	gate_leave(comm);
 	watch_wake(q); /* others may wait for this rank */
-	others_show_closed(q);
+	tell_closed(q);
 	/* Outside the gate: an abort waits until the gate is empty. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store_explicit(&comm->closed, false,
 		                      memory_order_relaxed);
-		others_show_closed(q);
+		tell_closed(q);
 		return rc;
 	}
 	deadlines_forget(

@@ -9,8 +9,8 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/gate.h"
-#include "core/others.h"
 #include "core/pair.h"
+#include "core/remote.h"
 #include "watch/watch.h"
 
 #define LEAST_NS UINT64_C(1000000)
@@ -173,7 +173,8 @@ static int pause_rank(struct cohort_comm *c)
 	if (c->paused++)
 		return COHORT_OK;
 	atomic_fetch_add(&c->clique->paused, 1);
-	others_show_paused(c->clique);
+	if (c->clique->remote)
+		c->clique->remote->show(c->clique, REMOTE_PAUSED);
 	return COHORT_OK;
 }
 
@@ -187,7 +188,8 @@ static int resume_rank(struct cohort_comm *c)
 	excuse(c);
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
-	others_show_resumed(c->clique);
+	if (c->clique->remote)
+		c->clique->remote->show(c->clique, REMOTE_RESUMED);
 	/* The clocks run again. */
 	watch_wake(c->clique);
 	return COHORT_OK;

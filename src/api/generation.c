@@ -12,7 +12,7 @@
 #include "core/gate.h"
 #include "core/hazard.h"
 #include "core/owner.h"
-#include "watch/peers.h"
+#include "processes/peers.h"
 
 /* Have the reaper release the ranks' resources, then free a clique that is
  * RECLAIMED or soon will be.  False if the reaper does not finish within the
@@ -40,15 +40,13 @@ static void discard(struct clique *q)
 /* The last use of @g. */
 static void dispose(struct generation *g)
 {
-	if (g->options.peers)
-		peers_put(g->options.peers);
 	free(g);
 }
 
 int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct clique_options *options,
                     const struct watch_options *watch_options,
-                    struct generation **out)
+                    struct peers *peers, struct generation **out)
 {
 	struct generation *g;
 	struct clique *q;
@@ -57,18 +55,24 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
-	rc = g ? watch_start(q, watch_options, &g->watch)
+	rc = g ? COHORT_OK
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
+	if (rc == COHORT_OK && peers)
+		rc = peers_attach(peers, q, q->parent ? q->parent->end : NULL);
+	if (rc == COHORT_OK) {
+		rc = watch_start(q, watch_options, &g->watch);
+		if (rc != COHORT_OK && peers)
+			peers_detach(peers, q);
+	}
 	if (rc != COHORT_OK) {
 		free(g);
 		discard(q);
 		return rc;
 	}
+	g->peers = peers;
 	g->clique = q;
 	g->options = *watch_options;
 	g->options.is_held = false; /* for what is split from it */
-	if (g->options.peers)
-		peers_get(g->options.peers);
 	q->keeper = g;
 	*out = g;
 	return COHORT_OK;
@@ -196,6 +200,8 @@ static bool unguard(struct generation *g)
 		watch_explain(g->watch, g->wedged, sizeof(g->wedged));
 	if (g->watch)
 		g->left = watch_stop(g->watch, deadline);
+	if (g->watch && g->peers)
+		peers_detach(g->peers, g->clique);
 	g->watch = NULL;
 	return !g->left;
 }

@@ -18,6 +18,7 @@ struct generation {
 	struct clique *clique;
 	struct generation *former;
 	struct watch_options options;
+	struct peers *peers; /* the group's other processes; NULL: none */
 
 	/* Written by whoever closes or respawns.  NULL once the watch was
 	 * stopped, or was left behind, as it could not be stopped. */
@@ -32,7 +33,7 @@ struct generation {
 int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct clique_options *options,
                     const struct watch_options *watch_options,
-                    struct generation **out);
+                    struct peers *peers, struct generation **out);
 
 /* Wait for what is in flight, at most for the close deadline, and end the
  * clique: in order, or by an abort.  COHORT_OK, or COHORT_ABORTED if an

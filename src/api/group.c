@@ -172,6 +172,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	struct generation *now = NULL, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
 	struct watch_options watch = options_of_watch(&g->options);
+	struct peers *peers = NULL;
 	int rc;
 
 	options.generation = next_generation(g);
@@ -182,14 +183,15 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		options.id = &part->id;
 		/* No other attempt to open a generation has this id. */
 		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
-		watch.peers = processes_peers(g->processes);
-		options.is_vain = peers_is_vain(watch.peers);
+		peers = processes_peers(g->processes);
+		options.is_vain = peers_is_vain(peers);
 		watch.is_held = true; /* some process may not get it */
-		peers_open(watch.peers, options.identity);
+		peers_open(peers, options.identity);
 	}
-	rc = generation_open(g->platform, devices, n, &options, &watch, &now);
+	rc = generation_open(g->platform, devices, n, &options, &watch, peers,
+	                     &now);
 	if (part && rc != COHORT_OK)
-		peers_give_up(watch.peers, options.identity);
+		peers_give_up(peers, options.identity);
 	if (part)
 		rc = agree(g, rc, devices, n, now);
 	if (rc != COHORT_OK)

@@ -4,7 +4,7 @@
 
 #include "api/generation.h"
 #include "api/options.h"
-#include "api/processes.h"
+#include "processes/processes.h"
 
 struct cohort_group {
 	/* Constant after creation. */

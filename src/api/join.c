@@ -248,7 +248,7 @@ static int make_clique(struct meeting *m, struct generation **out)
 	options.ranks = devices + n;
 	options.world = m->size;
 	rc = generation_open(m->platform, devices, m->joined, &options, &watch,
-	                     out);
+	                     NULL, out);
 out:
 	free(connected);
 	free(devices);

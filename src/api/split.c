@@ -115,13 +115,12 @@ static int open_child(struct clique *parent, const struct members *m, int color,
 	struct generation *g;
 	int i, rc;
 
-	watch.parent_end = parent->end;
 	watch.log.form = LOG_NONE; /* the parent's end is logged */
 	text_copy(name, sizeof(name) - COLOR_SIZE, parent->name);
 	text_add(&(struct text){ name + strlen(name), COLOR_SIZE }, ".%d",
 	         color);
 	rc = generation_open(parent->platform, m->device, m->n, &options,
-	                     &watch, &g);
+	                     &watch, of->peers, &g);
 	if (rc != COHORT_OK)
 		return rc;
 	g->clique->ends_with_last = true;

@@ -5,8 +5,8 @@
 #include "base/backoff.h"
 #include "core/clique.h"
 #include "core/mismatch.h"
-#include "core/others.h"
 #include "core/pair.h"
+#include "core/remote.h"
 
 /* Wait until @other has compared the call whose shared word this one's
  * replaces, and lower *@compared to the number that it has reached. */
@@ -54,6 +54,7 @@ static int await_ranks(struct cohort_comm *c, uint64_t number)
 int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
           uint64_t ticket, uint64_t now_ns, bool *comes_last)
 {
+	const struct remote *remote = c->clique->remote;
 	const uint64_t number = agree_next(c);
 	int rc = await_ranks(c, number);
 	struct limits limits;
@@ -64,12 +65,12 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		return rc;
 	limits = comm_limits(c, pair_collective_connects(c, op, number));
 	agree_publish(c, op, number, digest, ticket, now_ns, &limits);
-	if (c->clique->others)
-		others_tell_time(c->clique, number, now_ns);
+	if (remote)
+		remote->announce(c->clique, number, now_ns);
 	called = agree_count_in(c, number, digest, &differs);
 	*comes_last = called == c->clique->size;
-	if (called == 1 && c->clique->others)
-		differs |= others_differ(c->clique, number, digest);
+	if (called == 1 && remote)
+		differs |= remote->differs(c->clique, number, digest);
 	if (differs)
 		return mismatch_end(c, number, ticket);
 	/* Release: compared; the words may be taken for later numbers.  Pairs

@@ -44,7 +44,8 @@
 #include "platform/platform.h"
 
 struct connected;
-struct others;
+struct remote;
+struct remote_agreement;
 
 enum clique_state {
 	CLIQUE_LIVE, /* or CAUSED */
@@ -120,18 +121,18 @@ struct clique {
 
 	/* NULL until the first send or recv of a rank.  See pair.h. */
 	struct halves *_Atomic halves;
-	struct others *others;    /* see others.h; NULL: none can be seen */
+
+	/* What the ranks of other processes do; NULL: the group has one process.  And what
+	 * is known of them where they can be seen. */
+	const struct remote *remote;
+	struct remote_agreement *others;
+
 	struct cohort_abort *end; /* the cause; a reference */
 
 	/* ---- the end: any thread, the reaper ----------------------------- */
 
 	/* Atomic; enum clique_state, moved by compare-and-swap. */
 	atomic_int state;
-
-	/* What the reaper calls before it raises a flag, NULL: nothing.  Release and
-	 * acquire: the argument. */
-	void (*_Atomic before_flags)(struct clique *q, void *arg);
-	void *before_flags_arg;
 
 	/* Atomic; by rank, the native communicators of a split that has failed,
 	 * or is being connected, NULL: none.  Set, and taken back, by the thread
@@ -391,7 +392,7 @@ static inline bool clique_is_child(const struct clique *q)
 }
 
 /* The number of rank @rank in the clique that has no parent; -1 if @rank is none, or that is
- * not known, see others_world(). */
+ * not known, see remote.h. */
 int clique_world(const struct clique *q, int rank);
 
 /* The rank of that number; NULL: it is in another process. */

@@ -14,9 +14,9 @@
 #include "core/batch.h"
 #include "core/clique_tree.h"
 #include "core/native.h"
-#include "core/others.h"
 #include "core/pair.h"
 #include "core/register.h"
+#include "core/remote.h"
 #include "core/window.h"
 
 /* ---- ranks ------------------------------------------------------------ */
@@ -145,10 +145,9 @@ void clique_free(struct clique *q, int comms)
 	if (q->end)
 		cause_put(q->end);
 	free(clique_take_orphans(q));
-	if (q->others)
-		q->others->release(q->others);
-	else
-		free(q->agreed);
+	if (q->remote)
+		q->remote->release(q);
+	free(q->agreed);
 	free(q->halves);
 	free_memory(q);
 	if (parent)

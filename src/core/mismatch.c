@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "core/agree_words.h"
 #include "core/clique.h"
-#include "core/others.h"
 #include "core/pair.h"
+#include "core/remote.h"
 
 /* How long to wait for the other ranks' calls before a rank is blamed: when
  * most have called the same; and when the odd one is not known yet, where a
@@ -26,7 +26,7 @@
  * whose words are equal are of one side. */
 struct voices {
 	int n;
-	struct voice of[];
+	struct remote_call of[];
 };
 
 /* What rank @c has called, from its recorder. */
@@ -51,7 +51,7 @@ static void hear_own(const struct clique *q, uint64_t number, struct voices *v)
 		const uint64_t word = agree_word(&q->comms[r], number);
 
 		if (agree_word_is_of(word, number))
-			v->of[v->n++] = (struct voice){
+			v->of[v->n++] = (struct remote_call){
 				.rank = q->comms[r].rank,
 				.world = q->comms[r].world,
 				.word = word,
@@ -93,10 +93,9 @@ static bool is_repeated(const struct voices *v, int i)
 /* True if ranks of other processes may still call. */
 static bool others_may_call(const struct clique *q, uint64_t number)
 {
-	uint64_t last_ns;
-	const int called = others_called(q, number, &last_ns);
+	const int called = q->remote ? q->remote->look(q, number).called : -1;
 
-	return called >= 0 && called < q->others->ranks;
+	return called >= 0 && called < q->world - q->size;
 }
 
 /* Wait until all ranks have called, or for as long as is given to them. */
@@ -118,7 +117,7 @@ static void await_quorum(const struct clique *q, uint64_t number,
 
 static int compare_ranks(const void *a, const void *b)
 {
-	const struct voice *x = a, *y = b;
+	const struct remote_call *x = a, *y = b;
 
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
@@ -127,10 +126,9 @@ static int compare_ranks(const void *a, const void *b)
 static void hear_others(const struct clique *q, uint64_t number,
                         struct voices *v)
 {
-	if (!q->others)
+	if (!q->remote)
 		return;
-	v->n += q->others->ask(q->others, q, number, v->of + v->n,
-	                       q->world - v->n);
+	v->n += q->remote->calls(q, number, v->of + v->n, q->world - v->n);
 	qsort(v->of, (size_t)v->n, sizeof(v->of[0]), compare_ranks);
 }
 

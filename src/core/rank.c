@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/clique.h"
-#include "core/others.h"
+#include "core/remote.h"
 
 /* Return the deadlines that the rank has pushed on @c or, for those that it has
  * not pushed there, on the communicators that @c was split from.  A pushed
@@ -43,7 +43,11 @@ int clique_world(const struct clique *q, int rank)
 {
 	const struct cohort_comm *c = clique_rank(q, rank);
 
-	return c ? c->world : clique_is_child(q) ? others_world(q, rank) : rank;
+	if (c)
+		return c->world;
+	if (!clique_is_child(q))
+		return rank;
+	return q->remote ? q->remote->world(q, rank) : -1;
 }
 
 const struct cohort_comm *clique_rank(const struct clique *q, int rank)

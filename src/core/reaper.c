@@ -24,6 +24,7 @@
 #include "core/clique_tree.h"
 #include "core/native.h"
 #include "core/register.h"
+#include "core/remote.h"
 #include "core/window.h"
 
 /* Say where the reaper is: in @function, for @rank or for none (-1). */
@@ -225,13 +226,17 @@ static void await_neighbours(const struct clique *q)
 		backoff_wait(&b, deadline);
 }
 
-static void prepare(struct clique *q)
+/* The others have less time to note what was done than an abort may take. */
+static void await_others(struct clique *q)
 {
-	void (*before_flags)(struct clique *, void *) =
-		atomic_load_explicit(&q->before_flags, memory_order_acquire);
+	const uint64_t half = q->deadlines.abort_ns / 2;
+	uint64_t patience;
 
-	if (before_flags)
-		before_flags(q, q->before_flags_arg);
+	if (!q->remote || q->world == q->size)
+		return;
+	patience = q->remote->patience_ns;
+	q->remote->tell(q, clique_whole_cause(q),
+	                clock_deadline(half < patience ? half : patience));
 }
 
 /* Make a device current on this thread.  On an abort, call this after all flags are up:
@@ -250,7 +255,7 @@ static void reap_by_abort(struct clique *q)
 
 	clique_tree_end(q);
 	clique_note(q);
-	prepare(q);
+	await_others(q);
 	/* Also past the deadline: it may release a thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
 	natives = clique_take_orphans(q);

@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "core/clique_tree.h"
 #include "watch/cycle.h"
-#include "watch/peers.h"
 #include "watch/trail.h"
 #include "watch/verdict.h"
 #include "watch/waits.h"
@@ -173,7 +172,6 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
                            bool is_transfer)
 {
 	const struct clique *root = clique_tree_root(q);
-	struct peers *peers = peers_of(q);
 	struct trail_questions questions;
 	struct answers *a;
 	char none[1] = "";
@@ -181,18 +179,14 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 	enum trail_start start = TRAIL_NONE;
 	int n;
 
-	/* A clique of this process alone shows nothing to others. */
-	if (!peers)
-		peers = peers_of(root);
-	if (peers)
+	if (q->remote)
 		start = trail_start(s, q, is_transfer, &questions);
 	if (!start)
 		return NULL;
 	a = calloc(1, sizeof(*a) + (size_t)root->world * sizeof(a->of[0]));
 	if (!a)
 		return NULL;
-	n = trail_follow(&a->trail, peers, q, &questions, a->of, root->world,
-	                 &silent);
+	n = trail_follow(&a->trail, q, &questions, a->of, root->world, &silent);
 	s->trail = &a->trail;
 	if (start == TRAIL_FRONT) {
 		s->remote = a->of;

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "core/gate.h"
-#include "core/others.h"
+#include "core/remote.h"
 
 /* Collectives before the front whose tags are compared. */
 #define TAGS_COMPARED 8
@@ -240,7 +240,8 @@ static void take(struct snapshot *s, struct clique *q)
 	};
 	struct rank_snapshot former;
 	uint64_t front = find_front(q, s->next);
-	int r, called, left = 0;
+	struct remote_state others = { .called = -1 };
+	int r, left = 0;
 
 	s->all_joined = true;
 	for (r = 0; r < q->size; r++) {
@@ -253,12 +254,14 @@ static void take(struct snapshot *s, struct clique *q)
 		left += rank_has_left(&s->ranks[r]);
 	}
 	s->front = front;
-	called = front ? others_called(q, front, &s->others_ns) : -1;
-	s->has_left = (left > 0 && left < q->size) || others_have_closed(q);
-	s->others_joined = called > 0 ? called : 0;
-	s->others_miss =
-		s->all_joined && called >= 0 && called < s->world - s->size;
-	s->others_left = s->others_miss && others_have_left(q, front);
+	if (q->remote)
+		others = q->remote->look(q, front);
+	s->others_ns = others.last_ns;
+	s->has_left = (left > 0 && left < q->size) || others.has_closed;
+	s->others_joined = others.called > 0 ? others.called : 0;
+	s->others_miss = s->all_joined && others.called >= 0 &&
+	                 others.called < s->world - s->size;
+	s->others_left = s->others_miss && others.has_left;
 }
 
 /* True if the transfers are of one operation, with one clock. */
@@ -286,6 +289,7 @@ static bool is_held(const struct snapshot *s)
 /* A rank that is paused is paused in all that was split from its communicator. */
 static void take_pauses(struct snapshot *s, const struct clique *q)
 {
+	struct remote_state others;
 	uint64_t resumed_ns;
 
 	s->paused = false;
@@ -297,7 +301,12 @@ static void take_pauses(struct snapshot *s, const struct clique *q)
 		resumed_ns = atomic_load(&q->resumed_ns);
 		if (resumed_ns > s->resumed_ns)
 			s->resumed_ns = resumed_ns;
-		s->paused |= others_are_paused(q, &s->resumed_ns);
+		if (!q->remote)
+			continue;
+		others = q->remote->look(q, 0);
+		s->paused |= others.is_paused;
+		if (others.resumed_ns > s->resumed_ns)
+			s->resumed_ns = others.resumed_ns;
 	}
 }
 

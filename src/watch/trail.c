@@ -9,6 +9,7 @@
 #include "base/pages.h"
 #include "core/agree_words.h"
 #include "core/clique_tree.h"
+#include "core/remote.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
 
@@ -169,29 +170,28 @@ static const struct remote_rank *choose(const struct answers *a)
 }
 
 /* Ask about @m, an operation of @q; NULL: of a clique that this process does not have. */
-static void ask(struct peers *p, const struct clique *q,
+static void ask(const struct remote *remote, const struct clique *q,
                 const struct missing *m, int room, uint64_t end_ns,
                 struct text *silent, struct answers *a)
 {
-	const uint64_t deadline_ns = clock_deadline(peers_patience_ns(p));
+	const uint64_t deadline_ns = clock_deadline(remote->patience_ns);
 	const char *begin = silent->at;
 
-	a->n = peers_ask(p, q, m, a->of, room,
-	                 deadline_ns < end_ns ? deadline_ns : end_ns, silent);
+	a->n = remote->ask(remote, q, m, a->of, room,
+	                   deadline_ns < end_ns ? deadline_ns : end_ns, silent);
 	a->is_complete = silent->at == begin && silent->room &&
 	                 (!q || a->n + q->size >= q->world);
 }
 
 /* Ask about the next operation on the trail. */
-static void ask_next(struct peers *p, const struct clique *root,
-                     const struct missing *m, uint64_t end_ns,
-                     struct answers *a)
+static void ask_next(const struct clique *root, const struct missing *m,
+                     uint64_t end_ns, struct answers *a)
 {
 	struct clique *q = get_clique(root, m->identity);
 	char some[8];
 	struct text silent = { some, sizeof(some) };
 
-	ask(p, q, m, COHORT_MAX_RANKS, end_ns, &silent, a);
+	ask(root->remote, q, m, COHORT_MAX_RANKS, end_ns, &silent, a);
 	if (q)
 		clique_put(q);
 }
@@ -379,12 +379,12 @@ static bool follow_remote(struct walk *k, const struct remote_rank *x)
 
 /* Follow the waits of the ranks at @x, which have answered about @t->from, which is @call; until
  * @of has a cause. */
-static void follow_trail(struct trail *t, const char *call, struct peers *p,
+static void follow_trail(struct trail *t, const char *call,
                          const struct clique *of, const struct answers *first)
 {
 	const struct clique *root = clique_tree_root(of);
 	const uint64_t end_ns =
-		clock_deadline(MAX_PATIENCES * peers_patience_ns(p));
+		clock_deadline(MAX_PATIENCES * of->remote->patience_ns);
 	const size_t bytes = COHORT_MAX_RANKS * sizeof(struct remote_rank);
 	const struct remote_rank *x = choose(first);
 	struct answers a = { .of = pages_alloc(bytes) };
@@ -404,7 +404,7 @@ static void follow_trail(struct trail *t, const char *call, struct peers *p,
 		is_open = follow_remote(k, x);
 		if (!is_open)
 			break;
-		ask_next(p, root, &k->m, end_ns, &a);
+		ask_next(root, &k->m, end_ns, &a);
 		x = choose(&a);
 		if (!x)
 			end_late(k, a.is_complete);
@@ -460,12 +460,12 @@ static void begin_trail(struct trail *t, const struct missing *from)
 }
 
 /* Ask one question; see trail_follow(). */
-static int follow_one(struct trail *t, struct peers *p, const struct clique *of,
+static int follow_one(struct trail *t, const struct clique *of,
                       const struct missing *question, const char *call,
                       struct remote_rank *out, int room, struct text *silent)
 {
 	struct clique *q = get_clique(clique_tree_root(of), question->identity);
-	const uint64_t until = clock_deadline(peers_patience_ns(p));
+	const uint64_t until = clock_deadline(of->remote->patience_ns);
 	const char *begin = silent->at;
 	struct answers a = { .of = out };
 	struct backoff b = BACKOFF;
@@ -475,8 +475,8 @@ static int follow_one(struct trail *t, struct peers *p, const struct clique *of,
 	if (!q)
 		return 0;
 	for (tries = 1;; tries++) {
-		ask(p, q, question, room, UINT64_MAX, silent, &a);
-		follow_trail(t, call, p, of, &a);
+		ask(of->remote, q, question, room, UINT64_MAX, silent, &a);
+		follow_trail(t, call, of, &a);
 		/* A clique on the way may just have ended: those that waited in it
 		 * know soon who was to blame. */
 		if (!is_lost(&t->waits) || silent->at != begin ||
@@ -490,7 +490,7 @@ static int follow_one(struct trail *t, struct peers *p, const struct clique *of,
 	return a.n;
 }
 
-int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
+int trail_follow(struct trail *t, const struct clique *of,
                  const struct trail_questions *questions,
                  struct remote_rank *out, int room, struct text *silent)
 {
@@ -500,7 +500,7 @@ int trail_follow(struct trail *t, struct peers *p, const struct clique *of,
 
 	/* A trail that leads nowhere: they have called, and are not late. */
 	do
-		n = follow_one(t, p, of, &x->in, x->call, out, room, silent);
+		n = follow_one(t, of, &x->in, x->call, out, room, silent);
 	while (!t->waits.culprit_count && !t->waits.is_cycle &&
 	       silent->at == begin && ++x < questions->of + questions->n);
 	return n;

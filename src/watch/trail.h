@@ -11,7 +11,6 @@
  * been: then the ranks wait in a cycle.
  */
 
-#include "watch/peers.h"
 #include "watch/snapshot.h"
 
 /* What to ask other processes for a verdict on the front, or the transfer. */
@@ -42,12 +41,10 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
  * and takes the lock of clique_tree.c.  Returns how many ranks there are.  If an answer is
  * missing, the trail ends with a culprit whose rank is -1.
  * @trail:  set to where the waits lead
- * @peers:  the processes of @of's group
  * @of:     the clique that there will be a verdict on
- * @silent: see peers_ask()
+ * @silent: see struct remote
  */
-int trail_follow(struct trail *trail, struct peers *peers,
-                 const struct clique *of,
+int trail_follow(struct trail *trail, const struct clique *of,
                  const struct trail_questions *questions,
                  struct remote_rank *out, int room, struct text *silent);
 

@@ -20,7 +20,6 @@
 #include "core/clique_tree.h"
 #include "core/owner.h"
 #include "watch/gave_up.h"
-#include "watch/peers.h"
 #include "watch/watchdog.h"
 
 /* Ranks here may wait in any clique of the family. */
@@ -52,7 +51,7 @@ static struct watch *watch_alloc(struct clique *q,
 	ok &= observer_init(&g->observer, &options->adaptive);
 	ok &= verdict_init(&g->verdict, q->size);
 	ok &= verdict_init(&g->explanation, q->size);
-	if (options->peers) {
+	if (q->remote) {
 		g->remote = pages_alloc(REMOTE_BYTES);
 		ok &= g->remote != NULL;
 	}
@@ -65,25 +64,6 @@ static struct watch *watch_alloc(struct clique *q,
 	g->now.slow_ns = options->slow_ns;
 	atomic_init(&g->log_state, options->is_held ? 0 : WATCH_IS_RELEASED);
 	return g;
-}
-
-/* The others have less time to note what was done than an abort may take. */
-static void await_others(struct clique *q, void *peers)
-{
-	const uint64_t half = q->deadlines.abort_ns / 2;
-	const uint64_t patience = peers_patience_ns(peers);
-
-	peers_tell(peers, q, clique_whole_cause(q));
-	peers_note(peers, q, clock_deadline(half < patience ? half : patience));
-}
-
-static void prepare_end(struct clique *q, struct peers *peers)
-{
-	if (q->world == q->size)
-		return;
-	q->before_flags_arg = peers;
-	atomic_store_explicit(&q->before_flags, await_others,
-	                      memory_order_release);
 }
 
 /* ---- the thread ------------------------------------------------------- */
@@ -238,26 +218,16 @@ int watch_start(struct clique *q, const struct watch_options *options,
 	rc = prober_start(&g->prober, q);
 	if (rc != COHORT_OK)
 		goto err_after_symbolizer;
-	if (options->peers)
-		prepare_end(q, options->peers);
-	rc = options->peers
-	             ? peers_attach(options->peers, q, options->parent_end)
-	             : COHORT_OK;
-	if (rc != COHORT_OK)
-		goto err_after_prober;
 	err = add(g);
 	if (err) {
 		rc = error_set(COHORT_SYSTEM,
 		               "cannot start the watchdog's thread: %s",
 		               strerror(err));
-		goto err_after_peers;
+		goto err_after_prober;
 	}
 	*out = g;
 	return COHORT_OK;
 
-err_after_peers:
-	if (options->peers)
-		peers_detach(options->peers, q);
 err_after_prober:
 	prober_stop(&g->prober, UINT64_MAX);
 err_after_symbolizer:
@@ -293,8 +263,6 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 	const char *left = NULL;
 
 	remove_over(g);
-	if (g->options.peers)
-		peers_detach(g->options.peers, g->clique);
 	/* A hang below may take all the time, in which the dumper ends. */
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))

@@ -30,9 +30,7 @@ struct watch_options {
 	struct adaptive adaptive;
 	void *user;
 	struct dump_options dump;
-	struct log log;      /* where the end is reported */
-	struct peers *peers; /* the group's other processes; NULL: none */
-	struct cohort_abort *parent_end; /* see peers_attach() */
+	struct log log; /* where the end is reported */
 };
 
 struct watch;

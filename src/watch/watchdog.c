@@ -22,8 +22,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "core/remote.h"
 #include "watch/cycle.h"
-#include "watch/peers.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
 
@@ -394,9 +394,8 @@ static bool gather(void *arg)
 		symbolizer_take(&g->symbolizer, g->stacks, g->stack_count);
 	if (g->asks)
 		g->remote_count =
-			trail_follow(&g->trail, g->options.peers, g->clique,
-		                     &g->questions, g->remote, COHORT_MAX_RANKS,
-		                     &silent);
+			trail_follow(&g->trail, g->clique, &g->questions,
+		                     g->remote, COHORT_MAX_RANKS, &silent);
 	/* Release: the above. */
 	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
 	cause_wake();
@@ -621,8 +620,8 @@ static void tell_end(struct watch *g)
 
 	if (!cause)
 		return;
-	if (g->options.peers)
-		peers_tell(g->options.peers, g->clique, cause);
+	if (g->clique->remote)
+		g->clique->remote->tell(g->clique, cause, 0);
 	log_end(g, WATCH_HAS_ENDED);
 	if (!g->notifier.is_wanted && !g->dumper) {
 		count(g, COHORT_STAGE_ENDED, cause->kind);

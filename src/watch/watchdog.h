@@ -9,7 +9,6 @@
 #include "base/crew.h"
 #include "watch/adaptive.h"
 #include "watch/notifier.h"
-#include "watch/peers.h"
 #include "watch/prober.h"
 #include "watch/symbolizer.h"
 #include "watch/trail.h"

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/processes.h"
 #include "base/clock.h"
 #include "core/connect.h"
+#include "processes/processes.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/stuck.h"

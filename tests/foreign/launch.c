@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/pmix_abi.h"
+#include "processes/pmix_abi.h"
 
 #define CHECK(condition)                                                       \
 	do {                                                                   \

@@ -28,10 +28,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/own_bootstrap.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "processes/own_bootstrap.h"
 
 #define SOON UINT64_C(60000000000)
 

@@ -9,8 +9,8 @@
 #define pmix_proc own_proc
 #define pmix_value own_value
 #define pmix_info own_info
-#include "api/pmix_abi.h"
 #include "cli/launch/pmix_server_abi.h"
+#include "processes/pmix_abi.h"
 
 #define SAME(a, b) _Static_assert((a) == (b), #a " is not " #b)
 

@@ -23,11 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/launcher.h"
-#include "api/own_bootstrap.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "processes/launcher.h"
+#include "processes/own_bootstrap.h"
 
 #define SOON UINT64_C(20000000000)
 

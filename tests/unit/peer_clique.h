@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/clique.h"
-#include "core/others.h"
-#include "watch/peer_page.h"
+#include "processes/peer_page.h"
+#include "processes/remote_agreement.h"
 
 static inline struct clique *make_clique(uint64_t identity)
 {
@@ -52,10 +52,9 @@ static inline void free_clique(struct clique *c)
 	free(c->comms[0].started);
 	free(c->comms[0].agreed);
 	recorder_fini(&c->comms[0].recorder);
-	if (c->others)
-		c->others->release(c->others);
-	else
-		free(c->agreed);
+	if (c->remote)
+		c->remote->release(c);
+	free(c->agreed);
 	cause_put(c->end);
 	free(c);
 }

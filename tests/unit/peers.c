@@ -24,8 +24,8 @@
 
 #include "base/clock.h"
 #include "core/agree_words.h"
+#include "processes/peers.h"
 #include "unit/peer_clique.h"
-#include "watch/peers.h"
 
 #define PROCESSES 3
 #define IDENTITY 7
@@ -113,7 +113,8 @@ static void tell_from(struct peers *p, const struct clique *c, int status,
 		.text = "the reason",
 	};
 
-	peers_tell(p, c, &cause);
+	cr_assert(c->remote == &p->remote);
+	peers_tell(c, &cause, 0);
 }
 
 static void tell(const struct clique *c, int kind)
@@ -463,7 +464,8 @@ static int ask_for(const struct clique *c, int room, uint64_t within_ns)
 	int n;
 
 	silent[0] = '\0';
-	n = peers_ask(peers, c, &question, answers, room, deadline, &t);
+	n = peers_ask(&peers->remote, c, &question, answers, room, deadline,
+	              &t);
 	cr_assert(within_ns < SOON || clock_now() < deadline,
 	          "it need not wait so long");
 	return n;
@@ -510,7 +512,7 @@ static int ask_for_half_of(int asked, int asking)
 	struct text t = { silent, sizeof(silent) };
 
 	silent[0] = '\0';
-	return peers_ask(peers, q, &question, answers, PROCESSES,
+	return peers_ask(&peers->remote, q, &question, answers, PROCESSES,
 	                 clock_deadline(SOON), &t);
 }
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "processes/peers.h"
 #include "unit/peer_clique.h"
-#include "watch/peers.h"
 
 #define PROCESSES 3
 #define IDENTITY 7
@@ -148,7 +148,7 @@ static void tell(const struct part *part)
 		.text = "the reason",
 	};
 
-	peers_tell(part->peers, part->q, &cause);
+	peers_tell(part->q, &cause, 0);
 }
 
 static const struct cohort_cause *await_cause(const struct part *part)
@@ -320,7 +320,7 @@ static int ask(const struct part *part, uint64_t ns)
 	struct text t = { silent, sizeof(silent) };
 
 	silent[0] = '\0';
-	return peers_ask(part->peers, part->q, &question, answers, 8,
+	return peers_ask(&part->peers->remote, part->q, &question, answers, 8,
 	                 clock_deadline(ns), &t);
 }
 
@@ -361,8 +361,8 @@ Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
 	gethostname(host, sizeof(host) - 1);
 	open_parts();
 	question.identity = parts[0].q->identity;
-	cr_assert_eq(peers_ask(parts[0].peers, parts[0].q, &question, answers,
-	                       8, clock_deadline(SOON), &t),
+	cr_assert_eq(peers_ask(&parts[0].peers->remote, parts[0].q, &question,
+	                       answers, 8, clock_deadline(SOON), &t),
 	             1);
 	cr_assert_eq(answers[0].rank, 4);
 	snprintf(text, sizeof(text),

@@ -3,12 +3,12 @@
 #define CLI_LAUNCH_PMIX_SERVER_ABI_H
 
 /*
- * What a launcher uses of libpmix.so.2 beside api/pmix_abi.h
+ * What a launcher uses of libpmix.so.2 beside processes/pmix_abi.h
  */
 
 #include <sys/types.h>
 
-#include "api/pmix_abi.h"
+#include "processes/pmix_abi.h"
 
 #define PMIX_ABI_ERR_NOT_SUPPORTED (-47)
 #define PMIX_ABI_EVENT_ACTION_COMPLETE (-334)

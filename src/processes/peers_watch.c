@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "watch/peer_page.h"
+#include "processes/peer_page.h"
 
 /* ---- telling ---------------------------------------------------------- */
 
@@ -40,28 +40,6 @@ static struct member *find_member(const struct peers *p, const struct clique *q)
 	while (m && m->clique != q)
 		m = m->next;
 	return m;
-}
-
-void peers_tell(struct peers *p, const struct clique *q,
-                const struct cohort_cause *cause)
-{
-	const struct told told = { .identity = q->identity, .cause = *cause };
-	struct member *m;
-	bool is_news;
-
-	pthread_mutex_lock(&p->lock);
-	m = find_member(p, q);
-	/* With its parent's cause a child ends everywhere, but with its parent's close only
-	 * here. */
-	is_news = p->page && m && !m->was_told && !m->has_told &&
-	          (!m->parent_end || !cause_look(m->parent_end));
-	if (is_news) {
-		m->has_told = true;
-		put_told(p->page, &told);
-		peers_ring(p);
-		peers_send(p, -1, MESSAGE_CAUSE, 0, 0, &told, sizeof(told));
-	}
-	pthread_mutex_unlock(&p->lock);
 }
 
 /* Under lock. */
@@ -94,6 +72,28 @@ static bool all_have_noted(const struct peers *p, uint64_t identity)
 	return true;
 }
 
+static void tell(struct peers *p, const struct clique *q,
+                 const struct cohort_cause *cause)
+{
+	const struct told told = { .identity = q->identity, .cause = *cause };
+	struct member *m;
+	bool is_news;
+
+	pthread_mutex_lock(&p->lock);
+	m = find_member(p, q);
+	/* With its parent's cause a child ends everywhere, but with its parent's close only
+	 * here. */
+	is_news = p->page && m && !m->was_told && !m->has_told &&
+	          (!m->parent_end || !cause_look(m->parent_end));
+	if (is_news) {
+		m->has_told = true;
+		put_told(p->page, &told);
+		peers_ring(p);
+		peers_send(p, -1, MESSAGE_CAUSE, 0, 0, &told, sizeof(told));
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
 void peers_note(struct peers *p, const struct clique *q, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
@@ -103,6 +103,14 @@ void peers_note(struct peers *p, const struct clique *q, uint64_t deadline_ns)
 	pthread_mutex_unlock(&p->lock);
 	while (!all_have_noted(p, q->identity) && clock_now() < deadline_ns)
 		backoff_wait(&b, deadline_ns);
+}
+
+void peers_tell(const struct clique *q, const struct cohort_cause *cause,
+                uint64_t deadline_ns)
+{
+	tell(peers_of(q), q, cause);
+	if (deadline_ns)
+		peers_note(peers_of(q), q, deadline_ns);
 }
 
 /* ---- what the others tell ---------------------------------------------- */
@@ -252,15 +260,10 @@ static bool take_leave(struct peers *p, int i)
 static void note_left(const struct peers *p, int i)
 {
 	struct member *m;
-	struct others *o;
 
-	for (m = p->members; m; m = m->next) {
-		o = m->clique->others;
-		if (!o || !atomic_load(&o->of[i].words))
-			continue;
-		atomic_store(&o->of[i].has_left, true);
-		atomic_store(&m->clique->is_shorter, true);
-	}
+	for (m = p->members; m; m = m->next)
+		if (remote_agreement_leave(m->clique, i))
+			atomic_store(&m->clique->is_shorter, true);
 	cause_wake();
 }
 
@@ -272,7 +275,7 @@ static void note_closed(const struct peers *p)
 	bool has_any = false;
 
 	for (m = p->members; m; m = m->next) {
-		if (!others_have_closed(m->clique))
+		if (!p->remote.look(m->clique, 0).has_closed)
 			continue;
 		has_any = true;
 		atomic_store(&m->clique->is_shorter, true);
@@ -428,7 +431,10 @@ int peers_attach(struct peers *p, struct clique *q,
 	pthread_mutex_lock(&p->lock);
 	m->next = p->members;
 	p->members = m;
-	peers_show_calls(p, q);
+	if (!q->remote)
+		peers_get(p);
+	q->remote = &p->remote;
+	remote_agreement_show(p, q);
 	put_member(p, q->identity);
 	/* Another process may have told its cause before this one was ready. */
 	for (i = 0; i < p->processes; i++) {

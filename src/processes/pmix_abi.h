@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_PMIX_ABI_H
-#define API_PMIX_ABI_H
+#ifndef PROCESSES_PMIX_ABI_H
+#define PROCESSES_PMIX_ABI_H
 
 /*
  * What the library uses of libpmix.so.2, which it opens at run time

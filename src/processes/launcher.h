@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_LAUNCHER_H
-#define API_LAUNCHER_H
+#ifndef PROCESSES_LAUNCHER_H
+#define PROCESSES_LAUNCHER_H
 
 /*
  * What a launcher has set in the environment: which process of which job this is

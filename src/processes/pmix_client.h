@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_PMIX_CLIENT_H
-#define API_PMIX_CLIENT_H
+#ifndef PROCESSES_PMIX_CLIENT_H
+#define PROCESSES_PMIX_CLIENT_H
 
 /*
  * This process as a client of its launcher's PMIx server: one for all groups
@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/pmix_abi.h"
 #include "core/cause.h"
+#include "processes/pmix_abi.h"
 
 struct pmix_client {
 #define PMIX_MEMBER(name, result, arguments) result(*name) arguments;

@@ -19,12 +19,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/own_bootstrap.h"
-#include "api/pmix_client.h"
-#include "api/pmix_line.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/cause.h"
+#include "processes/own_bootstrap.h"
+#include "processes/pmix_client.h"
+#include "processes/pmix_line.h"
 
 /* How long those who have not come are left alone before they are asked again: at
  * first, and at most.  A server may hold back its answer for a second. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WATCH_PEERS_H
-#define WATCH_PEERS_H
+#ifndef PROCESSES_PEERS_H
+#define PROCESSES_PEERS_H
 
 /*
  * The other processes of a group: a cause in one of them ends the cliques of all, the
@@ -39,6 +39,7 @@
 #include <cohort/bootstrap.h>
 
 #include "core/clique.h"
+#include "core/remote.h"
 #include "watch/snapshot.h"
 
 /* The most that a process brings to an exchange. */
@@ -123,9 +124,6 @@ void peers_give_up(struct peers *peers, uint64_t identity);
  * process makes: connecting to it is in vain. */
 const atomic_bool *peers_is_vain(const struct peers *peers);
 
-/* How long the other processes may take to answer a question, or to note what was done. */
-uint64_t peers_patience_ns(const struct peers *peers);
-
 /* Which ranks each process has in the generation that is opened next, until the next
  * call: an end is told with them. */
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
@@ -133,7 +131,7 @@ void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
 /*
  * Give @clique, which is not in use yet, the causes that other processes tell for the
  * clique of the same identity, and a cause if a process with ranks in it has ended; and
- * compare its calls with those of other processes of the machine (core/others.h).
+ * compare its calls with those of other processes of the machine (remote_agreement.h).
  * @parent_end: the end of what the clique was split from, with which it ends; NULL:
  *              it is the group's
  *
@@ -143,40 +141,15 @@ int peers_attach(struct peers *peers, struct clique *clique,
                  struct cohort_abort *parent_end);
 void peers_detach(struct peers *peers, struct clique *clique);
 
-/* Tell the others the cause of @clique, unless it came from them or with its parent's
- * end, or they know.  On a thread of the library. */
-void peers_tell(struct peers *peers, const struct clique *clique,
-                const struct cohort_cause *cause);
-
-/*
- * Tell the others that what was done in @clique is noted here, and wait until all that have
- * a clique of the same identity have noted theirs, or until @deadline_ns.  On a thread of the
- * library.
- *
- * An aborted kernel of NCCL's goes through its remaining steps without waiting, and sends
- * whatever it has: a kernel of another process may then complete, with wrong data and no
- * error.  So no flag is raised before all know that there is a cause.  A process that is
- * stopped for longer than the others wait may take such a call for done.
- */
-void peers_note(struct peers *peers, const struct clique *clique,
+/* For struct remote, which says what they do. */
+void peers_tell(const struct clique *clique, const struct cohort_cause *cause,
                 uint64_t deadline_ns);
-
-/* The processes that see what @clique's ranks call; NULL if there are none. */
-struct peers *peers_of(const struct clique *clique);
-
-/*
- * Ask the other processes what their ranks are doing about @question, and store what they answer
- * until @deadline_ns, or until the clique has a cause, in @out, which has room for @room
- * ranks.  About a collective a process answers for its first 32 ranks; and for none if it
- * has no such clique, or not the rank that is asked.  Any thread, which waits.  Returns
- * how many ranks there are.  Four cliques ask at a time, and others wait for these.
- * @clique: that of the question; NULL: this process has none of that identity
- * @silent: begun, and gets the processes that have not answered:
- *          "process 1 (pid 4711), process 2 (host b, pid 4712)"
- */
-int peers_ask(struct peers *peers, const struct clique *clique,
+int peers_ask(const struct remote *remote, const struct clique *clique,
               const struct missing *question, struct remote_rank *out, int room,
               uint64_t deadline_ns, struct text *silent);
+
+/* How long the other processes may take to answer. */
+uint64_t peers_patience_ns(const struct peers *peers);
 
 /*
  * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has

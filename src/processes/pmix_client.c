@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "api/pmix_client.h"
+#include "processes/pmix_client.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -17,11 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/pmix_line.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "processes/pmix_line.h"
 
 #define LIBRARY "libpmix.so.2"
 

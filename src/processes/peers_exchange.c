@@ -6,7 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "watch/peer_page.h"
+#include "processes/peer_page.h"
 
 static bool has_brought(const struct page *page, uint64_t exchange)
 {

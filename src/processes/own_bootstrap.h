@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_OWN_BOOTSTRAP_H
-#define API_OWN_BOOTSTRAP_H
+#ifndef PROCESSES_OWN_BOOTSTRAP_H
+#define PROCESSES_OWN_BOOTSTRAP_H
 
 /*
  * The library's own bootstraps: a table as a program's, and what the library asks
@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 #include "core/cause.h"
-#include "watch/peers.h"
+#include "processes/peers.h"
 
 /* All take the table's info. */
 struct own_bootstrap {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "api/processes.h"
+#include "processes/processes.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/oob.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/native.h"
+#include "processes/oob.h"
 
 /* The processes of one generation. */
 struct facts {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_PMIX_LINE_H
-#define API_PMIX_LINE_H
+#ifndef PROCESSES_PMIX_LINE_H
+#define PROCESSES_PMIX_LINE_H
 
 /*
- * PMIx as a line between the processes of a group (watch/peers.h)
+ * PMIx as a line between the processes of a group (processes/peers.h)
  *
  * A message goes to the launcher as a job control request, and from there to all others,
  * or to one of them, as an event.  The launcher sends an event to all when a process ends.
@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#include "api/pmix_client.h"
-#include "watch/peers.h"
+#include "processes/peers.h"
+#include "processes/pmix_client.h"
 
 struct pmix_line;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WATCH_PEER_PAGE_H
-#define WATCH_PEER_PAGE_H
+#ifndef PROCESSES_PEER_PAGE_H
+#define PROCESSES_PEER_PAGE_H
 
 /*
  * What a process's page has, and what the process knows of the others: for the sources
@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "core/others.h"
-#include "watch/peers.h"
+#include "core/remote.h"
+#include "processes/peers.h"
+#include "processes/remote_agreement.h"
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656575)
 
@@ -151,6 +152,7 @@ struct member {
 };
 
 struct peers {
+	struct remote remote; /* with the patience that these processes need */
 	atomic_int references;
 	int process, processes;
 	char group[16];
@@ -186,6 +188,18 @@ struct peers {
 
 	struct peer peers[];
 };
+
+static inline struct peers *peers_of_remote(const struct remote *r)
+{
+	return (struct peers *)((char *)(uintptr_t)r -
+	                        offsetof(struct peers, remote));
+}
+
+/* The peers of @q, which was attached to them. */
+static inline struct peers *peers_of(const struct clique *q)
+{
+	return peers_of_remote(q->remote);
+}
 
 /* ---- words ------------------------------------------------------------ */
 
@@ -305,19 +319,13 @@ void peers_name(const struct peers *peers, int process, struct text *t);
 /* Start the thread; false: that was not possible. */
 bool peers_start(struct peers *peers);
 
+/* What was done in @q is noted here: say so, and wait until all others have noted theirs. */
+void peers_note(struct peers *peers, const struct clique *q,
+                uint64_t deadline_ns);
+
 /* Ring the bells of all others; or have the thread of @peers ring them. */
 void peers_ring(const struct peers *peers);
 void peers_have_rung(struct peers *peers);
-
-/* Let the other processes of the machine see what the ranks of @q call, if there is a place
- * for that and @q is not in use yet.  Under lock. */
-void peers_show_calls(struct peers *peers, struct clique *q);
-
-/* What the ranks of @q in process @i, of this machine, have called; NULL if it shows
- * nothing of them. */
-const struct call_words *peers_calls_of(const struct peers *peers,
-                                        uint64_t identity, unsigned slots,
-                                        int i);
 
 /* What a message brings to the sender's page. */
 enum message_kind {

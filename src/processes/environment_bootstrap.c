@@ -15,7 +15,7 @@
  * SIGBUS if another process truncated the file.
  */
 
-#include "api/own_bootstrap.h"
+#include "processes/own_bootstrap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +28,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/launcher.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/cause.h"
+#include "processes/launcher.h"
 
 #define FILE_MAGIC UINT32_C(0x63684543)
 

@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "watch/peer_page.h"
+#include "processes/peer_page.h"
 
 struct message {
 	uint32_t kind; /* enum message_kind */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "api/pmix_line.h"
+#include "processes/pmix_line.h"
 
 #include <pthread.h>
 #include <semaphore.h>

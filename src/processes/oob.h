@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_OOB_H
-#define API_OOB_H
+#ifndef PROCESSES_OOB_H
+#define PROCESSES_OOB_H
 
 /*
  * How the processes of a group exchange records, out of band: by the bootstrap's table, and
@@ -12,8 +12,8 @@
 
 #include <cohort/bootstrap.h>
 
-#include "api/own_bootstrap.h"
-#include "api/processes.h"
+#include "processes/own_bootstrap.h"
+#include "processes/processes.h"
 
 struct oob {
 	struct cohort_bootstrap table;

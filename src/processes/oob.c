@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "api/oob.h"
+#include "processes/oob.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/launcher.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "processes/launcher.h"
 
 _Static_assert(sizeof(struct process_record) <= PEERS_RECORD &&
                        sizeof(struct process_record) % sizeof(uint64_t) == 0,

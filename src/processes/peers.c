@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "watch/peers.h"
+#include "processes/peers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "watch/peer_page.h"
+#include "processes/peer_page.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -126,6 +126,7 @@ int peers_create(int process, int processes, const char *group,
 		                 processes);
 	*out = (struct peer_address){ .pid = getpid() };
 	atomic_store(&p->references, 1);
+	p->remote = remote_near;
 	p->process = process;
 	p->processes = processes;
 	for (i = 0; i < processes; i++)
@@ -273,6 +274,10 @@ static void connect_all(struct peers *p, const struct peer_address *all,
 	}
 }
 
+/* A message to a process of another host passes the launcher's.  So a question and its
+ * answer pass the network between hosts four times at the most. */
+#define FAR_NS UINT64_C(600000000)
+
 void peers_connect(struct peers *p, const struct peer_address *all,
                    const struct peer_line *line)
 {
@@ -285,6 +290,8 @@ void peers_connect(struct peers *p, const struct peer_address *all,
 		has_any |= peer_may_end(&p->peers[i]);
 		has_far |= p->peers[i].is_far;
 	}
+	if (has_far)
+		p->remote.patience_ns = FAR_NS;
 	p->has_thread = has_any && peers_start(p);
 	if (p->has_thread && has_far) {
 		p->line = line;
@@ -304,19 +311,9 @@ void peers_settle(struct peers *p)
 	atomic_store(&p->is_settled, true);
 }
 
-/* A message to a process of another host passes the launcher's.  So a question and its
- * answer pass the network between hosts four times at the most. */
-#define NEAR_NS UINT64_C(200000000)
-#define FAR_NS UINT64_C(600000000)
-
 uint64_t peers_patience_ns(const struct peers *p)
 {
-	int i;
-
-	for (i = 0; i < p->processes; i++)
-		if (p->peers[i].is_far)
-			return FAR_NS;
-	return NEAR_NS;
+	return p->remote.patience_ns;
 }
 
 void peers_get(struct peers *p)

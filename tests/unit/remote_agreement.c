@@ -9,14 +9,14 @@
 #include <sched.h>
 
 #include "core/agree_words.h"
-#include "core/others.h"
+#include "processes/peers.h"
+#include "processes/remote_agreement.h"
 #include "unit/peer_clique.h"
-#include "watch/peers.h"
 
 #define PROCESSES 2
 #define IDENTITY 7
 
-TestSuite(others, .timeout = 60);
+TestSuite(remote_agreement, .timeout = 60);
 
 static struct peers *parts[PROCESSES];
 static struct clique *q[PROCESSES];
@@ -76,6 +76,34 @@ static void attach_both(void)
 	attach(1, q[1]);
 }
 
+/* How many ranks of the other process have called @number, and when the last of them did. */
+static int called(const struct clique *c, uint64_t number, uint64_t *last_ns)
+{
+	const struct remote_state s = c->remote->look(c, number);
+
+	*last_ns = s.last_ns;
+	return s.called;
+}
+
+static bool has_closed(const struct clique *c)
+{
+	return c->remote->look(c, 0).has_closed;
+}
+
+static bool has_left(const struct clique *c, uint64_t number)
+{
+	return c->remote->look(c, number).has_left;
+}
+
+static bool are_paused(const struct clique *c, uint64_t *resumed_ns)
+{
+	const struct remote_state s = c->remote->look(c, 0);
+
+	if (s.resumed_ns > *resumed_ns)
+		*resumed_ns = s.resumed_ns;
+	return s.is_paused;
+}
+
 /* The rank of @c calls @number.  True if that differs from what its own process has
  * called, or the other one. */
 static bool call(struct clique *c, uint64_t number, uint32_t digest,
@@ -83,28 +111,28 @@ static bool call(struct clique *c, uint64_t number, uint32_t digest,
 {
 	bool differs;
 
-	others_tell_time(c, number, now_ns);
+	c->remote->announce(c, number, now_ns);
 	agree_count_in(&c->comms[0], number, digest, &differs);
-	return differs || others_differ(c, number, digest);
+	return differs || c->remote->differs(c, number, digest);
 }
 
-Test(others, are_counted)
+Test(remote_agreement, are_counted)
 {
 	uint64_t last_ns;
 
 	open_parts();
 	attach_both();
-	cr_assert_eq(others_called(q[1], 1, &last_ns), 0);
+	cr_assert_eq(called(q[1], 1, &last_ns), 0);
 	cr_assert_eq(last_ns, 0);
 	cr_assert_not(call(q[0], 1, 5, 1000));
-	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	cr_assert_eq(called(q[1], 1, &last_ns), 1);
 	cr_assert_eq(last_ns, 1000);
-	cr_assert_eq(others_called(q[0], 1, &last_ns), 0);
-	cr_assert_eq(others_called(q[1], 2, &last_ns), 0);
+	cr_assert_eq(called(q[0], 1, &last_ns), 0);
+	cr_assert_eq(called(q[1], 2, &last_ns), 0);
 	close_parts();
 }
 
-Test(others, are_compared_by_whoever_comes_later)
+Test(remote_agreement, are_compared_by_whoever_comes_later)
 {
 	open_parts();
 	attach_both();
@@ -116,7 +144,7 @@ Test(others, are_compared_by_whoever_comes_later)
 }
 
 /* A process whose ranks call differently has no digest that others could compare. */
-Test(others, differ_if_they_do_among_themselves)
+Test(remote_agreement, differ_if_they_do_among_themselves)
 {
 	bool differs;
 
@@ -129,7 +157,7 @@ Test(others, differ_if_they_do_among_themselves)
 	close_parts();
 }
 
-Test(others, that_are_ahead_have_called)
+Test(remote_agreement, that_are_ahead_have_called)
 {
 	uint64_t number, last_ns;
 
@@ -139,44 +167,44 @@ Test(others, that_are_ahead_have_called)
 		cr_assert_not(call(q[0], number, 5, number));
 	/* One and two laps ahead, and none. */
 	for (number = 1; number <= 3 * SLOTS; number++) {
-		cr_assert_eq(others_called(q[1], number, &last_ns), 1);
+		cr_assert_eq(called(q[1], number, &last_ns), 1);
 		cr_assert_not(
 			call(q[1], number, number > 2 * SLOTS ? 5 : 6, number));
 	}
-	cr_assert_eq(others_called(q[1], 3 * SLOTS + 1, &last_ns), 0);
+	cr_assert_eq(called(q[1], 3 * SLOTS + 1, &last_ns), 0);
 	close_parts();
 }
 
-Test(others, are_not_known_before_they_have_the_clique)
+Test(remote_agreement, are_not_known_before_they_have_the_clique)
 {
 	uint64_t last_ns;
 
 	open_parts();
 	attach(0, q[0]);
-	cr_assert_eq(others_called(q[0], 1, &last_ns), -1);
+	cr_assert_eq(called(q[0], 1, &last_ns), -1);
 	cr_assert_not(call(q[0], 1, 5, 1));
 	attach(1, q[1]);
 	cr_assert(call(q[1], 1, 6, 1));
-	cr_assert_eq(others_called(q[0], 1, &last_ns), 1);
+	cr_assert_eq(called(q[0], 1, &last_ns), 1);
 	close_parts();
 }
 
-Test(others, make_no_further_call_once_they_are_closed)
+Test(remote_agreement, make_no_further_call_once_they_are_closed)
 {
 	open_parts();
 	attach_both();
 	cr_assert_not(call(q[0], 1, 5, 1));
 	cr_assert_not(call(q[1], 1, 5, 2));
-	cr_assert_not(others_have_closed(q[1]));
+	cr_assert_not(has_closed(q[1]));
 	atomic_store(&q[0]->comms[0].closed, true);
-	others_show_closed(q[0]);
-	cr_assert_not(others_have_left(q[1], agree_called(q[0]->comms)));
-	cr_assert(others_have_left(q[1], agree_called(q[0]->comms) + 1));
-	cr_assert_not(others_have_closed(q[0]));
+	q[0]->remote->show(q[0], REMOTE_CLOSED);
+	cr_assert_not(has_left(q[1], agree_called(q[0]->comms)));
+	cr_assert(has_left(q[1], agree_called(q[0]->comms) + 1));
+	cr_assert_not(has_closed(q[0]));
 	/* It could not be closed. */
 	atomic_store(&q[0]->comms[0].closed, false);
-	others_show_closed(q[0]);
-	cr_assert_not(others_have_closed(q[1]));
+	q[0]->remote->show(q[0], REMOTE_CLOSED);
+	cr_assert_not(has_closed(q[1]));
 	close_parts();
 }
 
@@ -186,12 +214,12 @@ static void *look_at_first_call(void *arg)
 	uint64_t last_ns;
 
 	while (!atomic_load(is_over))
-		others_called(q[0], 1, &last_ns);
+		called(q[0], 1, &last_ns);
 	return NULL;
 }
 
 /* A thread that has not found a process yet does not undo what another one finds. */
-Test(others, that_are_found_stay_found)
+Test(remote_agreement, that_are_found_stay_found)
 {
 	atomic_bool is_over;
 	pthread_t thread;
@@ -206,34 +234,33 @@ Test(others, that_are_found_stay_found)
 		                            &is_over),
 		             0);
 		attach(1, q[1]);
-		while (others_called(q[0], 1, &last_ns) < 0)
+		while (called(q[0], 1, &last_ns) < 0)
 			;
 		cr_assert_not(call(q[1], 1, 5, 1));
 		atomic_store(&is_over, true);
 		cr_assert_eq(pthread_join(thread, NULL), 0);
-		cr_assert_eq(others_called(q[0], 1, &last_ns), 1, "round %d",
-		             i);
+		cr_assert_eq(called(q[0], 1, &last_ns), 1, "round %d", i);
 		close_parts();
 	}
 }
 
-Test(others, have_their_numbers_in_the_group)
+Test(remote_agreement, have_their_numbers_in_the_group)
 {
 	open_parts();
 	q[0]->comms[0].world = 5;
 	q[1]->comms[0].world = 9;
 	attach(0, q[0]);
-	cr_assert_eq(others_world(q[0], 1), -1);
+	cr_assert_eq(q[0]->remote->world(q[0], 1), -1);
 	attach(1, q[1]);
-	cr_assert_eq(others_world(q[0], 1), 9);
-	cr_assert_eq(others_world(q[1], 0), 5);
-	cr_assert_eq(others_world(q[0], 0), -1);
-	cr_assert_eq(others_world(q[0], 2), -1);
-	cr_assert_eq(others_world(q[0], -1), -1);
+	cr_assert_eq(q[0]->remote->world(q[0], 1), 9);
+	cr_assert_eq(q[1]->remote->world(q[1], 0), 5);
+	cr_assert_eq(q[0]->remote->world(q[0], 0), -1);
+	cr_assert_eq(q[0]->remote->world(q[0], 2), -1);
+	cr_assert_eq(q[0]->remote->world(q[0], -1), -1);
 	close_parts();
 }
 
-Test(others, are_paused_until_they_resume)
+Test(remote_agreement, are_paused_until_they_resume)
 {
 	uint64_t resumed_ns = 5;
 
@@ -241,27 +268,28 @@ Test(others, are_paused_until_they_resume)
 	attach_both();
 	call(q[0], 1, 5, 1);
 	call(q[1], 1, 5, 2);
-	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 5);
-	others_show_paused(q[0]);
-	others_show_paused(q[0]);
-	cr_assert(others_are_paused(q[1], &resumed_ns));
-	cr_assert_not(others_are_paused(q[0], &resumed_ns));
+	q[0]->remote->show(q[0], REMOTE_PAUSED);
+	q[0]->remote->show(q[0], REMOTE_PAUSED);
+	cr_assert(are_paused(q[1], &resumed_ns));
+	cr_assert_not(are_paused(q[0], &resumed_ns));
 	atomic_store(&q[0]->resumed_ns, 7);
-	others_show_resumed(q[0]);
-	cr_assert(others_are_paused(q[1], &resumed_ns));
-	others_show_resumed(q[0]);
-	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	q[0]->remote->show(q[0], REMOTE_RESUMED);
+	cr_assert(are_paused(q[1], &resumed_ns));
+	q[0]->remote->show(q[0], REMOTE_RESUMED);
+	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 7);
 	/* A time that is still to come is none. */
-	atomic_store(&q[0]->others->own->resumed_ns, UINT64_MAX);
-	cr_assert_not(others_are_paused(q[1], &resumed_ns));
+	atomic_store(&parts[0]->page->calls[0].resumed_ns, UINT64_MAX);
+	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 7);
 	close_parts();
 }
 
 /* A thread may keep the clique of a group that was closed while its rank was paused. */
-Test(others, that_have_left_are_not_paused_and_have_called_what_they_have)
+Test(remote_agreement,
+     that_have_left_are_not_paused_and_have_called_what_they_have)
 {
 	uint64_t resumed_ns = 0;
 
@@ -269,15 +297,15 @@ Test(others, that_have_left_are_not_paused_and_have_called_what_they_have)
 	attach_both();
 	call(q[0], 1, 5, 1);
 	call(q[1], 1, 5, 2);
-	others_show_paused(q[0]);
-	cr_assert(others_are_paused(q[1], &resumed_ns));
+	q[0]->remote->show(q[0], REMOTE_PAUSED);
+	cr_assert(are_paused(q[1], &resumed_ns));
 	peers_detach(parts[0], q[0]);
 	peers_leave(parts[0]);
-	while (!others_have_closed(q[1]))
+	while (!has_closed(q[1]))
 		sched_yield();
-	cr_assert_not(others_are_paused(q[1], &resumed_ns));
-	cr_assert_not(others_have_left(q[1], 1));
-	cr_assert(others_have_left(q[1], 2));
+	cr_assert_not(are_paused(q[1], &resumed_ns));
+	cr_assert_not(has_left(q[1], 1));
+	cr_assert(has_left(q[1], 2));
 	peers_detach(parts[1], q[1]);
 	peers_leave(parts[1]);
 	free_clique(q[0]);
@@ -285,28 +313,29 @@ Test(others, that_have_left_are_not_paused_and_have_called_what_they_have)
 }
 
 /* A process that has closed its group may have called what others still finish. */
-Test(others, show_a_clique_that_is_freed_until_another_one_takes_its_place)
+Test(remote_agreement,
+     show_a_clique_that_is_freed_until_another_one_takes_its_place)
 {
 	uint64_t last_ns;
 
 	open_parts();
 	attach_both();
 	cr_assert_not(call(q[0], 1, 5, 1));
-	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	cr_assert_eq(called(q[1], 1, &last_ns), 1);
 	detach(0, q[0]);
-	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	cr_assert_eq(called(q[1], 1, &last_ns), 1);
 	q[0] = make(0, IDENTITY + 1, SLOTS);
 	attach(0, q[0]);
-	cr_assert_eq(others_called(q[1], 1, &last_ns), 0);
+	cr_assert_eq(called(q[1], 1, &last_ns), 0);
 	cr_assert_not(call(q[1], 1, 6, 1));
 	cr_assert_not(call(q[0], 2, 5, 1));
-	cr_assert_eq(others_called(q[1], 2, &last_ns), 0);
+	cr_assert_eq(called(q[1], 2, &last_ns), 0);
 	cr_assert_not(call(q[1], 2, 6, 1));
 	close_parts();
 }
 
 /* A thread that was left behind in a clique may write to its words until it is freed. */
-Test(others, keep_the_place_of_a_clique_that_is_not_freed)
+Test(remote_agreement, keep_the_place_of_a_clique_that_is_not_freed)
 {
 	struct clique *next;
 	uint64_t last_ns;
@@ -318,12 +347,12 @@ Test(others, keep_the_place_of_a_clique_that_is_not_freed)
 	attach(0, next);
 	cr_assert_not(call(q[0], 1, 5, 1));
 	cr_assert_eq(agree_count(next, 1), 0);
-	cr_assert_eq(others_called(q[1], 1, &last_ns), 1);
+	cr_assert_eq(called(q[1], 1, &last_ns), 1);
 	detach(0, next);
 	close_parts();
 }
 
-Test(others, see_as_many_cliques_as_there_are_places)
+Test(remote_agreement, see_as_many_cliques_as_there_are_places)
 {
 	struct clique *all[40];
 	int i, shown = 0;
@@ -347,7 +376,7 @@ Test(others, see_as_many_cliques_as_there_are_places)
 	close_parts();
 }
 
-Test(others, do_not_see_a_clique_with_more_slots_or_as_many_others)
+Test(remote_agreement, do_not_see_a_clique_with_more_slots_or_as_many_others)
 {
 	struct clique *large, *other;
 	uint64_t last_ns;
@@ -363,7 +392,7 @@ Test(others, do_not_see_a_clique_with_more_slots_or_as_many_others)
 	q[1] = make(1, IDENTITY + 2, SLOTS);
 	attach(1, q[1]);
 	cr_assert_not(call(other, 1, 5, 1));
-	cr_assert_eq(others_called(q[1], 1, &last_ns), -1);
+	cr_assert_eq(called(q[1], 1, &last_ns), -1);
 	cr_assert_not(call(q[1], 1, 6, 1));
 	detach(0, large);
 	detach(0, other);

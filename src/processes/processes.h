@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_PROCESSES_H
-#define API_PROCESSES_H
+#ifndef PROCESSES_PROCESSES_H
+#define PROCESSES_PROCESSES_H
 
 /*
  * The processes of a group: they meet before each generation, and agree after it
@@ -11,7 +11,7 @@
 
 #include "core/cause.h"
 #include "platform/platform.h"
-#include "watch/peers.h"
+#include "processes/peers.h"
 
 struct processes;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "api/launcher.h"
+#include "processes/launcher.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "core/agree_words.h"
+#include "processes/peer_page.h"
 #include "watch/cycle.h"
 #include "watch/describe.h"
-#include "watch/peer_page.h"
 #include "watch/render.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
@@ -335,7 +335,7 @@ static const struct call_words *calls_of(const struct peers *p,
                                          const struct clique *q,
                                          const struct missing *asked, int i)
 {
-	return peers_calls_of(p, asked->identity, q ? q->slots : 0, i);
+	return remote_agreement_words(p, asked->identity, q ? q->slots : 0, i);
 }
 
 /* Store which ranks of @q process @i drives, and in @worlds their numbers in the group, if
@@ -463,10 +463,11 @@ static int add_silent(struct peers *p, const struct clique *q,
 	return n;
 }
 
-int peers_ask(struct peers *p, const struct clique *q,
+int peers_ask(const struct remote *remote, const struct clique *q,
               const struct missing *question, struct remote_rank *out, int room,
               uint64_t deadline_ns, struct text *silent)
 {
+	struct peers *p = peers_of_remote(remote);
 	struct missing asked = *question;
 	int k = p->page ? take_place(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What the ranks of a clique call, shown to the other processes of the machine
+ *
+ * The words that the ranks of this process share move into its page, where the others
+ * read them.  A place there is a clique's until that is freed: a thread that was left
+ * behind may still write to its words.
+ */
+
+#include "processes/remote_agreement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/agree_words.h"
+#include "core/remote.h"
+#include "processes/peer_page.h"
+
+struct remote_agreement {
+	/* Constant: a reference; the place in its page; how many ranks of the clique are
+	 * in other processes; and what this process shows. */
+	struct peers *peers;
+	int place;
+	int ranks;
+	struct call_words *own;
+
+	/* Atomic; the words of all have been found; and by process its words, and whether
+	 * it has closed its group. */
+	atomic_bool has_all;
+	struct {
+		const struct call_words *_Atomic words;
+		atomic_bool has_left;
+	} of[];
+};
+
+/* ---- what the others show ---------------------------------------------- */
+
+const struct call_words *remote_agreement_words(const struct peers *p,
+                                                uint64_t identity,
+                                                unsigned slots, int i)
+{
+	const struct peer *x = &p->peers[i];
+	const struct call_words *w;
+
+	if (!x->page || x->is_far)
+		return NULL;
+	for (w = x->page->calls; w < x->page->calls + CALL_PLACES; w++)
+		if (atomic_load_explicit(&w->identity, memory_order_acquire) ==
+		            identity &&
+		    (!slots || atomic_load(&w->slots) == slots))
+			return w;
+	return NULL;
+}
+
+/* Find what has not been found yet. */
+static void find_more(const struct clique *q)
+{
+	struct remote_agreement *o = q->others;
+	const struct call_words *w;
+	int i, ranks = 0;
+
+	for (i = 0; i < o->peers->processes; i++) {
+		w = atomic_load(&o->of[i].words);
+		if (!w) {
+			w = remote_agreement_words(o->peers, q->identity,
+			                           q->slots, i);
+			/* Another thread may have found it meanwhile. */
+			if (w)
+				atomic_store(&o->of[i].words, w);
+		}
+		ranks += w ? (int)atomic_load(&w->ranks) : 0;
+	}
+	if (ranks >= o->ranks)
+		atomic_store(&o->has_all, true);
+}
+
+/* True if all ranks of other processes can be seen. */
+static bool find_all(const struct clique *q)
+{
+	if (!q->others)
+		return false;
+	/* Acquire: what was found. */
+	if (!atomic_load_explicit(&q->others->has_all, memory_order_acquire))
+		find_more(q);
+	return atomic_load_explicit(&q->others->has_all, memory_order_acquire);
+}
+
+/* The word of process @i in the slot of @number, and how many ranks @q has there; false:
+ * it shows none. */
+static bool read_word(const struct clique *q, int i, uint64_t number,
+                      uint64_t *word, int *ranks)
+{
+	const struct call_words *w = atomic_load_explicit(
+		&q->others->of[i].words, memory_order_acquire);
+
+	if (!w)
+		return false;
+	/* seq_cst: after this process's own word was written. */
+	*word = atomic_load(&w->words[agree_shared_slot(q->slots, number)]);
+	*ranks = (int)atomic_load_explicit(&w->ranks, memory_order_relaxed);
+	/* Acquire: the words are another clique's once this has changed. */
+	return atomic_load_explicit(&w->identity, memory_order_acquire) ==
+	       q->identity;
+}
+
+static bool differs(const struct clique *q, uint64_t number, uint32_t digest)
+{
+	uint64_t word;
+	int i, ranks;
+
+	if (!q->others)
+		return false;
+	find_all(q);
+	for (i = 0; i < q->others->peers->processes; i++)
+		if (read_word(q, i, number, &word, &ranks) &&
+		    agree_shared_differs(q, word, number, digest))
+			return true;
+	return false;
+}
+
+static void announce(const struct clique *q, uint64_t number, uint64_t now_ns)
+{
+	/* Relaxed: the word comes after it. */
+	if (q->others)
+		atomic_store_explicit(
+			&q->others->own->called_ns[agree_shared_slot(q->slots,
+		                                                     number)],
+			now_ns, memory_order_relaxed);
+}
+
+/* The first collective that a rank here will never call, 0: there is none. */
+static uint64_t find_never(const struct clique *q)
+{
+	const struct cohort_comm *c;
+	uint64_t number, never = 0;
+
+	for (c = q->comms; c < q->comms + q->size; c++) {
+		number = atomic_load(&c->closed) ? agree_called(c) + 1 : 0;
+		if (number && (!never || number < never))
+			never = number;
+	}
+	return never;
+}
+
+static void show_closed(const struct clique *q)
+{
+	uint64_t never;
+
+	do { /* another rank may be closed meanwhile */
+		never = find_never(q);
+		atomic_store(&q->others->own->never, never);
+	} while (find_never(q) != never);
+	peers_have_rung(q->others->peers);
+}
+
+static void show(const struct clique *q, enum remote_event event)
+{
+	struct call_words *own = q->others ? q->others->own : NULL;
+
+	if (!own)
+		return;
+	switch (event) {
+	case REMOTE_CLOSED:
+		show_closed(q);
+		break;
+	case REMOTE_PAUSED:
+		atomic_fetch_add(&own->paused, 1);
+		break;
+	case REMOTE_RESUMED:
+		/* In this order, so that a rank that resumes in between is seen. */
+		atomic_store(&own->resumed_ns, atomic_load(&q->resumed_ns));
+		atomic_fetch_sub(&own->paused, 1);
+		break;
+	}
+}
+
+/* True if process @i has closed its group before all its ranks had called @number. */
+static bool has_left_before(const struct clique *q, int i, uint64_t number)
+{
+	uint64_t word;
+	int ranks;
+
+	return atomic_load(&q->others->of[i].has_left) &&
+	       read_word(q, i, number, &word, &ranks) &&
+	       agree_shared_count(q->slots, word, number, ranks) < ranks;
+}
+
+/* The first collective that a closed rank of process @i has not called, 0: there is none. */
+static uint64_t never_of(const struct clique *q, int i)
+{
+	const struct call_words *w = atomic_load(&q->others->of[i].words);
+	const uint64_t never = w ? atomic_load(&w->never) : 0;
+
+	return w && atomic_load(&w->identity) == q->identity ? never : 0;
+}
+
+/* When the last rank of process @i called @number, if any has. */
+static uint64_t time_of(const struct clique *q, int i, uint64_t number)
+{
+	const struct call_words *w = atomic_load(&q->others->of[i].words);
+
+	return atomic_load_explicit(
+		&w->called_ns[agree_shared_slot(q->slots, number)],
+		memory_order_relaxed);
+}
+
+/* How many ranks of other processes have called @number, and when the last of them did. */
+static int count_called(const struct clique *q, uint64_t number,
+                        uint64_t *last_ns)
+{
+	uint64_t word, ns;
+	int i, ranks, n = 0, count;
+
+	*last_ns = 0;
+	for (i = 0; i < q->others->peers->processes; i++) {
+		if (!read_word(q, i, number, &word, &ranks))
+			continue;
+		count = agree_shared_count(q->slots, word, number, ranks);
+		n += count < ranks ? count : ranks;
+		ns = count ? time_of(q, i, number) : 0;
+		*last_ns = ns > *last_ns ? ns : *last_ns;
+	}
+	return n;
+}
+
+/* What process @i, with words @w, adds to @s. */
+static void add_state(const struct clique *q, int i, uint64_t number,
+                      uint64_t now, struct remote_state *s)
+{
+	const struct call_words *w = atomic_load(&q->others->of[i].words);
+	const bool has_left = atomic_load(&q->others->of[i].has_left);
+	const uint64_t never = never_of(q, i);
+	uint64_t paused, ns;
+
+	s->has_left |=
+		(never && never <= number) || has_left_before(q, i, number);
+	s->has_closed |= never || has_left;
+	if (!w || has_left)
+		return;
+	paused = atomic_load(&w->paused);
+	ns = atomic_load(&w->resumed_ns);
+	if (atomic_load(&w->identity) != q->identity)
+		return;
+	s->is_paused |= paused > 0;
+	if (ns > s->resumed_ns && ns <= now)
+		s->resumed_ns = ns;
+}
+
+static struct remote_state look(const struct clique *q, uint64_t number)
+{
+	struct remote_state s = { .called = -1 };
+	const uint64_t now = clock_now();
+	const bool has_all = find_all(q);
+	int i;
+
+	if (has_all && number)
+		s.called = count_called(q, number, &s.last_ns);
+	for (i = 0; q->others && i < q->others->peers->processes; i++)
+		add_state(q, i, number, now, &s);
+	return s;
+}
+
+/* The element of @worlds in the place that @rank has in @set, -1: there is none. */
+static int in_same_place(const _Atomic uint64_t *set,
+                         const _Atomic uint64_t *worlds, int rank)
+{
+	uint64_t all[COHORT_RANK_WORDS], in_group[COHORT_RANK_WORDS];
+	int i, r = -1, world = -1;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++) {
+		all[i] = atomic_load(&set[i]);
+		in_group[i] = atomic_load(&worlds[i]);
+	}
+	if (!rank_set_has(all, rank) ||
+	    rank_set_count(all) != rank_set_count(in_group))
+		return -1;
+	do {
+		r = rank_set_next(all, r);
+		world = rank_set_next(in_group, world);
+	} while (r != rank);
+	return world;
+}
+
+static int world(const struct clique *q, int rank)
+{
+	const struct call_words *w;
+	int i, found = -1;
+
+	if (!q->others || rank < 0)
+		return -1;
+	find_all(q);
+	for (i = 0; i < q->others->peers->processes && found < 0; i++) {
+		w = atomic_load(&q->others->of[i].words);
+		if (!w)
+			continue;
+		found = in_same_place(w->members, w->worlds, rank);
+		if (atomic_load(&w->identity) != q->identity)
+			found = -1;
+	}
+	return found;
+}
+
+static int calls(const struct clique *q, uint64_t number,
+                 struct remote_call *out, int room)
+{
+	const struct remote_agreement *o = q->others;
+	struct remote_rank *all, *x;
+	char none[1] = "";
+	struct text silent = { none, sizeof(none) };
+	const struct missing question = { .identity = q->identity,
+		                          .number = number };
+	int n, told = 0;
+
+	all = o ? calloc((size_t)o->ranks, sizeof(*all)) : NULL;
+	if (!all)
+		return 0;
+	n = peers_ask(&o->peers->remote, q, &question, all, o->ranks,
+	              clock_deadline(o->peers->remote.patience_ns), &silent);
+	for (x = all; x < all + n && told < room; x++) {
+		if (!agree_word_is_of(x->word, number))
+			continue;
+		out[told].rank = x->rank;
+		out[told].world = x->world;
+		out[told].word = x->word;
+		memcpy(out[told].call, x->call, sizeof(x->call));
+		told++;
+	}
+	free(all);
+	return told;
+}
+
+/* ---- what this process shows ------------------------------------------- */
+
+bool remote_agreement_leave(const struct clique *q, int i)
+{
+	struct remote_agreement *o = q->others;
+
+	if (!o || !atomic_load(&o->of[i].words))
+		return false;
+	atomic_store(&o->of[i].has_left, true);
+	return true;
+}
+
+static void release(struct clique *q)
+{
+	struct remote_agreement *o = q->others;
+	struct peers *p;
+
+	if (!o) {
+		peers_put(peers_of(q));
+		return;
+	}
+	/* The words stay readable until another clique takes the place: other processes
+	 * may still have to see that this one has called what they wait for. */
+	p = o->peers;
+	pthread_mutex_lock(&p->lock);
+	p->has_calls[o->place] = false;
+	pthread_mutex_unlock(&p->lock);
+	free(o);
+	q->others = NULL;
+	q->agreed = NULL;
+	peers_put(p);
+}
+
+static bool can_show(const struct peers *p, const struct clique *q)
+{
+	bool has_near = false;
+	int i;
+
+	for (i = 0; i < p->processes; i++)
+		has_near |= p->peers[i].page && !p->peers[i].is_far;
+	return has_near && q->world > q->size && q->agreed &&
+	       q->slots <= CALL_WORDS;
+}
+
+/* Take a place, and fill it with the words of @q. */
+static void fill(struct peers *p, struct clique *q, int place)
+{
+	struct call_words *w = &p->page->calls[place];
+	uint64_t members[COHORT_RANK_WORDS] = { 0 };
+	uint64_t worlds[COHORT_RANK_WORDS] = { 0 };
+	bool is_ordered = true;
+	unsigned i;
+	int r;
+
+	/* Release: a reader that finds a word cleared also finds the identity cleared. */
+	atomic_store(&w->identity, 0);
+	for (i = 0; i < q->slots; i++)
+		atomic_store_explicit(&w->words[i], 0, memory_order_release);
+	atomic_store(&w->slots, q->slots);
+	atomic_store(&w->ranks, (uint64_t)q->size);
+	for (r = 0; r < q->size; r++) {
+		rank_set_add(members, q->comms[r].rank);
+		rank_set_add(worlds, q->comms[r].world);
+		is_ordered &= !r || q->comms[r].world > q->comms[r - 1].world;
+	}
+	if (!is_ordered)
+		memset(worlds, 0, sizeof(worlds));
+	put_words(w->members, members, COHORT_RANK_WORDS);
+	put_words(w->worlds, worlds, COHORT_RANK_WORDS);
+	atomic_store(&w->never, 0);
+	atomic_store(&w->paused, 0);
+	atomic_store(&w->resumed_ns, 0);
+	free(q->agreed);
+	q->agreed = w->words;
+	p->has_calls[place] = true;
+	atomic_store_explicit(&w->identity, q->identity, memory_order_release);
+}
+
+void remote_agreement_show(struct peers *p, struct clique *q)
+{
+	const size_t n = (size_t)p->processes;
+	struct remote_agreement *o;
+	int place = 0;
+
+	while (place < CALL_PLACES && p->has_calls[place])
+		place++;
+	if (place == CALL_PLACES || !can_show(p, q))
+		return;
+	o = calloc(1, sizeof(*o) + n * sizeof(o->of[0]));
+	if (!o)
+		return;
+	o->peers = p;
+	o->place = place;
+	o->ranks = q->world - q->size;
+	o->own = &p->page->calls[place];
+	fill(p, q, place);
+	q->others = o;
+}
+
+const struct remote remote_near = {
+	.patience_ns = UINT64_C(200000000),
+	.announce = announce,
+	.differs = differs,
+	.calls = calls,
+	.look = look,
+	.world = world,
+	.show = show,
+	.ask = peers_ask,
+	.tell = peers_tell,
+	.release = release,
+};
