@@ -25,7 +25,7 @@ int comm_check_closely(const struct cohort_comm *comm)
 static bool comm_is_open(const struct cohort_comm *comm)
 {
 	return comm && comm_is_remembered(comm) &&
-	       !atomic_load_explicit(&comm->closed, memory_order_relaxed);
+	       !atomic_load_explicit(&comm->lock.closed, memory_order_relaxed);
 }
 
 int cohort_comm_rank(const struct cohort_comm *comm)
@@ -189,14 +189,14 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 	if (rc != COHORT_OK)
 		return rc;
 	/* A thread of the library's is about to launch a call here. */
-	if (atomic_load(&comm->is_left)) {
+	if (atomic_load(&comm->lock.is_left)) {
 		rc = gate_refuse_left(comm, COHORT_BUSY, "native_enter");
 		gate_leave(comm);
 		return rc;
 	}
-	atomic_store(&comm->is_uncompared, true);
+	atomic_store(&comm->transfers.is_uncompared, true);
 	/* Relaxed: only the thread that stored it acts on it. */
-	atomic_store_explicit(&comm->native_user, owner_self(),
+	atomic_store_explicit(&comm->lock.native_user, owner_self(),
 	                      memory_order_relaxed);
 	*nccl_comm = comm->native;
 	return COHORT_OK;
@@ -209,7 +209,8 @@ int cohort_comm_native_leave(struct cohort_comm *comm)
 
 	if (rc != COHORT_OK)
 		return rc;
-	user = atomic_load_explicit(&comm->native_user, memory_order_relaxed);
+	user = atomic_load_explicit(&comm->lock.native_user,
+	                            memory_order_relaxed);
 	if (!user)
 		return error_set(COHORT_STATE,
 		                 "rank %d has not entered its native "
@@ -220,7 +221,7 @@ int cohort_comm_native_leave(struct cohort_comm *comm)
 		                 "another thread has entered the native "
 		                 "communicator of rank %d",
 		                 comm->rank);
-	atomic_store_explicit(&comm->native_user, 0, memory_order_relaxed);
+	atomic_store_explicit(&comm->lock.native_user, 0, memory_order_relaxed);
 	gate_leave(comm);
 	return COHORT_OK;
 }

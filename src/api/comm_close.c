@@ -66,14 +66,14 @@ int cohort_comm_close(struct cohort_comm *comm)
 	if (rc != COHORT_OK)
 		return rc;
 	/* From here on no call is submitted. */
-	atomic_store_explicit(&comm->closed, true, memory_order_relaxed);
+	atomic_store_explicit(&comm->lock.closed, true, memory_order_relaxed);
 	gate_leave(comm);
 	watch_wake(q); /* others may wait for this rank */
 	tell_closed(q);
 	/* Outside the gate: an abort waits until the gate is empty. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
-		atomic_store_explicit(&comm->closed, false,
+		atomic_store_explicit(&comm->lock.closed, false,
 		                      memory_order_relaxed);
 		tell_closed(q);
 		return rc;

@@ -69,7 +69,8 @@ static int ask(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 
 static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 {
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 
 	if (ticket && ticket <= last)
 		return COHORT_OK;
@@ -128,9 +129,10 @@ static int await_rest(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
 	/* This wait is long enough to be counted. */
-	atomic_fetch_add_explicit(&c->waits, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->thread.waits, 1, memory_order_relaxed);
 	rc = await_answer(c, ticket, deadline);
-	atomic_fetch_add_explicit(&c->waits_ended, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->thread.waits_ended, 1,
+	                          memory_order_relaxed);
 	/* A poll needs no text. */
 	if (rc == COHORT_TIMED_OUT && deadline)
 		error_set(rc, "ticket %llu of rank %d is not done yet",
@@ -167,9 +169,10 @@ void comm_flush(struct cohort_comm *c)
 
 int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 {
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
-	uint64_t known =
-		atomic_load_explicit(&c->all_done, memory_order_relaxed);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
+	uint64_t known = atomic_load_explicit(&c->tickets.all_done,
+	                                      memory_order_relaxed);
 	uint64_t ticket = last > c->clique->slots ? last - c->clique->slots : 0;
 	int rc = COHORT_OK;
 
@@ -180,7 +183,8 @@ int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 	while (rc == COHORT_OK && ticket < last)
 		rc = comm_await(c, ++ticket, deadline);
 	if (rc == COHORT_OK)
-		atomic_store_explicit(&c->all_done, last, memory_order_relaxed);
+		atomic_store_explicit(&c->tickets.all_done, last,
+		                      memory_order_relaxed);
 	return rc;
 }
 
@@ -222,46 +226,49 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 	struct record r;
 	int rc;
 
-	if (ticket != atomic_load_explicit(&c->last, memory_order_relaxed) ||
-	    ticket == c->last_behind ||
+	if (ticket != atomic_load_explicit(&c->tickets.last,
+	                                   memory_order_relaxed) ||
+	    ticket == c->tickets.last_behind ||
 	    !recorder_read(&c->recorder, ticket, &r) || r.captured ||
 	    r.stream != c->stream || stream == c->stream)
 		return COHORT_OK;
 	rc = native_cuda(p, "cudaEventRecord",
-	                 p->cudaEventRecord(c->event, c->stream));
+	                 p->cudaEventRecord(c->after.event, c->stream));
 	if (rc == COHORT_OK)
 		rc = native_cuda(p, "cudaStreamWaitEvent",
-		                 p->cudaStreamWaitEvent(stream, c->event, 0));
+		                 p->cudaStreamWaitEvent(stream, c->after.event,
+		                                        0));
 	return rc;
 }
 
 /* The communicator's own stream waits for something else behind its last ticket. */
 static void note_behind(struct cohort_comm *c)
 {
-	c->last_behind = atomic_load_explicit(&c->last, memory_order_relaxed);
+	c->tickets.last_behind =
+		atomic_load_explicit(&c->tickets.last, memory_order_relaxed);
 }
 
 /* Queue the wait, followed by a mark that shows when the wait is over. */
 static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
 	const struct platform *p = c->clique->platform;
-	uint32_t *word = &c->done[ticket & (c->clique->slots - 1)];
-	uint32_t k = c->after_count + 1;
-	uint32_t *after = &c->after[k % AFTER_WORDS];
+	uint32_t *word = &c->tickets.done[ticket & (c->clique->slots - 1)];
+	uint32_t k = c->after.count + 1;
+	uint32_t *after = &c->after.words[k % AFTER_WORDS];
 	int rc;
 
 	if (k > AFTER_WORDS &&
 	    __atomic_load_n(after, __ATOMIC_ACQUIRE) != k - AFTER_WORDS)
-		c->after_lost = true;
+		c->after.have_lost = true;
 	rc = native_cuda(p, "await_mark",
 	                 p->await_mark(stream, word, (uint32_t)ticket));
 	if (rc != COHORT_OK)
 		return rc;
-	c->after_count = k;
+	c->after.count = k;
 	if (stream == c->stream)
 		note_behind(c);
 	if (p->mark(stream, after, k) != cudaSuccess)
-		c->after_lost = true;
+		c->after.have_lost = true;
 	return COHORT_OK;
 }
 
@@ -314,11 +321,11 @@ static int await_stream(struct cohort_comm *c, void *stream)
 		rc = capture_refuse(p, c->stream, "after_stream");
 	if (rc == COHORT_OK)
 		rc = native_cuda(p, "cudaEventRecord",
-		                 p->cudaEventRecord(c->event, stream));
+		                 p->cudaEventRecord(c->after.event, stream));
 	if (rc == COHORT_OK)
 		rc = native_cuda(p, "cudaStreamWaitEvent",
-		                 p->cudaStreamWaitEvent(c->stream, c->event,
-		                                        0));
+		                 p->cudaStreamWaitEvent(c->stream,
+		                                        c->after.event, 0));
 	if (rc == COHORT_OK)
 		note_behind(c);
 	device_leave(&scope);

@@ -77,9 +77,9 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	uint64_t ns = COHORT_FOREVER;
 	unsigned i;
 
-	for (i = 0; i < c->pushed_count; i++) {
-		ns = shorter(ns, c->pushed[i].join_ns);
-		ns = shorter(ns, c->pushed[i].exec_ns);
+	for (i = 0; i < c->deadlines.count; i++) {
+		ns = shorter(ns, c->deadlines.pushed[i].join_ns);
+		ns = shorter(ns, c->deadlines.pushed[i].exec_ns);
 	}
 	return ns;
 }
@@ -89,17 +89,20 @@ static void show_pushed(struct cohort_comm *c)
 {
 	const struct limits none = { 0, 0 };
 	const struct limits *l =
-		c->pushed_count ? &c->pushed[c->pushed_count - 1] : &none;
+		c->deadlines.count
+			? &c->deadlines.pushed[c->deadlines.count - 1]
+			: &none;
 
-	atomic_store(&c->pushed_join_ns, l->join_ns);
-	atomic_store(&c->pushed_exec_ns, l->exec_ns);
-	atomic_store(&c->pushed_shortest_ns, shortest_pushed(c));
+	atomic_store(&c->deadlines.join_ns, l->join_ns);
+	atomic_store(&c->deadlines.exec_ns, l->exec_ns);
+	atomic_store(&c->deadlines.shortest_ns, shortest_pushed(c));
 }
 
 /* Excuse the next call: its timing says nothing about how fast the rank is. */
 static void excuse(struct cohort_comm *c)
 {
-	atomic_store(&c->excused, atomic_load(&c->collectives) + 1);
+	atomic_store(&c->deadlines.excused,
+	             atomic_load(&c->agreement.collectives) + 1);
 }
 
 /* Keep the first @count deadlines.  Calls in flight keep theirs. */
@@ -107,11 +110,12 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 {
 	uint64_t ns = shortest_pushed(c);
 
-	if (ns < atomic_load(&c->popped_shortest_ns))
-		atomic_store(&c->popped_shortest_ns, ns);
-	atomic_store(&c->popped_last, atomic_load(&c->collectives));
-	atomic_store(&c->popped_transfers, pair_count(c));
-	c->pushed_count = count;
+	if (ns < atomic_load(&c->deadlines.popped_shortest_ns))
+		atomic_store(&c->deadlines.popped_shortest_ns, ns);
+	atomic_store(&c->deadlines.popped_last,
+	             atomic_load(&c->agreement.collectives));
+	atomic_store(&c->deadlines.popped_transfers, pair_count(c));
+	c->deadlines.count = count;
 	show_pushed(c);
 	if (count)
 		return;
@@ -123,18 +127,18 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 {
 	struct limits l = { 0, 0 }; /* the group's, see comm_limits() */
 
-	if (c->pushed_count == MAX_PUSHED)
+	if (c->deadlines.count == MAX_PUSHED)
 		return error_set(COHORT_STATE,
 		                 "%d deadlines are pushed already", MAX_PUSHED);
-	if (c->pushed_count)
-		l = c->pushed[c->pushed_count - 1];
+	if (c->deadlines.count)
+		l = c->deadlines.pushed[c->deadlines.count - 1];
 	if (d->join_ns && !c->clique->deadlines_are_fixed)
 		l.join_ns = d->join_ns;
 	if (d->exec_ns && !c->clique->deadlines_are_fixed)
 		l.exec_ns = d->exec_ns;
-	if (!c->pushed_count)
+	if (!c->deadlines.count)
 		atomic_fetch_add(&c->clique->pushed, 1);
-	c->pushed[c->pushed_count++] = l;
+	c->deadlines.pushed[c->deadlines.count++] = l;
 	show_pushed(c);
 	/* The next call may be over before the watchdog's next look. */
 	watch_wake(c->clique);
@@ -162,15 +166,15 @@ int cohort_deadline_push(struct cohort_comm *comm,
 
 static int pop(struct cohort_comm *c)
 {
-	if (!c->pushed_count)
+	if (!c->deadlines.count)
 		return error_set(COHORT_STATE, "no deadlines are pushed");
-	pop_to(c, c->pushed_count - 1);
+	pop_to(c, c->deadlines.count - 1);
 	return COHORT_OK;
 }
 
 static int pause_rank(struct cohort_comm *c)
 {
-	if (c->paused++)
+	if (c->deadlines.paused++)
 		return COHORT_OK;
 	atomic_fetch_add(&c->clique->paused, 1);
 	if (c->clique->remote)
@@ -180,10 +184,10 @@ static int pause_rank(struct cohort_comm *c)
 
 static int resume_rank(struct cohort_comm *c)
 {
-	if (!c->paused)
+	if (!c->deadlines.paused)
 		return error_set(COHORT_STATE, "rank %d is not paused",
 		                 c->rank);
-	if (--c->paused)
+	if (--c->deadlines.paused)
 		return COHORT_OK;
 	excuse(c);
 	atomic_store(&c->clique->resumed_ns, clock_now());
@@ -212,11 +216,11 @@ int cohort_resume(struct cohort_comm *comm)
 
 int deadlines_forget(struct cohort_comm *c)
 {
-	if (c->pushed_count)
+	if (c->deadlines.count)
 		pop_to(c, 0);
-	if (!c->paused)
+	if (!c->deadlines.paused)
 		return COHORT_OK;
-	c->paused = 1;
+	c->deadlines.paused = 1;
 	return resume_rank(c);
 }
 

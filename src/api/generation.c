@@ -99,8 +99,8 @@ static struct generation *next_child(const struct generation *g)
  * rank is bound, it may return after the close, because the rank is kept. */
 static bool is_occupied(const struct cohort_comm *c)
 {
-	return cause_any(c->clique->end) && atomic_load(&c->owner)
-	               ? atomic_load(&c->gate)
+	return cause_any(c->clique->end) && atomic_load(&c->lock.owner)
+	               ? atomic_load(&c->lock.held)
 	               : gate_is_taken(c);
 }
 
@@ -115,7 +115,7 @@ static const struct cohort_comm *occupied(struct clique *q)
 		return NULL;
 	for (i = 0; i < q->size; i++)
 		if (is_occupied(&q->comms[i]) &&
-		    !atomic_load(&q->comms[i].abandoned))
+		    !atomic_load(&q->comms[i].thread.abandoned))
 			return &q->comms[i];
 	return NULL;
 }
@@ -163,7 +163,7 @@ static int end(struct clique *q)
 	if (rc != COHORT_TIMED_OUT || clique_cause(q))
 		return COHORT_OK; /* had already ended, as its calls reported */
 	cause.rank = c->rank;
-	cause.ticket = atomic_load(&c->last);
+	cause.ticket = atomic_load(&c->tickets.last);
 	rc = error_set(COHORT_ABORTED,
 	               "closed after %llu ms with operations of %s in flight",
 	               (unsigned long long)(q->deadlines.close_ns / 1000000),
@@ -282,7 +282,7 @@ static bool is_unused(const struct generation *g)
 		return false;
 	for (r = 0; r < q->size; r++)
 		if (q->comms[r].registrations ||
-		    atomic_load(&q->comms[r].abandoned))
+		    atomic_load(&q->comms[r].thread.abandoned))
 			return false;
 	return true;
 }
@@ -394,7 +394,8 @@ static void note_busy(const struct clique *other, void *arg)
 	if (atomic_load(&other->state) == CLIQUE_WEDGED)
 		return;
 	for (; c < other->comms + other->size; c++) {
-		last = atomic_load_explicit(&c->last, memory_order_acquire);
+		last = atomic_load_explicit(&c->tickets.last,
+		                            memory_order_acquire);
 		*is_busy |= last && !comm_ticket_done(c, last);
 	}
 }

@@ -458,7 +458,7 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 		room = 0;
 	q = group_clique(group);
 	for (i = 0; i < q->size; i++)
-		if (atomic_load(&q->comms[i].abandoned) && n++ < room)
+		if (atomic_load(&q->comms[i].thread.abandoned) && n++ < room)
 			ranks[n - 1] = q->comms[i].rank;
 	return n;
 }
@@ -480,7 +480,7 @@ static int find_lost(struct clique *q, uint64_t *set)
 	if (cause && cause->rank >= 0 && cause->rank < q->world)
 		rank_set_add(set, cause->rank);
 	for (r = 0; r < q->size; r++)
-		if (atomic_load(&q->comms[r].abandoned))
+		if (atomic_load(&q->comms[r].thread.abandoned))
 			rank_set_add(set, q->comms[r].rank);
 	for (r = 0; r < q->world; r++)
 		n += rank_set_has(set, r);

@@ -62,9 +62,9 @@ static bool is_lost_with(const struct clique *q, const bool *is_lost)
 	int reaping = atomic_load(&q->reaping_rank);
 
 	for (r = 0; r < q->size; r++)
-		if (!is_lost[r] &&
-		    (!comm_is_idle(&q->comms[r]) || q->comms[r].unmarked ||
-		     probing == q->comms[r].rank))
+		if (!is_lost[r] && (!comm_is_idle(&q->comms[r]) ||
+		                    q->comms[r].tickets.unmarked ||
+		                    probing == q->comms[r].rank))
 			return false;
 	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }

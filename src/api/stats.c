@@ -23,7 +23,7 @@ static uint64_t load(const _Atomic uint64_t *count)
 /* How many records were overwritten. */
 static uint64_t lost_of(const struct cohort_comm *c)
 {
-	uint64_t last = load(&c->last), slots = c->clique->slots;
+	uint64_t last = load(&c->tickets.last), slots = c->clique->slots;
 
 	return last > slots ? last - slots : 0;
 }
@@ -33,11 +33,11 @@ static void fill(const struct cohort_comm *c, struct cohort_stats *s)
 	const struct clique *q = c->clique;
 	int i;
 
-	s->operations = load(&c->last);
-	s->collectives = load(&c->collectives);
+	s->operations = load(&c->tickets.last);
+	s->collectives = load(&c->agreement.collectives);
 	s->transfers = pair_count(c);
 	s->bytes = load(&c->recorder.bytes);
-	s->waits = load(&c->waits);
+	s->waits = load(&c->thread.waits);
 	s->captured = load(&c->captured);
 	s->lost_records = lost_of(c);
 	s->slow = load(&q->counts.slow);

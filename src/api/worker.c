@@ -172,7 +172,7 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 		worker_fails(comm, returned);
 		return;
 	}
-	atomic_store(&comm->returned, true);
+	atomic_store(&comm->thread.returned, true);
 	watch_wake_all(comm->clique);
 }
 
@@ -320,7 +320,7 @@ static void await_locked(struct run *run)
 static void abandon_locked(struct worker *w)
 {
 	w->is_abandoned = true;
-	atomic_store(&w->comm->abandoned, true);
+	atomic_store(&w->comm->thread.abandoned, true);
 	clique_get_straggler(w->run->clique);
 	pthread_detach(w->thread);
 }
@@ -341,7 +341,7 @@ static void end_all(struct run *run)
 		if (w->is_started && !w->is_abandoned) {
 			pthread_join(w->thread, NULL);
 			/* Another thread, or the next run, may call for it. */
-			atomic_store(&w->comm->returned, false);
+			atomic_store(&w->comm->thread.returned, false);
 		}
 }
 
@@ -367,11 +367,11 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 /* What keeps a rank from being run; NULL: nothing does. */
 static const char *obstacle(const struct cohort_comm *comm)
 {
-	return atomic_load(&comm->closed)        ? "closed"
-	       : batch_is_open(comm)             ? "in a batch"
-	       : atomic_load(&comm->owner)       ? "bound to a thread"
-	       : atomic_load(&comm->native_user) ? "in native calls"
-	                                         : NULL;
+	return atomic_load(&comm->lock.closed)        ? "closed"
+	       : batch_is_open(comm)                  ? "in a batch"
+	       : atomic_load(&comm->lock.owner)       ? "bound to a thread"
+	       : atomic_load(&comm->lock.native_user) ? "in native calls"
+	                                              : NULL;
 }
 
 /* Check whether every rank can be run now.  Another process may end the group before this

@@ -19,7 +19,7 @@ static int await_rank(const struct cohort_comm *other, uint64_t number,
 	int rc;
 
 	/* Acquire: pairs with the release at the end of agree(). */
-	while ((theirs = atomic_load_explicit(&other->collectives,
+	while ((theirs = atomic_load_explicit(&other->agreement.collectives,
 	                                      memory_order_acquire)) +
 	               q->slots <
 	       number) {
@@ -41,13 +41,13 @@ static int await_ranks(struct cohort_comm *c, uint64_t number)
 	uint64_t compared = number;
 	int r, rc = COHORT_OK;
 
-	if (number <= c->compared + q->slots)
+	if (number <= c->agreement.compared + q->slots)
 		return COHORT_OK;
 	for (r = 0; r < q->size && rc == COHORT_OK; r++)
 		if (&q->comms[r] != c)
 			rc = await_rank(&q->comms[r], number, &compared);
 	if (rc == COHORT_OK)
-		c->compared = compared;
+		c->agreement.compared = compared;
 	return rc;
 }
 
@@ -75,6 +75,7 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		return mismatch_end(c, number, ticket);
 	/* Release: compared; the words may be taken for later numbers.  Pairs
 	 * with the acquire in await_rank() and agree_called(). */
-	atomic_store_explicit(&c->collectives, number, memory_order_release);
+	atomic_store_explicit(&c->agreement.collectives, number,
+	                      memory_order_release);
 	return COHORT_OK;
 }

@@ -74,7 +74,7 @@ bool agree_word_is_of(uint64_t word, uint64_t number)
 
 struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 {
-	return &c->agreed[number & (c->clique->slots - 1)];
+	return &c->agreement.slots[number & (c->clique->slots - 1)];
 }
 
 uint64_t agree_word(const struct cohort_comm *c, uint64_t number)
@@ -92,8 +92,8 @@ bool agree_has(const struct cohort_comm *c, uint64_t number)
 uint64_t agree_called(const struct cohort_comm *c)
 {
 	/* Acquire: pairs with the release at the end of agree(). */
-	uint64_t number =
-		atomic_load_explicit(&c->collectives, memory_order_acquire);
+	uint64_t number = atomic_load_explicit(&c->agreement.collectives,
+	                                       memory_order_acquire);
 
 	return number + agree_has(c, number + 1);
 }
@@ -101,7 +101,9 @@ uint64_t agree_called(const struct cohort_comm *c)
 uint64_t agree_next(const struct cohort_comm *c)
 {
 	/* Relaxed: this thread wrote it, or the gate orders it. */
-	return atomic_load_explicit(&c->collectives, memory_order_relaxed) + 1;
+	return atomic_load_explicit(&c->agreement.collectives,
+	                            memory_order_relaxed) +
+	       1;
 }
 
 /* ---- the words that are shared ---------------------------------------- */

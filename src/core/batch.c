@@ -13,7 +13,7 @@
 /* Relaxed, everywhere: only the thread that stored itself acts on it. */
 static uintptr_t thread_of(const struct cohort_comm *c)
 {
-	return atomic_load_explicit(&c->batching, memory_order_relaxed);
+	return atomic_load_explicit(&c->lock.batching, memory_order_relaxed);
 }
 
 bool batch_is_open(const struct cohort_comm *c)
@@ -23,7 +23,7 @@ bool batch_is_open(const struct cohort_comm *c)
 
 void batch_drop(struct cohort_comm *c)
 {
-	atomic_store_explicit(&c->batching, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->lock.batching, 0, memory_order_relaxed);
 }
 
 int batch_check(const struct cohort_comm *c)
@@ -55,7 +55,8 @@ int batch_begin(struct cohort_comm *c)
 		return error_set(COHORT_NO_MEMORY, "no memory for a batch");
 	c->batch->n = c->batch->tensor_count = 0;
 	c->batch->status = COHORT_OK;
-	atomic_store_explicit(&c->batching, owner_self(), memory_order_relaxed);
+	atomic_store_explicit(&c->lock.batching, owner_self(),
+	                      memory_order_relaxed);
 	return COHORT_OK;
 }
 

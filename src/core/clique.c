@@ -23,16 +23,18 @@ static int comm_init(struct cohort_comm *c)
 	struct clique *q = c->clique;
 	int rc;
 
-	atomic_store(&c->pushed_shortest_ns, COHORT_FOREVER);
-	atomic_store(&c->popped_shortest_ns, COHORT_FOREVER);
+	atomic_store(&c->deadlines.shortest_ns, COHORT_FOREVER);
+	atomic_store(&c->deadlines.popped_shortest_ns, COHORT_FOREVER);
 	rc = recorder_init(&c->recorder, q->slots);
 	if (rc == COHORT_OK)
 		rc = call_shapes_init(&c->shapes, q->slots);
 	if (rc != COHORT_OK)
 		return rc;
-	c->done_then = calloc(DONE_WORDS(q->slots), sizeof(*c->done_then));
-	c->agreed = pages_alloc(q->slots * sizeof(*c->agreed));
-	if (!c->done_then || !c->agreed)
+	c->tickets.done_then =
+		calloc(DONE_WORDS(q->slots), sizeof(*c->tickets.done_then));
+	c->agreement.slots =
+		pages_alloc(q->slots * sizeof(*c->agreement.slots));
+	if (!c->tickets.done_then || !c->agreement.slots)
 		return error_set(COHORT_NO_MEMORY, "no memory for %u tickets",
 		                 q->slots);
 	return COHORT_OK;
@@ -43,11 +45,11 @@ static void take_over(struct cohort_comm *c, const struct connected *from)
 {
 	c->native = from->native;
 	c->stream = from->stream;
-	c->event = from->event;
+	c->after.event = from->event;
 	c->barrier = from->barrier;
-	c->done = from->words;
-	c->started = c->done + c->clique->slots;
-	c->after = c->started + c->clique->slots;
+	c->tickets.done = from->words;
+	c->tickets.started = c->tickets.done + c->clique->slots;
+	c->after.words = c->tickets.started + c->clique->slots;
 }
 
 /* ---- the clique ------------------------------------------------------- */

@@ -77,15 +77,19 @@ static void note_rank(struct cohort_comm *c)
 	/* seq_cst: not before the move to NOTING, or a waiter could find done
 	 * and live what is not in the notes.  The last ticket first: when it
 	 * was given out, its slot's former operation was done. */
-	c->last_then = atomic_load(&c->last);
-	c->held_then = atomic_load(&c->waits) > atomic_load(&c->waits_ended) ||
-	               atomic_load(&c->gate) || atomic_load(&c->keeper);
-	for (k = 0; k < slots && k < c->last_then; k++) {
-		ticket = c->last_then - k;
+	c->tickets.last_then = atomic_load(&c->tickets.last);
+	c->tickets.held_then = atomic_load(&c->thread.waits) >
+	                               atomic_load(&c->thread.waits_ended) ||
+	                       atomic_load(&c->lock.held) ||
+	                       atomic_load(&c->lock.keeper);
+	for (k = 0; k < slots && k < c->tickets.last_then; k++) {
+		ticket = c->tickets.last_then - k;
 		slot = ticket & (slots - 1);
-		word = __atomic_load_n(&c->done[slot], __ATOMIC_SEQ_CST);
+		word = __atomic_load_n(&c->tickets.done[slot],
+		                       __ATOMIC_SEQ_CST);
 		if ((int32_t)(word - (uint32_t)ticket) >= 0)
-			c->done_then[slot / 64] |= UINT64_C(1) << slot % 64;
+			c->tickets.done_then[slot / 64] |= UINT64_C(1)
+			                                   << slot % 64;
 	}
 }
 

@@ -24,14 +24,14 @@
 /* True while a stream may still wait for a done word. */
 static bool words_are_awaited(const struct cohort_comm *c)
 {
-	uint32_t k, first = c->after_count > AFTER_WORDS
-	                            ? c->after_count - AFTER_WORDS + 1
+	uint32_t k, first = c->after.count > AFTER_WORDS
+	                            ? c->after.count - AFTER_WORDS + 1
 	                            : 1;
 
-	if (c->after_lost)
+	if (c->after.have_lost)
 		return true;
-	for (k = first; k <= c->after_count; k++)
-		if (__atomic_load_n(&c->after[k % AFTER_WORDS],
+	for (k = first; k <= c->after.count; k++)
+		if (__atomic_load_n(&c->after.words[k % AFTER_WORDS],
 		                    __ATOMIC_ACQUIRE) != k)
 			return true;
 	return false;
@@ -41,9 +41,9 @@ static bool words_are_awaited(const struct cohort_comm *c)
  * them stay. */
 static void free_words(struct cohort_comm *c)
 {
-	if (c->done && !words_are_awaited(c))
-		c->clique->platform->cudaFreeHost(c->done);
-	c->done = NULL;
+	if (c->tickets.done && !words_are_awaited(c))
+		c->clique->platform->cudaFreeHost(c->tickets.done);
+	c->tickets.done = NULL;
 }
 
 /* True if threads were left behind that may use the clique. */
@@ -74,7 +74,7 @@ static void comm_release(struct cohort_comm *c)
 	if (!c->is_released) {
 		p->cudaFree(c->barrier);
 		list_release(c);
-		p->cudaEventDestroy(c->event);
+		p->cudaEventDestroy(c->after.event);
 	}
 	c->is_released = true;
 	if (!is_left_in) {
@@ -96,10 +96,11 @@ static void comm_fini(struct cohort_comm *c)
 	if (c->former)
 		cause_put(c->former);
 	batch_free(c->batch);
-	pairs_free(c->pairs);
+	pairs_free(c->transfers.pairs);
 	register_free_all(c->registrations);
-	pages_free(c->agreed, c->clique->slots * sizeof(*c->agreed));
-	free(c->done_then);
+	pages_free(c->agreement.slots,
+	           c->clique->slots * sizeof(*c->agreement.slots));
+	free(c->tickets.done_then);
 	call_shapes_fini(&c->shapes);
 	recorder_fini(&c->recorder);
 }
@@ -121,7 +122,8 @@ void clique_forget_calls(struct clique *q)
 	for (; c < q->comms + q->size; c++) {
 		call_shapes_forget(&c->shapes);
 		recorder_forget(&c->recorder);
-		pages_forget(c->agreed, q->slots * sizeof(*c->agreed));
+		pages_forget(c->agreement.slots,
+		             q->slots * sizeof(*c->agreement.slots));
 	}
 }
 

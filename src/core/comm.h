@@ -5,8 +5,7 @@
 /*
  * A communicator: one rank of a clique
  *
- * The members are grouped by who writes them.  "Inside the gate" is the one
- * thread that has entered the communicator (gate.h).
+ * "Inside" is the one thread that has entered the communicator (gate.h).
  */
 
 #include <stdatomic.h>
@@ -44,295 +43,269 @@ struct limits {
 	uint64_t exec_ns;
 };
 
+/*
+ * Who is inside: written on entering and leaving, or by whoever is inside; read by any thread
+ * that wants to enter, by the reaper and by the watchdog.  Atomic.  Every call reads this cache
+ * line.
+ */
+struct comm_lock {
+	/* 1 while a thread is inside a native call or about to make one. seq_cst, see
+	 * cause.h. */
+	_Alignas(64) atomic_int held;
+
+	/* The last thread that was inside, by its number in the system, 0: none was.
+	 * Relaxed: for people. */
+	atomic_int tid;
+
+	/* The thread in a call with host memory, 0: none is.  While that thread waits there
+	 * nobody is inside, so that an abort need not wait for it, but no other thread may
+	 * enter.  See gate_keep(). */
+	_Atomic uintptr_t keeper;
+
+	/* The bound thread, 0: none.  Also cleared at the end of that thread.  Relaxed. */
+	_Atomic uintptr_t owner;
+
+	/* The thread that is inside for native calls of the program's, 0: none. */
+	_Atomic uintptr_t native_user;
+
+	/* The thread that has a batch open, 0: none has.  Opened inside, and closed by that
+	 * thread. */
+	_Atomic uintptr_t batching;
+
+	atomic_bool closed;
+
+	/* A thread of the library's is to launch a call whose caller has left; until then
+	 * comm->left is that thread's.  seq_cst: to the reaper it is as @held, see
+	 * cause.h. */
+	atomic_bool is_left;
+};
+
+/* Which operations are queued, have started, and are done. */
+struct comm_tickets {
+	/*
+	 * Constant; pinned memory, whose words the device writes by marks, and any thread
+	 * reads with acquire.
+	 *
+	 * done:    word ticket & mask holds the low half of the newest ticket of that slot
+	 *          that is done
+	 * started: the newest collective that has started, by the same slots
+	 */
+	uint32_t *done;
+	uint32_t *started;
+
+	/* A bit for each slot, see last_then. */
+	uint64_t *done_then;
+
+	/*
+	 * Written inside, after a call has been queued; read by any thread that waits for
+	 * tickets.  Apart from the lock's cache line, or those who wait would slow down
+	 * those who call.
+	 *
+	 * Atomic; the last ticket given out.  Release, acquire: the operation and its mark
+	 * are queued.
+	 */
+	_Alignas(64) _Atomic uint64_t last;
+
+	/* Atomic; written by any thread that has waited for all tickets: up to here they are
+	 * done.  Relaxed: a hint. */
+	_Atomic uint64_t all_done;
+
+	/* Read by the reaper, once nobody is inside; written before the clique gets its
+	 * cause.  Something may have been queued whose end no mark tells; then the event
+	 * does, if it could be recorded. */
+	bool unmarked;
+	bool unmarked_event;
+
+	/* The ticket that was the last one when something else was queued behind it on the
+	 * own stream, by waits.  Inside only. */
+	uint64_t last_behind;
+
+	/* Written by the thread that moves the clique to NOTING, as done_then is; constant
+	 * from NOTED on, and read by any thread then.  What last was before any abort flag
+	 * was up; done_then has the bits of the slots whose newest ticket, up to this one,
+	 * was done.  And whether its thread was held in a call or a wait. */
+	uint64_t last_then;
+	bool held_then;
+};
+
+/* The collectives of this rank, compared with those of the others: agree_words.h. */
+struct comm_agreement {
+	struct agree_slot *slots; /* constant; atomic inside */
+
+	/*
+	 * Written inside, read by the other ranks: in a cache line of its own, so that a
+	 * call does not slow down who reads anything else of this rank.
+	 *
+	 * Atomic; how many collectives were called and compared with the other ranks'.
+	 * Release, acquire: see agree().
+	 */
+	_Alignas(64) _Atomic uint64_t collectives;
+
+	/* Read inside only: so many collectives every other rank had compared when it was
+	 * last looked at. */
+	uint64_t compared;
+
+	/* Atomic; the collective that this rank waits to launch until all ranks have called
+	 * it, 0: none.  Relaxed: for people. */
+	_Atomic uint64_t meeting;
+};
+
+/* Deadlines that the rank has pushed, and pauses.  Atomic, but for those that are read inside
+ * only; written inside, read by the watchdog and by snapshots. */
+struct deadline_stack {
+	/* Inside only: the last one counts; and how often the rank was paused. */
+	struct limits pushed[MAX_PUSHED];
+	unsigned count;
+	unsigned paused;
+
+	/* The shortest deadline that is pushed, else COHORT_FOREVER.  The watchdog is woken
+	 * after a change. */
+	_Atomic uint64_t shortest_ns;
+
+	/* The last pushed deadlines, 0 if none: for the rank's communicators that were split
+	 * from this one. */
+	_Atomic uint64_t join_ns;
+	_Atomic uint64_t exec_ns;
+
+	/* The shortest deadline that was ever popped, else COHORT_FOREVER; and the last
+	 * collective and the last transfer that may have been called under it.  Written in
+	 * this order, before the one above. */
+	_Atomic uint64_t popped_shortest_ns;
+	_Atomic uint64_t popped_last;
+	_Atomic uint64_t popped_transfers;
+
+	/* The collective that is called first after deadlines are popped or the rank
+	 * resumes: its time says nothing of how long others take, and no adapted deadline is
+	 * for it. */
+	_Atomic uint64_t excused;
+};
+
+/* Waits of streams for tickets: inside only, but for the words. */
+struct stream_waits {
+	/* Pinned: the k-th wait sets word k % AFTER_WORDS to k when it is over.  While a
+	 * word is missing, tickets.done must stay allocated. */
+	uint32_t *words;
+
+	uint32_t count;
+	bool have_lost; /* one has lost its word to a later wait */
+	cudaEvent_t event;
+};
+
+/* Sends and receives: pair.h. */
+struct transfers {
+	struct pairs *_Atomic pairs; /* NULL until the first one */
+
+	/* Inside only; see pair_connect(). */
+	bool has_met_all;
+
+	/* Atomic; the program has sent or received by native calls or graphs, so the numbers
+	 * of sends and receives no longer say which of them meet. */
+	atomic_bool is_uncompared;
+};
+
+/* While this rank waits inside for the others to split, the last rank to come reads and writes
+ * these. */
+struct comm_split {
+	int color, key;
+	struct cohort_comm *child;
+	unsigned count;
+};
+
+/* What has become of its thread.  Written by any thread; atomic. */
+struct comm_thread {
+	/* Waits for tickets that took more than a few looks: begun, and ended.  The
+	 * watchdog, and the notes of an end, tell by them whether the thread waits. */
+	_Atomic uint64_t waits;
+	_Atomic uint64_t waits_ended;
+
+	/* What the rank waits for before its next call. */
+	struct wait_reason_slot wait_reason;
+
+	/* The thread that it was bound to has exited. */
+	atomic_bool orphaned;
+
+	/* Its worker was left behind. */
+	atomic_bool abandoned;
+
+	/* Its worker has returned 0, and no later run has begun: the rank makes no further
+	 * call. */
+	atomic_bool returned;
+
+	/* Guarded by the lock of owner.c: its list; and the clique that the bound thread
+	 * keeps, as it was left behind when the group was closed, NULL: none. */
+	struct cohort_comm *next_owned;
+	struct clique *kept_by;
+};
+
 struct cohort_comm {
 	/*
 	 * Written while the clique is made, then constant; read by any thread.
 	 */
-	struct {
-		struct clique *clique;
+	struct clique *clique;
 
-		/* Atomic; calls are refused, and the clique is freed once no call uses
-		 * it.  Reads as zero after that, as @clique does. */
-		atomic_bool is_forgotten;
+	/* Atomic; calls are refused, and the clique is freed once no call uses it.  Reads as
+	 * zero after that, as @clique does. */
+	atomic_bool is_forgotten;
 
-		int rank;
-		int origin; /* its rank in the first generation */
-		int world;  /* its rank in the group that this was split from */
+	int rank;
+	int origin; /* its rank in the first generation */
+	int world;  /* its rank in the group that this was split from */
 
-		/* The same rank in the parent clique; NULL in a clique that was
-		 * not split from another. */
-		struct cohort_comm *above;
+	/* The same rank in the parent clique; NULL in a clique that was not split from
+	 * another. */
+	struct cohort_comm *above;
 
-		/* If the clique was not split from another: the end of the
-		 * rank's clique that has left clique_tree.c last with a cause;
-		 * a reference, or NULL.  Guarded by the lock of that file. */
-		struct cohort_abort *former;
-		int device;
-		ncclComm_t native;
-		cudaStream_t stream; /* its own; NULL once nobody can use it */
-		cudaEvent_t event; /* for cohort_after_stream(), in the gate */
-		void *barrier;     /* device memory that barriers reduce */
+	/* If the clique was not split from another: the end of the rank's clique that has
+	 * left clique_tree.c last with a cause; a reference, or NULL.  Guarded by the lock
+	 * of that file. */
+	struct cohort_abort *former;
+	int device;
+	ncclComm_t native;
+	cudaStream_t stream; /* its own; NULL once nobody can use it */
+	void *barrier;       /* device memory that barriers reduce */
 
-		/*
-		 * Pinned memory, whose words the device writes by marks, and
-		 * any thread reads with acquire.
-		 *
-		 * done:    word ticket & mask holds the low half of the newest
-		 *          ticket of that slot that is done
-		 * started: the newest collective that has started, by the same
-		 *          slots
-		 * after:   the k-th wait of a stream for a ticket sets word
-		 *          k % AFTER_WORDS to k when it is over.  While a word
-		 *          is missing, done must stay allocated
-		 */
-		uint32_t *done;
-		uint32_t *started;
-		uint32_t *after;
+	struct comm_lock lock;
+	struct comm_tickets tickets;
+	struct comm_agreement agreement;
+	struct deadline_stack deadlines;
+	struct transfers transfers;
+	struct comm_thread thread;
 
-		uint64_t *done_then; /* a bit for each slot, see last_then */
-		struct agree_slot *agreed; /* atomic inside: agree_words.h */
-	};
+	/* Written inside, read by any thread: each has atomic words inside, and says how
+	 * they are read.  And calls that went into CUDA graphs; relaxed: for people. */
+	struct recorder recorder;
+	struct call_shapes shapes;
+	_Atomic uint64_t captured;
 
 	/*
-	 * Written by the reducers of this rank, read by those of the other
-	 * ranks.  Atomic, seq_cst: see cancel.c.  Rarely written, so that they
-	 * may share a cache line with what is constant.
+	 * Read and written inside only, or by the reaper with nobody inside: it deregisters,
+	 * and frees the memory of the device.
 	 */
-	struct {
-		/* The collectives in the steps that were cancelled last, and in
-		 * the last step that was finished on a stream; 0: none. */
-		_Atomic uint64_t cancelled[CANCELLED];
-		_Atomic uint64_t streamed;
-	};
+	struct redop redops[MAX_REDOPS];
+	struct registration *registrations;
+	struct flats flats;
+	struct staging staging;
+	struct left_call left; /* see lock.is_left */
+	struct stream_waits after;
+	struct comm_split split;
+	struct batch *
+		batch; /* of the thread in lock.batching; made with its first */
 
 	/*
-	 * Written inside the gate, read by any thread without it.  Each of
-	 * these has atomic words inside, and says how they are read.
+	 * Written by the reducers of this rank, read by those of the other ranks.  Atomic,
+	 * seq_cst: see cancel.c.  The collectives in the steps that were cancelled last, and
+	 * in the last step that was finished on a stream; 0: none.
 	 */
-	struct {
-		struct recorder recorder;
-		struct call_shapes shapes;
-	};
+	_Atomic uint64_t cancelled[CANCELLED];
+	_Atomic uint64_t streamed;
 
-	/*
-	 * Written inside the gate, read by the other ranks: in a cache line of
-	 * its own, so that a call does not slow down who reads anything else of
-	 * this rank.
-	 */
-	struct {
-		/* Atomic; how many collectives were called and compared with
-		 * the other ranks'.  Release, acquire: see agree(). */
-		_Alignas(64) _Atomic uint64_t collectives;
+	/* The prober's: what comm_oldest() was at its last look, and since when. */
+	uint64_t oldest;
+	uint64_t oldest_ns;
 
-		/* Read inside the gate only: so many collectives every other
-		 * rank had compared when it was last looked at. */
-		uint64_t compared;
-
-		/* Atomic; the collective that this rank waits to launch until
-		 * all ranks have called it, 0: none.  Relaxed: for people. */
-		_Atomic uint64_t meeting;
-	};
-
-	/*
-	 * Written on entering and leaving the gate, or inside it; read by any
-	 * thread that wants to enter, by the reaper and by the watchdog.
-	 * Atomic.  Every call reads this cache line.
-	 */
-	struct {
-		/* 1 while a thread is inside a native call or about to make
-		 * one. seq_cst, see cause.h. */
-		_Alignas(64) atomic_int gate;
-
-		/* The last thread that was inside, by its number in the system,
-		 * 0: none was.  Relaxed: for people. */
-		atomic_int tid;
-
-		/* The thread in a call with host memory, 0: none is.  While
-		 * that thread waits there the gate is empty, so that an abort
-		 * need not wait for it, but no other thread may enter.  See
-		 * gate_keep(). */
-		_Atomic uintptr_t keeper;
-
-		/* The bound thread, 0: none.  Also cleared at the end of that
-		 * thread.  Relaxed. */
-		_Atomic uintptr_t owner;
-
-		/* The thread that holds the gate for native calls of the
-		 * program's, 0: none. */
-		_Atomic uintptr_t native_user;
-
-		/* The thread that has a batch open, 0: none has.  Opened inside
-		 * the gate, and closed by that thread. */
-		_Atomic uintptr_t batching;
-
-		atomic_bool closed;
-
-		/* A thread of the library's is to launch a call whose caller
-		 * has left; until then @left is that thread's.  seq_cst: to the
-		 * reaper it is as the gate, see cause.h. */
-		atomic_bool is_left;
-	};
-
-	/*
-	 * Written inside the gate, after a call has been queued; read by any
-	 * thread that waits for tickets.  Apart from the gate's cache line, or
-	 * those who wait would slow down those who call.
-	 */
-	struct {
-		/* Atomic; the last ticket given out.  Release, acquire: the
-		 * operation and its mark are queued. */
-		_Alignas(64) _Atomic uint64_t last;
-
-		/* Atomic; written by any thread that has waited for all
-		 * tickets: up to here they are done.  Relaxed: a hint. */
-		_Atomic uint64_t all_done;
-
-		/* Read by the reaper, once the gate is empty; written before
-		 * the clique gets its cause.  Something may have been queued
-		 * whose end no mark tells; then the event does, if it could be
-		 * recorded. */
-		bool unmarked;
-		bool unmarked_event;
-	};
-
-	/*
-	 * Written inside the gate, read by the watchdog and by snapshots.
-	 * Atomic.
-	 */
-	struct {
-		/* The shortest deadline that is pushed, else COHORT_FOREVER.
-		 * The watchdog is woken after a change. */
-		_Atomic uint64_t pushed_shortest_ns;
-
-		/* The last pushed deadlines, 0 if none: for the rank's
-		 * communicators that were split from this one. */
-		_Atomic uint64_t pushed_join_ns;
-		_Atomic uint64_t pushed_exec_ns;
-
-		/* The shortest deadline that was ever popped, else
-		 * COHORT_FOREVER; and the last collective and the last transfer
-		 * that may have been called under it.  Written in this order,
-		 * before the one above. */
-		_Atomic uint64_t popped_shortest_ns;
-		_Atomic uint64_t popped_last;
-		_Atomic uint64_t popped_transfers;
-
-		/* The collective that is called first after deadlines are
-		 * popped or the rank resumes: its time says nothing of how long
-		 * others take, and no adapted deadline is for it. */
-		_Atomic uint64_t excused;
-
-		/* Calls that went into CUDA graphs.  Relaxed: for people. */
-		_Atomic uint64_t captured;
-
-		/* NULL until the first send or recv.  See pair.h. */
-		struct pairs *_Atomic pairs;
-
-		/* The program has sent or received by native calls or graphs, so the
-		 * numbers of sends and receives no longer say which of them meet. */
-		atomic_bool is_uncompared;
-	};
-
-	/*
-	 * Written and read inside the gate only, or by the reaper with nobody
-	 * inside: it deregisters, and frees the memory of the device.
-	 */
-	struct {
-		/* Deadlines that were pushed, of which the last one counts, and
-		 * how often the rank was paused. */
-		struct limits pushed[MAX_PUSHED];
-		unsigned pushed_count;
-		unsigned paused;
-		bool has_met_all; /* see pair_connect() */
-
-		struct redop redops[MAX_REDOPS];
-		struct registration *registrations;
-		struct flats flats;
-		struct staging staging;
-		struct left_call left; /* see is_left */
-
-		/* Waits of streams for tickets, see after; and whether one has
-		 * lost its word to a later wait. */
-		uint32_t after_count;
-		bool after_lost;
-
-		/* The ticket that was the last one when something else was
-		 * queued behind it on the own stream, by waits. */
-		uint64_t last_behind;
-
-		/* While this rank waits inside its gate for the others to
-		 * split, the last rank to come reads and writes these. */
-		int split_color, split_key;
-		struct cohort_comm *split_child;
-		unsigned split_count;
-
-		/* Belongs to the thread that has a batch open, see batching.
-		 * Made with the first batch. */
-		struct batch *batch;
-	};
-
-	/*
-	 * Written by any thread.
-	 */
-	struct {
-		/* Atomic; waits for tickets that took more than a few looks:
-		 * begun, and ended.  The watchdog, and the notes of an end, tell
-		 * by them whether the thread waits. */
-		_Atomic uint64_t waits;
-		_Atomic uint64_t waits_ended;
-
-		/* Atomic inside: what the rank waits for before its next
-		 * call. */
-		struct wait_reason_slot wait_reason;
-
-		/* Atomic; the thread that it was bound to has exited. */
-		atomic_bool orphaned;
-
-		/* Atomic; its worker was left behind. */
-		atomic_bool abandoned;
-
-		/* Atomic; its worker has returned 0, and no later run has begun:
-		 * the rank makes no further call. */
-		atomic_bool returned;
-	};
-
-	/*
-	 * Guarded by the lock of owner.c.
-	 */
-	struct {
-		struct cohort_comm *next_owned;
-
-		/* The clique that the bound thread keeps, as it was left behind
-		 * when the group was closed; NULL: none. */
-		struct clique *kept_by;
-	};
-
-	/*
-	 * Written and read by the prober only.
-	 */
-	struct {
-		/* What comm_oldest() was at its last look, and since when. */
-		uint64_t oldest;
-		uint64_t oldest_ns;
-	};
-
-	/*
-	 * Written once, while the clique ends.
-	 */
-	struct {
-		/* Written by the thread that moves the clique to NOTING, as
-		 * done_then is; constant from NOTED on, and read by any thread
-		 * then.  What last was before any abort flag was up; done_then
-		 * has the bits of the slots whose newest ticket, up to this
-		 * one, was done.  And whether its thread was held in a call or
-		 * a wait. */
-		uint64_t last_then;
-		bool held_then;
-
-		/* By the reaper, then by whoever frees the clique: the event
-		 * and the barrier are given back. */
-		bool is_released;
-	};
+	/* By the reaper, then by whoever frees the clique: the event and the barrier are
+	 * given back. */
+	bool is_released;
 };
 
 /* Words of done_then. */

@@ -31,7 +31,7 @@ static uint64_t collective_of(const struct cohort_comm *c, uint64_t ticket)
 /* Find the oldest call that was not done; false: all were done. */
 static bool find_unfinished(const struct cohort_comm *c, struct record *r)
 {
-	uint64_t last = c->last_then, slots = c->clique->slots;
+	uint64_t last = c->tickets.last_then, slots = c->clique->slots;
 	uint64_t ticket = last > slots ? last - slots + 1 : 1;
 
 	for (; ticket <= last; ticket++)
@@ -39,7 +39,7 @@ static bool find_unfinished(const struct cohort_comm *c, struct record *r)
 		    recorder_read(&c->recorder, ticket, r))
 			return true;
 	/* A call that a thread is inside of has no ticket yet. */
-	return atomic_load(&c->gate) &&
+	return atomic_load(&c->lock.held) &&
 	       recorder_read(&c->recorder, last + 1, r) &&
 	       r->outcome == COHORT_TIMED_OUT;
 }
@@ -63,7 +63,7 @@ static void find_doing(const struct cohort_comm *c, struct doing *out)
 	if (out->unfinished) {
 		text_add(&t, "in ");
 		add_call(&t, c, &r);
-	} else if (recorder_read(&c->recorder, c->last_then, &r)) {
+	} else if (recorder_read(&c->recorder, c->tickets.last_then, &r)) {
 		text_add(&t, "between calls, after ");
 		add_call(&t, c, &r);
 	} else {

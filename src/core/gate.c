@@ -57,7 +57,8 @@ int gate_refuse_owner(const struct cohort_comm *c)
 /* Once the clique is stale, any thread may ask, and give back what it has. */
 int gate_check_owner(const struct cohort_comm *c)
 {
-	uintptr_t owner = atomic_load_explicit(&c->owner, memory_order_relaxed);
+	uintptr_t owner =
+		atomic_load_explicit(&c->lock.owner, memory_order_relaxed);
 
 	if (owner && owner != owner_self() && c != helped &&
 	    !atomic_load(&c->clique->stale))
@@ -68,19 +69,20 @@ int gate_check_owner(const struct cohort_comm *c)
 static uintptr_t load_keeper(const struct cohort_comm *c)
 {
 	/* Acquire: what the call before has done.  Pairs with gate_unkeep(). */
-	return atomic_load_explicit(&c->keeper, memory_order_acquire);
+	return atomic_load_explicit(&c->lock.keeper, memory_order_acquire);
 }
 
 void gate_keep(struct cohort_comm *c)
 {
 	/* Relaxed: the gate orders it. */
-	atomic_store_explicit(&c->keeper, owner_self(), memory_order_relaxed);
+	atomic_store_explicit(&c->lock.keeper, owner_self(),
+	                      memory_order_relaxed);
 }
 
 void gate_unkeep(struct cohort_comm *c)
 {
 	if (load_keeper(c) == owner_self())
-		atomic_store_explicit(&c->keeper, 0, memory_order_release);
+		atomic_store_explicit(&c->lock.keeper, 0, memory_order_release);
 }
 
 bool gate_is_kept(const struct cohort_comm *c)
@@ -90,7 +92,7 @@ bool gate_is_kept(const struct cohort_comm *c)
 
 bool gate_is_taken(const struct cohort_comm *c)
 {
-	return atomic_load(&c->gate) || gate_is_kept(c);
+	return atomic_load(&c->lock.held) || gate_is_kept(c);
 }
 
 static int check_owner(const struct cohort_comm *c, enum purpose purpose)
@@ -128,7 +130,7 @@ static int refuse_ended(const struct cohort_comm *c)
 	const struct cohort_cause *cause = clique_whole_cause(c->clique);
 
 	if (cause && !atomic_load(&c->clique->stale) &&
-	    !atomic_load(&c->abandoned))
+	    !atomic_load(&c->thread.abandoned))
 		return cause_error(cause);
 	return gate_refuse_stale(c);
 }
@@ -146,7 +148,7 @@ static int gate_check(const struct cohort_comm *c, enum purpose purpose)
 		                 "another thread is inside a call with host "
 		                 "memory of rank %d",
 		                 c->rank);
-	if (atomic_load_explicit(&c->closed, memory_order_relaxed))
+	if (atomic_load_explicit(&c->lock.closed, memory_order_relaxed))
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
 		                 c->rank);
@@ -164,7 +166,7 @@ static int enter(struct cohort_comm *c, enum purpose purpose)
 	if (rc != COHORT_OK)
 		return rc;
 	/* seq_cst, see cause.h: first the gate, then the cause. */
-	while (atomic_exchange(&c->gate, 1)) {
+	while (atomic_exchange(&c->lock.held, 1)) {
 		if (load_keeper(c) != owner_self())
 			return error_set(COHORT_BUSY,
 			                 "another thread is inside the "
@@ -176,7 +178,7 @@ static int enter(struct cohort_comm *c, enum purpose purpose)
 	if (rc != COHORT_OK)
 		gate_leave(c);
 	else
-		atomic_store_explicit(&c->tid, thread_id(),
+		atomic_store_explicit(&c->lock.tid, thread_id(),
 		                      memory_order_relaxed);
 	return rc;
 }
@@ -194,7 +196,7 @@ int gate_enter_to_close(struct cohort_comm *c)
 void gate_leave(struct cohort_comm *c)
 {
 	/* Release: what was done inside.  Nothing is looked at after it. */
-	atomic_store_explicit(&c->gate, 0, memory_order_release);
+	atomic_store_explicit(&c->lock.held, 0, memory_order_release);
 }
 
 int gate_refuse_left(const struct cohort_comm *c, int status, const char *what)
@@ -209,7 +211,7 @@ int gate_await_left(struct cohort_comm *c)
 {
 	struct backoff b = BACKOFF;
 
-	while (atomic_load(&c->is_left)) {
+	while (atomic_load(&c->lock.is_left)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
 		/* The launch of that call waits for the end of this thread's

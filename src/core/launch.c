@@ -57,8 +57,8 @@ static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
 			return;
 		native_note_cuda(&s->r, "mark",
 		                 p->mark(ops->stream,
-		                         done ? &c->done[slot]
-		                              : &c->started[slot],
+		                         done ? &c->tickets.done[slot]
+		                              : &c->tickets.started[slot],
 		                         (uint32_t)s->ticket));
 	}
 }
@@ -94,9 +94,9 @@ static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 	if (n > 1)
 		p->cudaSetDevice(c->device);
 	if (!op->staged || !op->staged->is_lost)
-		error = p->cudaEventRecord(c->event, op->stream);
-	c->unmarked_event = error == cudaSuccess;
-	c->unmarked = !cuda_error_is_sticky(error);
+		error = p->cudaEventRecord(c->after.event, op->stream);
+	c->tickets.unmarked_event = error == cudaSuccess;
+	c->tickets.unmarked = !cuda_error_is_sticky(error);
 }
 
 /* @ticket is done when its call is: nothing of it was queued. */
@@ -107,8 +107,10 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	/* Release: pairs with the acquire in comm_ticket_done().  The second
 	 * one is seq_cst, as marks are: it comes before any later look at the
 	 * clique's state, by which tickets are answered. */
-	__atomic_store_n(&c->started[slot], (uint32_t)ticket, __ATOMIC_RELEASE);
-	__atomic_store_n(&c->done[slot], (uint32_t)ticket, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&c->tickets.started[slot], (uint32_t)ticket,
+	                 __ATOMIC_RELEASE);
+	__atomic_store_n(&c->tickets.done[slot], (uint32_t)ticket,
+	                 __ATOMIC_SEQ_CST);
 }
 
 /* Wait for a cause that says more than ncclRemoteError. */
@@ -145,7 +147,7 @@ static int fail(struct cohort_comm *c, const struct op *op,
 	if (!s->queued || native_is_exit(s->r.cuda))
 		return cause.status;
 	if (op_is_collective(op))
-		cause.collective = atomic_load(&c->collectives);
+		cause.collective = atomic_load(&c->agreement.collectives);
 	await_reason(c->clique, s->r.nccl);
 	clique_fire(c->clique, &cause, "%s%s, %s, ticket %llu: %s",
 	            clique_name_rank(c->clique, s->r.rank, name),
@@ -283,7 +285,7 @@ static void *late_main(void *arg)
 	 * finds by the event. */
 	if (rc != COHORT_OK && clique_whole_cause(q))
 		set_done(c, s.ticket);
-	atomic_store(&c->is_left, false);
+	atomic_store(&c->lock.is_left, false);
 	return NULL;
 }
 
@@ -300,9 +302,9 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 		                 number };
 	l->op.tensors = &l->tensor;
 	l->op.staged = &l->staged;
-	atomic_store(&c->is_left, true);
+	atomic_store(&c->lock.is_left, true);
 	if (thread_start(&thread, late_main, c, "%.8s/late", c->clique->name)) {
-		atomic_store(&c->is_left, false);
+		atomic_store(&c->lock.is_left, false);
 		return false;
 	}
 	pthread_detach(thread);
@@ -312,8 +314,8 @@ static bool leave_call(struct cohort_comm *c, const struct op *op,
 int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
                  struct submission *s)
 {
-	const uint64_t number =
-		atomic_load_explicit(&comms->collectives, memory_order_relaxed);
+	const uint64_t number = atomic_load_explicit(
+		&comms->agreement.collectives, memory_order_relaxed);
 	int rc = together_await(comms, n, number, s->comes_last,
 	                        staging_deadline(ops));
 

@@ -23,14 +23,14 @@ static struct cohort_comm *owned;
 
 static uintptr_t load_owner(const struct cohort_comm *c)
 {
-	return atomic_load_explicit(&c->owner, memory_order_relaxed);
+	return atomic_load_explicit(&c->lock.owner, memory_order_relaxed);
 }
 
 /* Relaxed: a thread that is not the owner has no use for what the owner did
  * before; the gate orders the rest. */
 static void store_owner(struct cohort_comm *c, uintptr_t owner)
 {
-	atomic_store_explicit(&c->owner, owner, memory_order_relaxed);
+	atomic_store_explicit(&c->lock.owner, owner, memory_order_relaxed);
 }
 
 /* Take *@at out of the list. */
@@ -38,7 +38,7 @@ static void unlink_locked(struct cohort_comm **at)
 {
 	struct cohort_comm *c = *at;
 
-	*at = c->next_owned;
+	*at = c->thread.next_owned;
 	store_owner(c, 0);
 }
 
@@ -47,7 +47,7 @@ static struct cohort_comm **find_locked(const struct cohort_comm *c)
 	struct cohort_comm **at = &owned;
 
 	while (*at && *at != c)
-		at = &(*at)->next_owned;
+		at = &(*at)->thread.next_owned;
 	return at;
 }
 
@@ -77,9 +77,10 @@ static void explain_exit(void)
 
 	for (;;) {
 		pthread_mutex_lock(&lock);
-		for (c = last ? last->next_owned : owned; c; c = c->next_owned)
+		for (c = last ? last->thread.next_owned : owned; c;
+		     c = c->thread.next_owned)
 			if (load_owner(c) == owner_self() &&
-			    !atomic_load(&c->closed))
+			    !atomic_load(&c->lock.closed))
 				break;
 		pthread_mutex_unlock(&lock);
 		if (!c)
@@ -104,25 +105,25 @@ static void thread_exits(void *unused)
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {
 		if (load_owner(c) != owner_self()) {
-			at = &c->next_owned;
+			at = &c->thread.next_owned;
 			continue;
 		}
-		atomic_store(&(*at)->orphaned, true);
+		atomic_store(&(*at)->thread.orphaned, true);
 		/* A closed rank has no next call that would be missed. */
-		if (!atomic_load(&c->closed))
+		if (!atomic_load(&c->lock.closed))
 			fire(c);
 		unlink_locked(at);
-		if (c->kept_by) {
-			c->next_owned = kept;
+		if (c->thread.kept_by) {
+			c->thread.next_owned = kept;
 			kept = c;
 		}
 	}
 	pthread_mutex_unlock(&lock);
 	/* Without the lock: each may hold the last reference to its family. */
 	while ((c = kept)) {
-		kept = c->next_owned;
-		kept_by = c->kept_by;
-		c->kept_by = NULL;
+		kept = c->thread.next_owned;
+		kept_by = c->thread.kept_by;
+		c->thread.kept_by = NULL;
 		clique_put_straggler(kept_by);
 	}
 }
@@ -160,7 +161,7 @@ int owner_bind(struct cohort_comm *c)
 	pthread_mutex_lock(&lock);
 	is_stale = atomic_load(&c->clique->stale);
 	if (!is_stale) {
-		c->next_owned = owned;
+		c->thread.next_owned = owned;
 		owned = c;
 		store_owner(c, owner_self());
 	}
@@ -178,8 +179,8 @@ int owner_unbind(struct cohort_comm *c)
 	pthread_mutex_lock(&lock);
 	clique_get(c->clique);
 	unlink_locked(find_locked(c));
-	kept_by = c->kept_by;
-	c->kept_by = NULL;
+	kept_by = c->thread.kept_by;
+	c->thread.kept_by = NULL;
 	pthread_mutex_unlock(&lock);
 	if (kept_by)
 		clique_put_straggler(kept_by);
@@ -195,7 +196,7 @@ void owner_forget(const struct clique *q)
 		if ((*at)->clique == q)
 			unlink_locked(at);
 		else
-			at = &(*at)->next_owned;
+			at = &(*at)->thread.next_owned;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -209,18 +210,18 @@ void owner_keep(struct clique *q)
 	while ((c = *at)) {
 		/* Including communicators of what was split from it and closed
 		 * before it. */
-		if ((c->clique == q || c->kept_by == q) &&
+		if ((c->clique == q || c->thread.kept_by == q) &&
 		    load_owner(c) == owner_self()) {
-			kept += c->kept_by != NULL; /* by @root */
-			c->kept_by = NULL;
+			kept += c->thread.kept_by != NULL; /* by @root */
+			c->thread.kept_by = NULL;
 			unlink_locked(at);
 			continue;
 		}
-		if (c->clique == q && !c->kept_by) {
+		if (c->clique == q && !c->thread.kept_by) {
 			clique_get_straggler(root);
-			c->kept_by = root;
+			c->thread.kept_by = root;
 		}
-		at = &c->next_owned;
+		at = &c->thread.next_owned;
 	}
 	pthread_mutex_unlock(&lock);
 	while (kept--)

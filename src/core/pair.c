@@ -31,7 +31,7 @@ enum {
 static struct pairs *pairs_of(const struct cohort_comm *c)
 {
 	/* Acquire: pairs with the release in pair_prepare(). */
-	return atomic_load_explicit(&c->pairs, memory_order_acquire);
+	return atomic_load_explicit(&c->transfers.pairs, memory_order_acquire);
 }
 
 /* True if @is holds for one of @op's calls. */
@@ -73,7 +73,7 @@ bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
 {
 	if (c->clique->config.connect == COHORT_CONNECT_NONE)
 		return number == 1 && connects_late(c->clique);
-	return !c->has_met_all && has_call(op, op_is_of_messages) &&
+	return !c->transfers.has_met_all && has_call(op, op_is_of_messages) &&
 	       connects_first(c->clique);
 }
 
@@ -133,7 +133,7 @@ int pair_prepare(struct cohort_comm *c, const struct op *op)
 	if (!p)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for sends and receives");
-	atomic_store_explicit(&c->pairs, p, memory_order_release);
+	atomic_store_explicit(&c->transfers.pairs, p, memory_order_release);
 	return COHORT_OK;
 }
 
@@ -255,8 +255,8 @@ static int agree_on(struct cohort_comm *c, const struct transfer *own)
 	_Atomic uint64_t *word;
 	uint64_t theirs;
 
-	if (!peer ||
-	    atomic_load_explicit(&c->is_uncompared, memory_order_relaxed))
+	if (!peer || atomic_load_explicit(&c->transfers.is_uncompared,
+	                                  memory_order_relaxed))
 		return COHORT_OK;
 	word = own->sends ? half_word(h, c, peer, own->number)
 	                  : half_word(h, peer, c, own->number);
@@ -289,7 +289,7 @@ int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 		if (!op_has_peer(calls[i].kind))
 			continue;
 		if (captured)
-			atomic_store(&c->is_uncompared, true);
+			atomic_store(&c->transfers.is_uncompared, true);
 		own = publish_one(c, pairs_of(c), &calls[i], ticket, now_ns);
 		rc = agree_on(c, &own);
 	}
@@ -301,7 +301,7 @@ int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 static bool is_new(const struct cohort_comm *c, const struct op *call)
 {
 	return op_has_peer(call->kind) && call->root != c->rank &&
-	       !c->has_met_all && !pairs_of(c)->connected[call->root];
+	       !c->transfers.has_met_all && !pairs_of(c)->connected[call->root];
 }
 
 /* The first of @op's calls that has a new peer, NULL: none has. */
@@ -344,7 +344,7 @@ static void greet_all(struct cohort_comm *c, struct native_result *r)
 	for (peer = 0; peer < c->clique->world && !r->what; peer++)
 		if (peer != c->rank)
 			greet(c, peer, r);
-	c->has_met_all = true;
+	c->transfers.has_met_all = true;
 }
 
 /*
@@ -377,7 +377,8 @@ int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (!connects_first(comms->clique))
 		return COHORT_OK;
-	all = any = !comms->has_met_all && has_call(ops, op_is_of_messages);
+	all = any = !comms->transfers.has_met_all &&
+	            has_call(ops, op_is_of_messages);
 	for (i = 0; i < n && !any; i++)
 		any = pairs_of(&comms[i]) && find_new(&comms[i], &ops[i]);
 	if (!any)

@@ -18,9 +18,9 @@ static struct limits pushed_limits(const struct cohort_comm *c)
 
 	for (; c && (!l.join_ns || !l.exec_ns); c = c->above) {
 		if (!l.join_ns)
-			l.join_ns = atomic_load(&c->pushed_join_ns);
+			l.join_ns = atomic_load(&c->deadlines.join_ns);
 		if (!l.exec_ns)
-			l.exec_ns = atomic_load(&c->pushed_exec_ns);
+			l.exec_ns = atomic_load(&c->deadlines.exec_ns);
 	}
 	return l;
 }

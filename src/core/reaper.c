@@ -45,7 +45,7 @@ static cudaError_t query_event(const struct cohort_comm *c)
 	at(c->clique, "cudaEventQuery", c->rank);
 	p->cudaSetDevice(c->device);
 	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
-		error = p->cudaEventQuery(c->event);
+		error = p->cudaEventQuery(c->after.event);
 	at(c->clique, NULL, -1);
 	return error;
 }
@@ -67,9 +67,9 @@ static bool is_quiet(struct cohort_comm *c)
 	uint64_t ticket, last;
 
 	/* seq_cst, see cause.h.  is_left is set inside the gate. */
-	if (atomic_load(&c->gate) || atomic_load(&c->is_left))
+	if (atomic_load(&c->lock.held) || atomic_load(&c->lock.is_left))
 		return false;
-	last = atomic_load_explicit(&c->last, memory_order_acquire);
+	last = atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 	for (ticket = last; ticket && last - ticket < c->clique->slots;
 	     ticket--) {
 		if (comm_ticket_done(c, ticket))
@@ -77,7 +77,7 @@ static bool is_quiet(struct cohort_comm *c)
 		comm_ticket_help(c, ticket, 0);
 		return is_over(c, false);
 	}
-	return !c->unmarked || is_over(c, c->unmarked_event);
+	return !c->tickets.unmarked || is_over(c, c->tickets.unmarked_event);
 }
 
 /* Wait until the prober is out; false if the clique became WEDGED.  A prober
@@ -103,7 +103,7 @@ static bool await_left(struct clique *q)
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		while (atomic_load(&q->comms[r].is_left)) {
+		while (atomic_load(&q->comms[r].lock.is_left)) {
 			if (clique_look(q) == CLIQUE_WEDGED)
 				return false;
 			backoff_wait(&b, UINT64_MAX);

@@ -14,7 +14,8 @@
 /* Wait until nothing of @c is in flight: NCCL wants that before a split. */
 static int await_own(struct cohort_comm *c)
 {
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_relaxed);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_relaxed);
 	uint64_t slots = c->clique->slots;
 	uint64_t ticket = last > slots ? last - slots + 1 : 1;
 	struct backoff b = BACKOFF;
@@ -54,8 +55,8 @@ static struct split_rank *collect(const struct clique *q)
 		ranks[r] = (struct split_rank){
 			.device = q->comms[r].device,
 			.parent = q->comms[r].native,
-			.color = q->comms[r].split_color,
-			.key = q->comms[r].split_key,
+			.color = q->comms[r].split.color,
+			.key = q->comms[r].split.key,
 		};
 	return ranks;
 }
@@ -203,15 +204,15 @@ static bool await_all(struct clique *q, int all)
 int split_run(struct cohort_comm *c, const struct split_call *call)
 {
 	struct clique *q = c->clique;
-	unsigned round = ++c->split_count;
+	unsigned round = ++c->split.count;
 	int all = (int)(round * (unsigned)q->size);
 	int rc = await_own(c);
 
 	if (rc != COHORT_OK)
 		return rc;
-	c->split_color = call->color;
-	c->split_key = call->key;
-	c->split_child = NULL;
+	c->split.color = call->color;
+	c->split.key = call->key;
+	c->split.child = NULL;
 	/* seq_cst: the last to come sees what all have stored. */
 	if (atomic_fetch_add(&q->split_arrived, 1) == all - 1) {
 		lead(c, call);
@@ -221,7 +222,7 @@ int split_run(struct cohort_comm *c, const struct split_call *call)
 	}
 	rc = clique_error(q);
 	if (rc == COHORT_OK)
-		*call->child = c->split_child;
+		*call->child = c->split.child;
 	return rc;
 }
 
@@ -244,5 +245,5 @@ int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
 void split_set_child(struct clique *parent, int index,
                      struct cohort_comm *child)
 {
-	parent->comms[index].split_child = child;
+	parent->comms[index].split.child = child;
 }

@@ -57,7 +57,7 @@ static bool is_of_handle(cudaError_t error)
 static int try_event(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
-	cudaError_t error = p->cudaEventRecord(c->event, stream);
+	cudaError_t error = p->cudaEventRecord(c->after.event, stream);
 
 	if (error != cudaSuccess)
 		p->cudaGetLastError();

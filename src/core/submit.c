@@ -141,8 +141,9 @@ static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
 		s->digest += s->digest < UINT32_MAX ? 1 : 2;
 	if (s->plan == PLAN_LIST)
 		rc = list_prepare(comms, ops, s->captured);
-	s->ticket =
-		atomic_load_explicit(&comms->last, memory_order_relaxed) + 1;
+	s->ticket = atomic_load_explicit(&comms->tickets.last,
+	                                 memory_order_relaxed) +
+	            1;
 	for (i = 0; i < n && rc == COHORT_OK; i++) {
 		rc = gate_await_left(&comms[i]);
 		if (rc == COHORT_OK)
@@ -194,7 +195,7 @@ static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 		/* This thread has set tid on entering. */
 		recorder_begin(&comms[i].recorder, s->ticket, &ops[i],
 		               s->digest,
-		               atomic_load_explicit(&comms[i].tid,
+		               atomic_load_explicit(&comms[i].lock.tid,
 		                                    memory_order_relaxed),
 		               now_ns);
 		if (s->captured)
@@ -219,7 +220,7 @@ static void record_launches(struct cohort_comm *comms, int n, int rc,
 		 * the reaper: the operation and its mark are queued, and the
 		 * former one of the slot was done. */
 		if (rc == COHORT_OK)
-			atomic_store_explicit(&comms[i].last, s->ticket,
+			atomic_store_explicit(&comms[i].tickets.last, s->ticket,
 			                      memory_order_release);
 	}
 }

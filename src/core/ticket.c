@@ -21,9 +21,10 @@ bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
 {
 	const struct clique *q = c->clique;
 	/* Acquire: what the operation wrote.  Pairs with the mark. */
-	uint32_t word = __atomic_load_n(&c->done[ticket & (q->slots - 1)],
-	                                __ATOMIC_ACQUIRE);
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint32_t word = __atomic_load_n(
+		&c->tickets.done[ticket & (q->slots - 1)], __ATOMIC_ACQUIRE);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 
 	return has_come(q, ticket, word, last);
 }
@@ -32,9 +33,10 @@ bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
 {
 	const struct clique *q = c->clique;
 	/* Acquire: what came before in the stream.  Pairs with the mark. */
-	uint32_t word = __atomic_load_n(&c->started[ticket & (q->slots - 1)],
-	                                __ATOMIC_ACQUIRE);
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint32_t word = __atomic_load_n(
+		&c->tickets.started[ticket & (q->slots - 1)], __ATOMIC_ACQUIRE);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 
 	return has_come(q, ticket, word, last);
 }
@@ -49,7 +51,8 @@ void comm_saw_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
 
 void comm_see(struct cohort_comm *c, uint64_t now_ns)
 {
-	uint64_t last = atomic_load_explicit(&c->last, memory_order_acquire);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 	uint64_t ticket = last;
 
 	while (ticket && last - ticket < c->clique->slots &&
@@ -65,9 +68,9 @@ void comm_see(struct cohort_comm *c, uint64_t now_ns)
 uint64_t comm_oldest(const struct cohort_comm *c)
 {
 	/* seq_cst, see cause.h: before the last ticket is read. */
-	const bool inside = atomic_load(&c->gate);
+	const bool inside = atomic_load(&c->lock.held);
 	const uint64_t last =
-		atomic_load_explicit(&c->last, memory_order_acquire);
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 	const uint64_t slots = c->clique->slots;
 	uint64_t ticket = last > slots ? last - slots : 0;
 
@@ -86,10 +89,10 @@ bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
 {
 	const uint64_t slots = c->clique->slots, slot = ticket & (slots - 1);
 
-	if (ticket > c->last_then)
+	if (ticket > c->tickets.last_then)
 		return false;
-	return c->last_then - ticket >= slots ||
-	       c->done_then[slot / 64] >> slot % 64 & 1;
+	return c->tickets.last_then - ticket >= slots ||
+	       c->tickets.done_then[slot / 64] >> slot % 64 & 1;
 }
 
 void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
@@ -97,6 +100,6 @@ void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
 	const struct clique *q = c->clique;
 
 	q->platform->progress(c->device, recorder_stream(&c->recorder, ticket),
-	                      &c->done[ticket & (q->slots - 1)],
+	                      &c->tickets.done[ticket & (q->slots - 1)],
 	                      (uint32_t)ticket, until_ns);
 }

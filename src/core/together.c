@@ -113,7 +113,7 @@ static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 static void set_meeting(struct cohort_comm *comms, int n, uint64_t number)
 {
 	while (n--)
-		atomic_store_explicit(&comms[n].meeting, number,
+		atomic_store_explicit(&comms[n].agreement.meeting, number,
 		                      memory_order_relaxed);
 }
 
@@ -151,8 +151,8 @@ static bool have_launched(uint64_t word, uint64_t number)
 void together_await_launched(const struct cohort_comm *c, uint64_t deadline_ns)
 {
 	struct clique *q = c->clique;
-	const uint64_t number =
-		atomic_load_explicit(&c->collectives, memory_order_relaxed);
+	const uint64_t number = atomic_load_explicit(&c->agreement.collectives,
+	                                             memory_order_relaxed);
 	struct backoff b = backoff_among(q->world);
 	uint64_t word;
 

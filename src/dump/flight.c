@@ -75,7 +75,8 @@ void flight_fini(struct flight *f)
  * yet.  That record and the first one share a slot. */
 static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 {
-	uint64_t last = atomic_load(&c->last) + 1, slots = c->clique->slots;
+	uint64_t last = atomic_load(&c->tickets.last) + 1,
+		 slots = c->clique->slots;
 	uint64_t first = last > slots ? last - slots : 1, ticket;
 
 	r->n = 0;
@@ -238,7 +239,7 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 	r->rank = c->rank;
 	r->device = c->device;
 	r->inside = gate_is_taken(c);
-	r->tid = atomic_load(&c->tid);
+	r->tid = atomic_load(&c->lock.tid);
 	r->alive = r->tid ? thread_lives(r->tid, r->thread) : -1;
 	if (state == CLIQUE_LIVE)
 		comm_see(c, clock_now());

@@ -137,7 +137,7 @@ static uint64_t find_never(const struct clique *q)
 	uint64_t number, never = 0;
 
 	for (c = q->comms; c < q->comms + q->size; c++) {
-		number = atomic_load(&c->closed) ? agree_called(c) + 1 : 0;
+		number = atomic_load(&c->lock.closed) ? agree_called(c) + 1 : 0;
 		if (number && (!never || number < never))
 			never = number;
 	}

@@ -131,7 +131,8 @@ void reducer_publish(struct cohort_reducer *r)
 	/* The next collective is the step's, because a gradient is missing; unless the
 	 * launched weights add up to 0, and the step has no further one. */
 	uint64_t first = atomic_load_explicit(&r->first, memory_order_acquire);
-	uint64_t number = first ? first : atomic_load(&c->collectives) + 1;
+	uint64_t number =
+		first ? first : atomic_load(&c->agreement.collectives) + 1;
 	int k, older = c->cancelled[0] > c->cancelled[1];
 
 	/* For a step that is published already, replace the newer number. */

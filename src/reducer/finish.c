@@ -181,7 +181,7 @@ static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 static bool is_not_now(const struct cohort_reducer *r, int rc)
 {
 	return rc == COHORT_BUSY &&
-	       atomic_load(&r->comm->native_user) != owner_self();
+	       atomic_load(&r->comm->lock.native_user) != owner_self();
 }
 
 int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline)

@@ -148,7 +148,7 @@ static int launch_next(struct cohort_reducer *r)
 		rc = launch(r, next);
 	/* Another thread of the program is inside the communicator. */
 	if (rc == COHORT_BUSY &&
-	    atomic_load(&r->comm->native_user) != owner_self())
+	    atomic_load(&r->comm->lock.native_user) != owner_self())
 		return COHORT_TIMED_OUT;
 	if (rc == COHORT_OK) {
 		r->unflushed += r->buckets[next].bytes;

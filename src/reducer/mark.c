@@ -46,7 +46,7 @@ void reducer_await_helpers(struct cohort_reducer *r)
 void reducer_close(struct cohort_reducer *r)
 {
 	if (!r->is_local)
-		wait_reason_set(&r->comm->wait_reason, NULL);
+		wait_reason_set(&r->comm->thread.wait_reason, NULL);
 	atomic_store(&r->step, 0);
 	reducer_await_helpers(r);
 }

@@ -172,7 +172,7 @@ int reducer_replan(struct cohort_reducer *r, uint64_t deadline)
 	r->reordered = 0;
 	r->is_final = true;
 	/* The watchdog must not read the plan meanwhile. */
-	wait_reason_set(&r->comm->wait_reason, NULL);
+	wait_reason_set(&r->comm->thread.wait_reason, NULL);
 	reducer_plan(r, r->host.order);
 	return COHORT_OK;
 }

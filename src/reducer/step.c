@@ -17,7 +17,7 @@
 
 static int check_alone(const struct cohort_reducer *r)
 {
-	if (atomic_load(&r->comm->wait_reason.now))
+	if (atomic_load(&r->comm->thread.wait_reason.now))
 		return error_set(COHORT_STATE, "a step of another reducer of "
 		                               "the communicator is open");
 	if (batch_is_open(r->comm))
@@ -107,7 +107,7 @@ static int begin(struct cohort_reducer *r)
 		return rc;
 	atomic_store(&r->step, ++r->steps);
 	if (!r->is_local)
-		wait_reason_set(&r->comm->wait_reason, &r->wait_reason);
+		wait_reason_set(&r->comm->thread.wait_reason, &r->wait_reason);
 	return COHORT_OK;
 }
 

@@ -20,7 +20,7 @@ int reducer_check(const struct cohort_reducer *r)
 /* Store the number of the last submitted collective. */
 static void note_number(struct cohort_reducer *r)
 {
-	uint64_t number = atomic_load_explicit(&r->comm->collectives,
+	uint64_t number = atomic_load_explicit(&r->comm->agreement.collectives,
 	                                       memory_order_relaxed);
 
 	/* Release: an owner that cancels may look while a helper launches. */

@@ -304,7 +304,8 @@ static uint64_t excused_by(const struct clique *q)
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		number = greater(number, atomic_load(&q->comms[r].excused));
+		number = greater(number,
+		                 atomic_load(&q->comms[r].deadlines.excused));
 	return number;
 }
 

@@ -21,7 +21,8 @@ bool gave_up_is_answer(const struct cohort_comm *c, int status)
 	struct record r;
 
 	return status && error_status(&error_ns) == status &&
-	       !(recorder_read(&c->recorder, atomic_load(&c->last), &r) &&
+	       !(recorder_read(&c->recorder, atomic_load(&c->tickets.last),
+	                       &r) &&
 	         r.submitted_ns > error_ns);
 }
 

@@ -64,7 +64,7 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 static void ask_device(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	cudaError_t error = p->cudaEventQuery(c->event);
+	cudaError_t error = p->cudaEventQuery(c->after.event);
 	const struct cohort_cause cause = {
 		.status = COHORT_CUDA,
 		.kind = native_kind(error),

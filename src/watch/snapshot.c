@@ -127,7 +127,7 @@ static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	/* If the record is gone, the operation is done. */
 	if (recorder_read(&c->recorder, ticket, &r->call))
 		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
-	r->meets = r->in_call && atomic_load(&c->meeting) == front;
+	r->meets = r->in_call && atomic_load(&c->agreement.meeting) == front;
 	r->in_call &= !r->meets;
 	r->done = comm_ticket_done(c, ticket);
 	if (!is_there || !agree_has(c, front)) {
@@ -149,39 +149,40 @@ static bool has_returned(const struct cohort_comm *c)
 		c = c->above;
 	/* After the group's end, which its children are about to hear of, a rank may
 	 * return. */
-	return atomic_load(&c->returned) && !cause_any(c->clique->end);
+	return atomic_load(&c->thread.returned) && !cause_any(c->clique->end);
 }
 
 static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
                       const struct rank_snapshot *former)
 {
-	uint64_t last = atomic_load(&c->last);
+	uint64_t last = atomic_load(&c->tickets.last);
 	const struct cohort_comm *up;
 
 	*r = (struct rank_snapshot){
 		.rank = c->rank,
 		.world = c->world,
 		.device = c->device,
-		.inside = atomic_load(&c->gate),
+		.inside = atomic_load(&c->lock.held),
 		.staged = gate_is_kept(c),
-		.waiting =
-			atomic_load(&c->waits) > atomic_load(&c->waits_ended),
+		.waiting = atomic_load(&c->thread.waits) >
+		           atomic_load(&c->thread.waits_ended),
 		.idle = comm_is_idle(c),
-		.closed = atomic_load(&c->closed),
+		.closed = atomic_load(&c->lock.closed),
 		.returned = has_returned(c),
-		.is_uncompared = atomic_load(&c->is_uncompared),
-		.bound = atomic_load(&c->owner) || atomic_load(&c->orphaned),
-		.tid = atomic_load(&c->tid),
+		.is_uncompared = atomic_load(&c->transfers.is_uncompared),
+		.bound = atomic_load(&c->lock.owner) ||
+		         atomic_load(&c->thread.orphaned),
+		.tid = atomic_load(&c->lock.tid),
 		.alive = -1,
 		.captured = atomic_load(&c->captured),
 	};
 	for (up = c->above; up && !r->tid; up = up->above) {
 		r->is_new = true;
-		r->tid = atomic_load(&up->tid);
+		r->tid = atomic_load(&up->lock.tid);
 	}
 	r->staged &= !r->inside;
 	r->inside |= r->staged;
-	r->native = r->inside && atomic_load(&c->native_user);
+	r->native = r->inside && atomic_load(&c->lock.native_user);
 	if (r->tid == former->tid) {
 		r->alive = former->alive;
 		memcpy(r->thread, former->thread, sizeof(r->thread));
@@ -437,7 +438,7 @@ static void take_awaited(struct rank_snapshot *r, struct cohort_comm *c)
 	struct text t = { r->awaits, sizeof(r->awaits) };
 
 	r->awaits[0] = '\0';
-	wait_reason_add(&c->wait_reason, &t);
+	wait_reason_add(&c->thread.wait_reason, &t);
 }
 
 void snapshot_threads(struct snapshot *s)

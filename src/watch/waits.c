@@ -69,7 +69,7 @@ static int world_of(const struct clique *q, const struct cohort_comm *c,
 /* True if both are the same rank, and one thread calls for both. */
 static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
 {
-	const int t = atomic_load(&a->tid), u = atomic_load(&b->tid);
+	const int t = atomic_load(&a->lock.tid), u = atomic_load(&b->lock.tid);
 
 	if (a == b)
 		return true;
@@ -232,7 +232,7 @@ static uint64_t last_transfers(const struct cohort_comm *c)
 	struct transfer t;
 
 	return pair_read(c, pair_count(c), &t) &&
-	                       t.ticket >= atomic_load(&c->last)
+	                       t.ticket >= atomic_load(&c->tickets.last)
 	               ? t.ticket
 	               : 0;
 }
@@ -301,7 +301,7 @@ static void add_ended_cycle(struct walk *w, int from,
 	if (!number || !agree_has(c, number))
 		return;
 	of = atomic_load(&agree_slot(c, number)->ticket);
-	if (of < atomic_load(&c->last) || comm_ticket_was_done(c, of))
+	if (of < atomic_load(&c->tickets.last) || comm_ticket_was_done(c, of))
 		return;
 	node = (struct node){ .q = q, .number = number, .name = name };
 	for (i = 0; i < q->size; i++) {
@@ -323,7 +323,8 @@ static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 
 	clique_note((struct clique *)(uintptr_t)c->clique);
 	snapshot_part(&r, c, agree_called(c));
-	return c->held_then || (w->with_queued && has_called_last(c, &r));
+	return c->tickets.held_then ||
+	       (w->with_queued && has_called_last(c, &r));
 }
 
 /* @c waited in a clique that has ended since the front was called, and since its last call, at

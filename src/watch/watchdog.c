@@ -192,16 +192,19 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t shortest_own(const struct watch *g, int rank)
 {
 	const struct cohort_comm *c = &g->clique->comms[rank], *above;
-	uint64_t ns = atomic_load(&c->pushed_shortest_ns);
+	uint64_t ns = atomic_load(&c->deadlines.shortest_ns);
 
 	for (above = c->above; above; above = above->above)
-		ns = earlier(ns,
-		             earlier(atomic_load(&above->pushed_shortest_ns),
-		                     atomic_load(&above->popped_shortest_ns)));
+		ns = earlier(
+			ns,
+			earlier(atomic_load(&above->deadlines.shortest_ns),
+		                atomic_load(
+					&above->deadlines.popped_shortest_ns)));
 
-	if (g->now.next[rank] <= atomic_load(&c->popped_last) ||
-	    g->now.transfers[rank].next <= atomic_load(&c->popped_transfers))
-		ns = earlier(ns, atomic_load(&c->popped_shortest_ns));
+	if (g->now.next[rank] <= atomic_load(&c->deadlines.popped_last) ||
+	    g->now.transfers[rank].next <=
+	            atomic_load(&c->deadlines.popped_transfers))
+		ns = earlier(ns, atomic_load(&c->deadlines.popped_shortest_ns));
 	return ns;
 }
 

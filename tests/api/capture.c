@@ -709,7 +709,7 @@ Test(capture, ends_the_wait_of_a_rank_that_does_not_capture)
 	open_together();
 	begin(own_stream(0));
 	pthread_create(&thread, NULL, sum_of_rank_1, &c);
-	while (!atomic_load(&comms[1]->meeting))
+	while (!atomic_load(&comms[1]->agreement.meeting))
 		sched_yield();
 	cr_assert_eq(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
 	                               COHORT_SUM, own_stream(0), NULL),

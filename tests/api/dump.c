@@ -295,7 +295,7 @@ Test(dump, says_of_an_end_that_no_wait_observed_that_it_is_an_upper_bound)
 	group = ranks_ahead(2, &o, comms);
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
 	/* Rank 1 has found its operation not done. */
-	while (!atomic_load(&comms[1]->waits))
+	while (!atomic_load(&comms[1]->thread.waits))
 		backoff_wait(&b, deadline);
 	t = ranks_sum(comms[0], &values[0]);
 	pthread_join(thread, NULL);

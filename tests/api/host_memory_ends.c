@@ -371,7 +371,7 @@ static void *tag_rank_0(void *unused)
 /* Wait until rank @rank has left its native call. */
 static void await_out(int rank)
 {
-	while (atomic_load(&comms[rank]->gate))
+	while (atomic_load(&comms[rank]->lock.held))
 		sched_yield();
 }
 
@@ -432,11 +432,11 @@ Test(host_memory_ends, the_group_stays_open_until_a_cause_ends_its_calls)
 {
 	open_ranks();
 	/* Pretend that a thread waits inside. */
-	atomic_store(&comms[0]->keeper, 1);
+	atomic_store(&comms[0]->lock.keeper, 1);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	expect(cohort_group_close(group), COHORT_STATE,
 	       "a thread is inside the communicator of rank 0");
-	atomic_store(&comms[0]->keeper, 0);
+	atomic_store(&comms[0]->lock.keeper, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

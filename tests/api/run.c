@@ -577,7 +577,7 @@ static void *end_group(void *group)
 	stuck_await();
 	q = away_comm->clique;
 	for (r = 0; r < q->size; r++)
-		while (r != 1 && !atomic_load(&q->comms[r].last))
+		while (r != 1 && !atomic_load(&q->comms[r].tickets.last))
 			sched_yield();
 	cohort_group_abort(group, NULL);
 	return NULL;

@@ -215,13 +215,13 @@ Test(ticket, is_done_for_good_even_if_its_slot_words_have_wrapped)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	cr_assert(comm_ticket_started(comms[0], 1));
-	comms[0]->started[1] += UINT32_C(1) << 31;
-	comms[0]->done[1] += UINT32_C(1) << 31;
+	comms[0]->tickets.started[1] += UINT32_C(1) << 31;
+	comms[0]->tickets.done[1] += UINT32_C(1) << 31;
 	cr_assert(comm_ticket_done(comms[0], 1));
 	cr_assert(comm_ticket_started(comms[0], 1));
 	cr_assert(!comm_ticket_started(comms[0], t + 1));
-	comms[0]->started[1] -= UINT32_C(1) << 31;
-	comms[0]->done[1] -= UINT32_C(1) << 31;
+	comms[0]->tickets.started[1] -= UINT32_C(1) << 31;
+	comms[0]->tickets.done[1] -= UINT32_C(1) << 31;
 }
 
 /* ---- causes ----------------------------------------------------------- */

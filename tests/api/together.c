@@ -194,7 +194,7 @@ static void begin(struct caller *c, int rank, enum kind kind)
 
 static void await_meeting(int rank)
 {
-	while (!atomic_load(&comms[rank]->meeting))
+	while (!atomic_load(&comms[rank]->agreement.meeting))
 		sched_yield();
 }
 
@@ -397,7 +397,7 @@ Test(together, a_cause_before_the_launch_opens_makes_no_rank_launch)
 static void end_group_and_await_rank_0(void)
 {
 	cohort_group_abort(group, "enough");
-	while (atomic_load(&comms[0]->meeting))
+	while (atomic_load(&comms[0]->agreement.meeting))
 		sched_yield();
 }
 
@@ -625,7 +625,7 @@ static void *sum_once(void *comm)
 static void begin_sum(pthread_t *thread, struct cohort_comm *comm)
 {
 	cr_assert_eq(pthread_create(thread, NULL, sum_once, comm), 0);
-	while (!atomic_load(&comm->meeting))
+	while (!atomic_load(&comm->agreement.meeting))
 		sched_yield();
 }
 
@@ -827,7 +827,7 @@ static void register_behind(struct operation *o0)
 
 	leave_call(a, 0);
 	cr_assert_eq(pthread_create(&thread, NULL, operate, o0), 0);
-	while (!atomic_load(&comms[0]->gate))
+	while (!atomic_load(&comms[0]->lock.held))
 		sched_yield();
 	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
 	                                    COHORT_SUM, RANKS_SOON),
@@ -1088,7 +1088,7 @@ static void begin_stuck_launch(pthread_t threads[2])
 	for (r = 0; r < 2; r++)
 		pthread_create(&threads[r], NULL, call_and_count, comms[r]);
 	stuck_await();
-	while (!returned && !atomic_load(&comms[0]->last))
+	while (!returned && !atomic_load(&comms[0]->tickets.last))
 		sched_yield();
 	cr_assert_eq(returned, 0, "before all ranks have launched");
 }

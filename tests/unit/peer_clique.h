@@ -39,18 +39,18 @@ static inline void give_rank(struct clique *of, int rank)
 	of->slots = SLOTS;
 	c->clique = of;
 	c->rank = rank;
-	c->done = calloc(SLOTS, sizeof(*c->done));
-	c->started = calloc(SLOTS, sizeof(*c->started));
-	c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+	c->tickets.done = calloc(SLOTS, sizeof(*c->tickets.done));
+	c->tickets.started = calloc(SLOTS, sizeof(*c->tickets.started));
+	c->agreement.slots = calloc(SLOTS, sizeof(*c->agreement.slots));
 	recorder_init(&c->recorder, SLOTS);
 	of->size = 1;
 }
 
 static inline void free_clique(struct clique *c)
 {
-	free(c->comms[0].done);
-	free(c->comms[0].started);
-	free(c->comms[0].agreed);
+	free(c->comms[0].tickets.done);
+	free(c->comms[0].tickets.started);
+	free(c->comms[0].agreement.slots);
 	recorder_fini(&c->comms[0].recorder);
 	if (c->remote)
 		c->remote->release(c);

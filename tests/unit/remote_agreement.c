@@ -196,13 +196,13 @@ Test(remote_agreement, make_no_further_call_once_they_are_closed)
 	cr_assert_not(call(q[0], 1, 5, 1));
 	cr_assert_not(call(q[1], 1, 5, 2));
 	cr_assert_not(has_closed(q[1]));
-	atomic_store(&q[0]->comms[0].closed, true);
+	atomic_store(&q[0]->comms[0].lock.closed, true);
 	q[0]->remote->show(q[0], REMOTE_CLOSED);
 	cr_assert_not(has_left(q[1], agree_called(q[0]->comms)));
 	cr_assert(has_left(q[1], agree_called(q[0]->comms) + 1));
 	cr_assert_not(has_closed(q[0]));
 	/* It could not be closed. */
-	atomic_store(&q[0]->comms[0].closed, false);
+	atomic_store(&q[0]->comms[0].lock.closed, false);
 	q[0]->remote->show(q[0], REMOTE_CLOSED);
 	cr_assert_not(has_closed(q[1]));
 	close_parts();

@@ -36,9 +36,9 @@ static void set_up(void)
 		c = &q->comms[r];
 		c->clique = q;
 		c->rank = r;
-		c->done = calloc(SLOTS, sizeof(*c->done));
-		c->started = calloc(SLOTS, sizeof(*c->started));
-		c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+		c->tickets.done = calloc(SLOTS, sizeof(*c->tickets.done));
+		c->tickets.started = calloc(SLOTS, sizeof(*c->tickets.started));
+		c->agreement.slots = calloc(SLOTS, sizeof(*c->agreement.slots));
 		cr_assert_eq(recorder_init(&c->recorder, SLOTS), COHORT_OK);
 	}
 	cr_assert(snapshot_init(&s, q));
@@ -49,9 +49,9 @@ static void tear_down(void)
 	struct cohort_comm *c;
 
 	for (c = q->comms; c < q->comms + RANKS; c++) {
-		free(c->done);
-		free(c->started);
-		free(c->agreed);
+		free(c->tickets.done);
+		free(c->tickets.started);
+		free(c->agreement.slots);
 		recorder_fini(&c->recorder);
 	}
 	snapshot_fini(&s);
@@ -64,15 +64,15 @@ TestSuite(snapshot, .init = set_up, .fini = tear_down, .timeout = 60);
 /* The rank calls one more collective, and is done with it. */
 static void call_and_finish(struct cohort_comm *c)
 {
-	uint64_t n = c->last + 1;
+	uint64_t n = c->tickets.last + 1;
 	struct agree_slot *slot = agree_slot(c, n);
 
 	slot->ticket = n;
 	slot->arrived_ns = clock_now();
 	slot->word = n << 32;
-	c->collectives = n;
-	c->done[n % SLOTS] = (uint32_t)n;
-	c->last = n;
+	c->agreement.collectives = n;
+	c->tickets.done[n % SLOTS] = (uint32_t)n;
+	c->tickets.last = n;
 }
 
 /* Rank 1 is further ahead of rank 0 than it has slots, so nothing tells when it

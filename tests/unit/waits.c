@@ -45,10 +45,10 @@ static void make_comm(struct clique *q, int i, struct cohort_comm *above)
 	c->above = above;
 	c->world = above ? above->world : i;
 	c->device = c->world;
-	atomic_store(&c->tid, 1000 + c->world);
-	c->done = calloc(SLOTS, sizeof(*c->done));
-	c->started = calloc(SLOTS, sizeof(*c->started));
-	c->agreed = calloc(SLOTS, sizeof(*c->agreed));
+	atomic_store(&c->lock.tid, 1000 + c->world);
+	c->tickets.done = calloc(SLOTS, sizeof(*c->tickets.done));
+	c->tickets.started = calloc(SLOTS, sizeof(*c->tickets.started));
+	c->agreement.slots = calloc(SLOTS, sizeof(*c->agreement.slots));
 	cr_assert_eq(recorder_init(&c->recorder, SLOTS), COHORT_OK);
 	cr_assert_eq(call_shapes_init(&c->shapes, SLOTS), COHORT_OK);
 }
@@ -85,10 +85,10 @@ static void unmake(struct clique *q)
 
 	clique_tree_leave(q);
 	for (c = q->comms; c < q->comms + q->size; c++) {
-		free(c->done);
-		free(c->started);
-		free(c->agreed);
-		pairs_free(c->pairs);
+		free(c->tickets.done);
+		free(c->tickets.started);
+		free(c->agreement.slots);
+		pairs_free(c->transfers.pairs);
 		recorder_fini(&c->recorder);
 		call_shapes_fini(&c->shapes);
 	}
@@ -135,9 +135,9 @@ static void wait_in(struct cohort_comm *c)
 	};
 
 	agree_publish(c, &op, 1, 7, 1, 1, &forever);
-	atomic_store(&c->last, 1);
-	atomic_store(&c->collectives, 1);
-	atomic_store(&c->waits, 1);
+	atomic_store(&c->tickets.last, 1);
+	atomic_store(&c->agreement.collectives, 1);
+	atomic_store(&c->thread.waits, 1);
 }
 
 /* The thread of @c waits in its first send to @peer, or in its first receive from it. */
@@ -153,13 +153,13 @@ static void wait_for(struct cohort_comm *c, const struct cohort_comm *peer)
 
 	cr_assert_eq(pair_prepare(c, &op), COHORT_OK);
 	cr_assert_eq(pair_agree(c, &op, 1, 1, false), COHORT_OK);
-	atomic_store(&c->last, 1);
-	atomic_store(&c->waits, 1);
+	atomic_store(&c->tickets.last, 1);
+	atomic_store(&c->thread.waits, 1);
 }
 
 static bool waits_in(const struct cohort_comm *c)
 {
-	return atomic_load(&c->waits);
+	return atomic_load(&c->thread.waits);
 }
 
 /* A rank of @q other than @but that waits elsewhere, or is the culprit; or, if @anywhere,
