@@ -59,7 +59,7 @@ static void mark_lost(const struct clique *q, const uint64_t *set,
 static bool is_lost_with(const struct clique *q, const bool *is_lost)
 {
 	int r, probing = atomic_load(&q->probing) - 1;
-	int reaping = atomic_load(&q->reaping_rank);
+	int reaping = atomic_load(&q->reaping_place);
 
 	for (r = 0; r < q->size; r++)
 		if (!is_lost[r] && (!comm_is_idle(&q->comms[r]) ||

@@ -272,6 +272,9 @@ void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
 		r->rank = comms[i].rank;
 		call_op(&comms[i], &ops[i], r);
 	}
+	/* The end of a group does not say which of its ranks has failed. */
+	if (n > 1 && !r->what)
+		r->rank = -1;
 	if (is_group)
 		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }

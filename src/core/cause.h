@@ -133,8 +133,8 @@ static inline const struct cohort_cause *cause_any(const struct cohort_abort *a)
 /* The cause as this thread's error; COHORT_OK for NULL. */
 int cause_error(const struct cohort_cause *cause);
 
-/* Make @what the cause unless there is one: COHORT_OK for the one that did,
- * else COHORT_ALREADY.  Any thread, any signal handler. */
+/* Make @what the cause unless there is one: COHORT_OK for the one that did, else
+ * COHORT_ALREADY: there is one, or three other threads are about to set one.  Any thread, any signal handler. */
 int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
 
 /* cause_set() for an abort that somebody asked for: COHORT_ABORTED, with up to

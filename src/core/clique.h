@@ -155,7 +155,7 @@ struct clique {
 	 * in comms (-1: the call is of no rank), NULL: in none.  Relaxed: for
 	 * people. */
 	const char *_Atomic reaping;
-	atomic_int reaping_rank;
+	atomic_int reaping_place;
 
 	/* Guarded by the list of leaked cliques. */
 	struct clique *next_leaked;

@@ -150,7 +150,9 @@ static int fail(struct cohort_comm *c, const struct op *op,
 		cause.collective = atomic_load(&c->agreement.collectives);
 	await_reason(c->clique, s->r.nccl);
 	clique_fire(c->clique, &cause, "%s%s, %s, ticket %llu: %s",
-	            clique_name_rank(c->clique, s->r.rank, name),
+	            s->r.rank < 0
+	                    ? "one of the ranks"
+	                    : clique_name_rank(c->clique, s->r.rank, name),
 	            cause.kind == COHORT_VERDICT_DEVICE_LOST
 	                    ? ", whose device has failed"
 	                    : "",
@@ -208,12 +210,13 @@ static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
 int launch(struct cohort_comm *comms, int n, const struct op *ops,
            struct submission *s)
 {
-	int i, rc = connect_first(comms, n, ops, s);
+	int i, rc;
 
+	s->r.rank = comms->rank;
+	rc = connect_first(comms, n, ops, s);
 	if (rc != COHORT_OK)
 		return rc;
 	s->queued = op_is_awaited(ops);
-	s->r.rank = comms->rank;
 	if (comms->clique->starts_are_marked && s->queued &&
 	    s->plan != PLAN_SPLIT)
 		mark_all(comms, n, ops, false, s);

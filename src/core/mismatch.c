@@ -253,7 +253,7 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 			"collective %llu differs, and there is no memory to "
 			"tell how",
 			(unsigned long long)number);
-		return clique_error(q);
+		return error_set(COHORT_MISMATCH, "%s", cause.text);
 	}
 	await_quorum(q, number, v);
 	hear_others(q, number, v);

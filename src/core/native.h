@@ -11,7 +11,7 @@
 
 /* The result of native calls: both codes are 0, or one of them is not. */
 struct native_result {
-	int rank;         /* whose call failed first, */
+	int rank;         /* whose call failed first, -1: NCCL does not say, */
 	const char *what; /* the function that failed; NULL: none did */
 	ncclResult_t nccl;
 	cudaError_t cuda;

@@ -27,10 +27,12 @@
 #include "core/remote.h"
 #include "core/window.h"
 
-/* Say where the reaper is: in @function, for @rank or for none (-1). */
-static void at(struct clique *q, const char *function, int rank)
+/* Say where the reaper is: in @function, for the rank of @c or for none (NULL). */
+static void at(struct clique *q, const char *function,
+               const struct cohort_comm *c)
 {
-	atomic_store_explicit(&q->reaping_rank, rank, memory_order_relaxed);
+	atomic_store_explicit(&q->reaping_place, c ? (int)(c - q->comms) : -1,
+	                      memory_order_relaxed);
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
@@ -42,11 +44,11 @@ static cudaError_t query_event(const struct cohort_comm *c)
 	cudaError_t error = cudaErrorNotReady;
 	int device = -1;
 
-	at(c->clique, "cudaEventQuery", c->rank);
+	at(c->clique, "cudaEventQuery", c);
 	p->cudaSetDevice(c->device);
 	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
 		error = p->cudaEventQuery(c->after.event);
-	at(c->clique, NULL, -1);
+	at(c->clique, NULL, NULL);
 	return error;
 }
 
@@ -147,18 +149,18 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 	ncclResult_t first, result;
 	int r;
 
-	at(q, "ncclGroupStart", -1);
+	at(q, "ncclGroupStart", NULL);
 	first = q->platform->ncclGroupStart();
 
 	if (first != ncclSuccess)
 		park();
 	for (r = 0; r < q->size; r++) {
-		at(q, function, r);
+		at(q, function, &q->comms[r]);
 		result = release(q->comms[r].native);
 		if (first == ncclSuccess)
 			first = result;
 	}
-	at(q, NULL, -1);
+	at(q, NULL, NULL);
 	return first;
 }
 
@@ -170,12 +172,12 @@ static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 	int r;
 
 	for (r = 0; natives && r < q->size; r++) {
-		at(q, "ncclCommAbort", r);
+		at(q, "ncclCommAbort", &q->comms[r]);
 		result = q->platform->ncclCommAbort(natives[r]);
 		if (first == ncclSuccess)
 			first = result;
 	}
-	at(q, NULL, -1);
+	at(q, NULL, NULL);
 	return first;
 }
 
@@ -188,11 +190,11 @@ static void deregister(struct clique *q)
 	for (r = 0; r < q->size; r++) {
 		if (!q->comms[r].registrations)
 			continue;
-		at(q, "ncclCommDeregister", r);
+		at(q, "ncclCommDeregister", &q->comms[r]);
 		q->platform->cudaSetDevice(q->comms[r].device);
 		register_end(&q->comms[r]);
 	}
-	at(q, NULL, -1);
+	at(q, NULL, NULL);
 }
 
 /* End the group, which frees if all calls in it succeeded.  In a memory
@@ -202,9 +204,9 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	ncclResult_t ended;
 	bool freed;
 
-	at(q, "ncclGroupEnd", -1);
+	at(q, "ncclGroupEnd", NULL);
 	ended = q->platform->ncclGroupEnd();
-	at(q, NULL, -1);
+	at(q, NULL, NULL);
 	freed = released == ncclSuccess && ended == ncclSuccess;
 	clique_move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
 	cause_wake();
@@ -243,9 +245,9 @@ static void await_others(struct clique *q)
  * cudaSetDevice() may wait for a CUDA call that only the abort ends. */
 static void set_up(struct clique *q)
 {
-	at(q, "cudaSetDevice", 0);
+	at(q, "cudaSetDevice", q->comms);
 	native_thread(q->platform, q->comms->device);
-	at(q, NULL, -1);
+	at(q, NULL, NULL);
 }
 
 static void reap_by_abort(struct clique *q)
@@ -297,7 +299,7 @@ static void reap_by_destroy(struct clique *q)
  * may wait for the device. */
 static void release(struct clique *q)
 {
-	at(q, "cudaFree", -1);
+	at(q, "cudaFree", NULL);
 	clique_tree_leave(q); /* no other thread reads the words from here on */
 	clique_release(q);
 	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);

@@ -206,7 +206,7 @@ static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 /* End the record on each rank, unless another thread will, and give the ticket
  * out if the launch has succeeded, as @rc says. */
 static void record_launches(struct cohort_comm *comms, int n, int rc,
-                            uint64_t now_ns, const struct submission *s)
+                            const struct submission *s)
 {
 	int i;
 
@@ -215,7 +215,7 @@ static void record_launches(struct cohort_comm *comms, int n, int rc,
 			recorder_end(&comms[i].recorder, s->ticket, rc);
 		if (comm_ticket_started(&comms[i], s->ticket))
 			recorder_set_started(&comms[i].recorder, s->ticket,
-			                     now_ns);
+			                     clock_now());
 		/* Release: pairs with the acquire in comm_ticket_done() and
 		 * the reaper: the operation and its mark are queued, and the
 		 * former one of the slot was done. */
@@ -265,7 +265,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		if (s.meets)
 			together_leave(comms->clique, n);
 	}
-	record_launches(comms, n, rc, s.meets ? clock_now() : now, &s);
+	record_launches(comms, n, rc, &s);
 	if (rc == COHORT_OK && s.meets && !s.left)
 		together_await_launched(comms, staging_deadline(ops));
 leave_device:

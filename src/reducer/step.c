@@ -96,12 +96,15 @@ static void prepare(struct cohort_reducer *r)
 /* Begin the step that the fields of @r describe. */
 static int begin(struct cohort_reducer *r)
 {
-	int rc = r->is_local ? COHORT_OK : reducer_replan(r, COHORT_FOREVER);
+	int rc;
 
 	if (r->gathered)
 		return error_set(COHORT_STATE, "a gather is not done");
+	rc = r->is_local ? COHORT_OK : reducer_replan(r, COHORT_FOREVER);
+	if (rc != COHORT_OK)
+		return rc;
 	prepare(r);
-	if (rc == COHORT_OK && r->options.weighted && !r->is_local)
+	if (r->options.weighted && !r->is_local)
 		rc = send_weight(r);
 	if (rc != COHORT_OK)
 		return rc;

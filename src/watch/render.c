@@ -15,8 +15,8 @@
 /* Bytes of a line for what the culprit's thread is doing. */
 #define WHY_ROOM 72
 
-/* Room for "rank 1023". */
-#define WHO_ROOM 32
+/* Room for "rank 1023 (1023 in "GROUP")". */
+#define WHO_ROOM RANK_NAME_SIZE
 
 /* Frames of the stack that the block has. */
 #define MAX_FRAMES 8

@@ -316,15 +316,15 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	uint64_t front = s->front, resumed_ns = s->resumed_ns;
 	struct transfer_snapshot transfer = s->transfer;
 	bool has_all = snapshot_has_all(s);
+	int place;
 
 	take_pauses(s, q);
 	take(s, q);
 	s->split_tid = atomic_load(&q->split_tid);
 	s->closing = cause_any(q->end) && !clique_cause(q);
 	s->reaping = atomic_load(&q->reaping);
-	s->reaping_rank = atomic_load(&q->reaping_rank);
-	if (s->reaping_rank >= 0)
-		s->reaping_rank = q->comms[s->reaping_rank].rank;
+	place = atomic_load(&q->reaping_place);
+	s->reaping_rank = place < 0 ? -1 : q->comms[place].rank;
 	s->probing = atomic_load(&q->probing) - 1;
 	/* The front has become the oldest since the last snapshot. */
 	if (front && s->front > front)

@@ -98,6 +98,7 @@ static void fail_each(const struct platform *real, int device,
                       const char *function)
 {
 	struct cohort_group *group;
+	struct cohort_cause cause;
 	unsigned long n;
 	int rc;
 
@@ -112,6 +113,11 @@ static void fail_each(const struct platform *real, int device,
 		if (rc == COHORT_OK)
 			break;
 		expect_device(device, function);
+		/* The end of a native group says nothing of a rank. */
+		if (strcmp(function, "ncclGroupEnd") == 0) {
+			cohort_group_cause(group, &cause);
+			cr_assert_eq(cause.rank, -1, "%s", cause.text);
+		}
 		cohort_group_close(group);
 	}
 	cr_assert_gt(n, 1, "%s is not called", function);

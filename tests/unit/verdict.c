@@ -828,6 +828,26 @@ Test(verdict, ranks_of_a_split_group_are_named_by_both_numbers)
 	                 "is alive, busy in the program" LAST);
 }
 
+Test(verdict, names_of_ranks_of_a_split_group_are_not_cut)
+{
+	given(4);
+	s.is_child = true;
+	s.group =
+		"a group whose name has sixty-three characters, and needs them";
+	s.world = 4;
+	ranks[1].world = 1001;
+	ranks[2].world = 1002;
+	joins(0, 10 * S);
+	joins(3, 10 * S);
+	stalled();
+	cr_assert_not_null(
+		strstr(out.text,
+	               "\nwhy    rank 1001 (1 in \"a group whose name "
+	               "has sixty-three characters, and needs "
+	               "them\") "),
+		"%s", out.text);
+}
+
 /* Everything that can be said about a rank. */
 static void say_all_of(struct rank_snapshot *r)
 {
