@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 
 #define SPIN_ROUNDS 100
 #define YIELD_NS 500000
@@ -44,11 +45,6 @@ struct backoff backoff_among(int threads)
 	};
 }
 
-static uint64_t clamp(uint64_t x, uint64_t low, uint64_t high)
-{
-	return x < low ? low : x > high ? high : x;
-}
-
 /* The half of the word that a futex can wait on. */
 static void *lower_half(struct waited_word *w)
 {
@@ -78,9 +74,9 @@ static void nap(uint64_t waited, uint64_t left, struct waited_word *w,
 	const uint64_t n =
 		atomic_fetch_add_explicit(&napping, 1, memory_order_relaxed);
 	const uint64_t share = n * NAP_SHARE_NS / (uint64_t)cpu_count();
-	const uint64_t most = share > NAP_MAX_NS ? share : NAP_MAX_NS;
-	const uint64_t ns = clamp(waited / 16, NAP_MIN_NS, most);
-	struct timespec t = { .tv_nsec = (long)(left < ns ? left : ns) };
+	const uint64_t most = MAX(share, NAP_MAX_NS);
+	const uint64_t ns = MIN(MAX(waited / 16, NAP_MIN_NS), most);
+	struct timespec t = { .tv_nsec = (long)MIN(left, ns) };
 
 	if (w)
 		sleep_on(w, value, &t);

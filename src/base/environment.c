@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/util.h"
 
 #define PREFIX "COHORT_"
 
@@ -43,13 +44,6 @@ static const char *const known[] = {
 };
 /* clang-format on */
 
-#define N_KNOWN (sizeof(known) / sizeof(known[0]))
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 size_t environment_distance(const char *a, size_t n, const char *b)
 {
 	size_t row[ENVIRONMENT_NAME_SIZE], i, k, above, left;
@@ -60,8 +54,8 @@ size_t environment_distance(const char *a, size_t n, const char *b)
 		above = row[0];
 		row[0] = k + 1;
 		for (i = 1; i <= n; i++) {
-			left = least(row[i - 1], row[i]) + 1;
-			left = least(left, above + (a[i - 1] != b[k]));
+			left = MIN(row[i - 1], row[i]) + 1;
+			left = MIN(left, above + (a[i - 1] != b[k]));
 			above = row[i];
 			row[i] = left;
 		}
@@ -76,7 +70,7 @@ const char *environment_meant(const char *name, size_t n)
 	const char *best = NULL;
 	size_t i, d, least_d = ENVIRONMENT_NAME_SIZE;
 
-	for (i = 0; n < ENVIRONMENT_NAME_SIZE && i < N_KNOWN; i++) {
+	for (i = 0; n < ENVIRONMENT_NAME_SIZE && i < ARRAY_SIZE(known); i++) {
 		d = environment_distance(name, n, known[i]);
 		if (d < least_d && 3 * d <= strlen(known[i])) {
 			best = known[i];
@@ -90,7 +84,7 @@ bool environment_knows(const char *name, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < N_KNOWN; i++)
+	for (i = 0; i < ARRAY_SIZE(known); i++)
 		if (strlen(known[i]) == n && memcmp(name, known[i], n) == 0)
 			return true;
 	return false;
@@ -171,7 +165,7 @@ static bool read_time(const char *text, uint64_t *ns)
 	const unsigned long long number = strtoull(text, NULL, 10);
 	size_t i;
 
-	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(units); i++)
 		if (digits && strcmp(text + digits, units[i].name) == 0 &&
 		    number && number < UINT64_MAX / units[i].ns) {
 			*ns = number * units[i].ns;
@@ -224,7 +218,7 @@ void environment_add_overrides(struct text *t)
 	const char *gap = "";
 	size_t i;
 
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(all); i++) {
 		if (!all[i].value || !*all[i].value)
 			continue;
 		text_add(t, "%s%s=%s sets %s", gap, all[i].name, all[i].value,

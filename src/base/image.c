@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/util.h"
 
 /* The most program headers, symbols and bytes of notes that are read.  The largest
  * programs have a dozen, a million and a few hundred. */
@@ -51,7 +52,7 @@ static bool read_all(const struct image *e, uint64_t offset, void *to, size_t n)
 static size_t read_entries(const struct image *e, uint64_t table, uint64_t n,
                            uint64_t i, void *to, size_t size)
 {
-	uint64_t count = n - i < BLOCK ? n - i : BLOCK;
+	uint64_t count = MIN(n - i, BLOCK);
 
 	if (table > INT64_MAX)
 		return 0;
@@ -99,11 +100,6 @@ bool image_address(const struct image *e, uint64_t offset, uint64_t *address)
 	return false;
 }
 
-static uint64_t round_up(uint64_t n, uint64_t align)
-{
-	return (n + align - 1) / align * align;
-}
-
 static void add_hex(char *to, const unsigned char *from, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -124,7 +120,7 @@ static bool find_build_id(const unsigned char *at, uint64_t n, uint64_t align,
 
 	for (; n >= sizeof(h); at += all, n -= all) {
 		memcpy(&h, at, sizeof(h));
-		name = round_up(sizeof(h) + (uint64_t)h.n_namesz, align);
+		name = ROUND_UP(sizeof(h) + (uint64_t)h.n_namesz, align);
 		if (name > n || h.n_descsz > n - name)
 			return false;
 		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 &&
@@ -133,7 +129,7 @@ static bool find_build_id(const unsigned char *at, uint64_t n, uint64_t align,
 			add_hex(id, at + name, h.n_descsz);
 			return true;
 		}
-		all = round_up(name + h.n_descsz, align);
+		all = ROUND_UP(name + h.n_descsz, align);
 		if (all > n)
 			return false;
 	}
@@ -200,8 +196,7 @@ static bool find_table(const struct image *e, struct table *t)
 		return false;
 	t->symbols = symbols.sh_offset;
 	t->n = symbols.sh_size / sizeof(ElfW(Sym));
-	if (t->n > SYMBOLS_MOST)
-		t->n = SYMBOLS_MOST;
+	t->n = MIN(t->n, SYMBOLS_MOST);
 	t->strings = strings.sh_offset;
 	t->strings_size = strings.sh_size;
 	return t->strings <= INT64_MAX && t->strings_size <= INT64_MAX;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/util.h"
 
 /* No version's struct is larger, so that a size that was never set is most often
  * found. */
@@ -35,7 +36,7 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 {
 	if (size > known)
 		memset((char *)to + known, 0, size - known);
-	memcpy(to, from, size < known ? size : known);
+	memcpy(to, from, MIN(size, known));
 }
 
 /* COHORT_INVALID unless the reserved words of @name, "options->", are 0: they are at the end
@@ -49,8 +50,7 @@ static inline int reserved_check(const char *name, const void *given,
 		const size_t left = size - i;
 		uint64_t word = 0;
 
-		memcpy(&word, (const char *)given + i,
-		       left < sizeof(word) ? left : sizeof(word));
+		memcpy(&word, (const char *)given + i, MIN(left, sizeof(word)));
 		if (word)
 			return error_set(COHORT_INVALID,
 			                 "%sreserved[%zu] is %llu, not 0: "

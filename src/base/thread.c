@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/util.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -47,7 +48,7 @@ static void not_faults(sigset_t *set)
 	size_t i;
 
 	sigfillset(set);
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(faults); i++)
 		sigdelset(set, faults[i]);
 }
 
@@ -342,7 +343,7 @@ static const char *call_name(long number)
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].number == number)
 			return calls[i].name;
 	return NULL;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "core/gate.h"
 #include "core/pair.h"
 
@@ -107,11 +108,6 @@ static struct flight_op *find(struct flight_rank *r, uint64_t ticket)
 	                                                    : NULL;
 }
 
-static uint64_t shorter(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Add the numbers of collectives. */
 static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 {
@@ -124,8 +120,8 @@ static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 	for (; number <= called; number++) {
 		slot = agree_slot(c, number);
 		ticket = atomic_load(&slot->ticket);
-		timeout = shorter(atomic_load(&slot->join_ns),
-		                  atomic_load(&slot->exec_ns));
+		timeout = MIN(atomic_load(&slot->join_ns),
+		              atomic_load(&slot->exec_ns));
 		op = agree_has(c, number) ? find(r, ticket) : NULL;
 		if (!op)
 			continue;
@@ -151,7 +147,7 @@ static void take_pairs(struct flight_rank *r, const struct cohort_comm *c)
 		op->transfer = index;
 		if (!op->timeout_ns)
 			op->timeout_ns =
-				shorter(t.limits.join_ns, t.limits.exec_ns);
+				MIN(t.limits.join_ns, t.limits.exec_ns);
 	}
 }
 
@@ -327,9 +323,8 @@ static bool find_range(struct flight *f)
 		     op++) {
 			if (!op->number)
 				continue;
-			lowest = shorter(lowest, op->number);
-			if (op->number > highest)
-				highest = op->number;
+			lowest = MIN(lowest, op->number);
+			highest = MAX(highest, op->number);
 		}
 	if (!highest)
 		return false;
@@ -380,11 +375,6 @@ const struct flight_meeting *flight_meeting(const struct flight *f,
 	return &f->meetings[number - f->lowest];
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* True if the verdict says that ranks have not called the collective: they may be of
  * another process, or their dumps not here. */
 static bool is_missed(const struct flight *f, uint64_t number)
@@ -400,11 +390,11 @@ struct flight_span flight_span(const struct flight *f,
 	const struct flight_meeting *m = flight_meeting(f, op->number);
 	struct flight_span s;
 
-	s.begin_ns = later(op->r.submitted_ns, busy_until_ns);
-	s.end_ns = later(s.begin_ns, end_ns);
+	s.begin_ns = MAX(op->r.submitted_ns, busy_until_ns);
+	s.end_ns = MAX(s.begin_ns, end_ns);
 	s.joined_ns = s.begin_ns;
 	if (m && m->joined == f->size && !is_missed(f, op->number))
-		s.joined_ns = shorter(later(s.begin_ns, m->last_ns), s.end_ns);
+		s.joined_ns = MIN(MAX(s.begin_ns, m->last_ns), s.end_ns);
 	else if (m && op->state != FLIGHT_COMPLETED)
 		s.joined_ns = s.end_ns;
 	return s;

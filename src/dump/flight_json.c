@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/util.h"
 #include "dump/flight.h"
 #include "watch/symbolizer.h"
 
@@ -34,8 +35,7 @@ static const char *dtype_name(int type)
 		[COHORT_F8E5M2] = "Float8_e5m2",
 	};
 
-	return (size_t)type < sizeof(names) / sizeof(names[0]) ? names[type]
-	                                                       : "?";
+	return (size_t)type < ARRAY_SIZE(names) ? names[type] : "?";
 }
 
 /* "nccl:all_reduce", "nccl:send 1->2"; NCCL has no copies. */

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/util.h"
+
 #define TYPES 16
 
 /* The bucket of one type that is being filled. */
@@ -25,22 +27,16 @@ static bool fits(const struct open_bucket *o, size_t bytes)
 /* A bucket has at most one of so many parts of all bytes. */
 #define PARTS 16
 
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* The limit of a bucket behind the first of its type, when @left bytes of the type are
  * in no bucket yet. */
 static size_t limit_of(const struct bucket_limits *limits, size_t all,
                        size_t left)
 {
-	size_t even = smaller(all / PARTS, left / 2);
+	size_t even = MIN(all / PARTS, left / 2);
 
 	if (!limits->evens)
 		return limits->most;
-	return smaller(even > limits->first ? even : limits->first,
-	               limits->most);
+	return MIN(MAX(even, limits->first), limits->most);
 }
 
 /* Returns how many bytes there are, and sets how many each type has. */
@@ -82,8 +78,7 @@ static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
 		o->bytes += bytes;
 		o->left -= bytes;
 		/* The bucket is full then: limit - bytes must not be below 0. */
-		if (o->bytes > o->limit)
-			o->limit = o->bytes;
+		o->limit = MAX(o->limit, o->bytes);
 		plan->bucket_of[use[k]] = o->number;
 		plan->begin[o->number] = (uint32_t)k;
 	}

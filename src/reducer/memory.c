@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "reducer/reducer.h"
 
 /* ---- types ------------------------------------------------------------ */
@@ -78,8 +79,7 @@ int reducer_clear(struct cohort_reducer *r, void *device, size_t bytes)
 		return COHORT_OK;
 	}
 	for (k = 0; k < bytes && rc == COHORT_OK; k += n) {
-		if (n > bytes - k)
-			n = bytes - k;
+		n = MIN(n, bytes - k);
 		rc = copy(r, at + k, r->zeros, n, NULL);
 	}
 	return rc;

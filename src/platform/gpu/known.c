@@ -2,6 +2,8 @@
 
 #include "platform/gpu/known.h"
 
+#include "base/util.h"
+
 #define NOTES(version) "NCCL " version " release notes"
 
 const struct known_version known_versions[] = {
@@ -82,5 +84,4 @@ const struct known_version known_versions[] = {
 	  .source = "dmlc/xgboost#11242" },
 };
 
-const size_t known_version_count =
-	sizeof(known_versions) / sizeof(known_versions[0]);
+const size_t known_version_count = ARRAY_SIZE(known_versions);
