@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "watch/describe.h"
 #include "watch/expiry.h"
 
@@ -13,11 +14,6 @@
 
 /* Observations at one sample, at most. */
 #define MOST_AT_ONCE 64
-
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 /* ---- estimates -------------------------------------------------------- */
 
@@ -35,14 +31,14 @@ void estimate_add(struct estimate *e, uint64_t took_ns, uint64_t now_ns)
 	}
 	e->seen++;
 	e->now.count++;
-	e->now.longest_ns = greater(e->now.longest_ns, took_ns);
+	e->now.longest_ns = MAX(e->now.longest_ns, took_ns);
 }
 
 struct window estimate_window(const struct estimate *e)
 {
 	return (struct window){
 		.count = e->now.count + e->before.count,
-		.longest_ns = greater(e->now.longest_ns, e->before.longest_ns),
+		.longest_ns = MAX(e->now.longest_ns, e->before.longest_ns),
 	};
 }
 
@@ -55,8 +51,8 @@ uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
 		return most_ns;
 	ns = longest > UINT64_MAX / a->factor ? UINT64_MAX
 	                                      : longest * a->factor;
-	ns = greater(ns, a->floor_ns);
-	return ns < most_ns ? ns : most_ns;
+	ns = MAX(ns, a->floor_ns);
+	return MIN(ns, most_ns);
 }
 
 /* How long the process ran between the two times; 0 if the second is the earlier
@@ -126,9 +122,8 @@ static bool add_part(struct sample *x, const struct cohort_comm *c,
 	x->likeness = like;
 	if (!x->last_ns || arrived < x->first_ns)
 		x->first_ns = arrived;
-	x->last_ns = greater(x->last_ns, arrived);
-	x->done_ns =
-		greater(x->done_ns, r.finished_ns ? r.finished_ns : now_ns);
+	x->last_ns = MAX(x->last_ns, arrived);
+	x->done_ns = MAX(x->done_ns, r.finished_ns ? r.finished_ns : now_ns);
 	return true;
 }
 
@@ -149,8 +144,8 @@ static void add_sample(struct observer *o, const struct snapshot *s,
                        const struct sample *x, uint64_t began_ns)
 {
 	struct comparable *c = &o->all[x->likeness];
-	const uint64_t first = greater(x->first_ns, began_ns);
-	const uint64_t last = greater(x->last_ns, began_ns);
+	const uint64_t first = MAX(x->first_ns, began_ns);
+	const uint64_t last = MAX(x->last_ns, began_ns);
 
 	estimate_add(&c->join, span(&s->stops, first, x->last_ns), s->now_ns);
 	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
@@ -162,9 +157,9 @@ static void learn_gone(struct observer *o, const struct snapshot *s)
 {
 	const struct front *f = &o->front;
 	struct comparable *c = &o->all[f->likeness];
-	const uint64_t first = greater(f->first_ns, f->moved_ns);
+	const uint64_t first = MAX(f->first_ns, f->moved_ns);
 	const uint64_t last =
-		f->all_joined ? greater(f->last_ns, f->moved_ns) : o->looked_ns;
+		f->all_joined ? MAX(f->last_ns, f->moved_ns) : o->looked_ns;
 
 	estimate_add(&c->join,
 	             span(&s->stops, first,
@@ -190,8 +185,7 @@ static uint64_t done_everywhere(const struct snapshot *s)
 	int i;
 
 	for (i = 0; i < s->size; i++)
-		if (s->next[i] < next)
-			next = s->next[i];
+		next = MIN(next, s->next[i]);
 	return next - 1;
 }
 
@@ -200,13 +194,13 @@ static void learn(struct observer *o, const struct snapshot *s,
                   const struct clique *q, uint64_t excused)
 {
 	const uint64_t done = done_everywhere(s), front = o->front.number;
-	uint64_t n = greater(o->done, excused) + 1;
+	uint64_t n = MAX(o->done, excused) + 1;
 	struct sample x;
 
 	if (front && front > excused && front <= done)
 		learn_front(o, s, q);
 	if (done > MOST_AT_ONCE)
-		n = greater(n, done - MOST_AT_ONCE + 1);
+		n = MAX(n, done - MOST_AT_ONCE + 1);
 	for (; n <= done; n++)
 		if (n != front && take_sample(&x, q, n, s->now_ns))
 			/* The ones behind the front were not it yet. */
@@ -251,9 +245,8 @@ static struct front look_at_front(const struct observer *o,
 	for (r = s->ranks; r < s->ranks + s->size; r++) {
 		if (!r->joined)
 			continue;
-		if (r->arrived_ns < f.first_ns)
-			f.first_ns = r->arrived_ns;
-		f.last_ns = greater(f.last_ns, r->arrived_ns);
+		f.first_ns = MIN(f.first_ns, r->arrived_ns);
+		f.last_ns = MAX(f.last_ns, r->arrived_ns);
 	}
 	return f;
 }
@@ -300,7 +293,7 @@ void observer_fini(struct observer *o)
 /* The last collective that is excused, by G. */
 static uint64_t excused_by(const struct clique *q)
 {
-	uint64_t number = 1;
+	uint64_t number = 1, excused;
 	int r;
 
 	for (r = 0; r < q->size; r++)

@@ -2,6 +2,8 @@
 
 #include "watch/expiry.h"
 
+#include "base/util.h"
+
 static uint64_t saturating_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -10,11 +12,6 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
 static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 {
 	return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
-
-static uint64_t latest(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 /* True if a clock runs for @r: it has called and waits for the others to call, or all
@@ -30,7 +27,7 @@ static uint64_t last_arrival(const struct snapshot *s)
 	int i;
 
 	for (i = 0; i < s->size; i++)
-		last = latest(last, s->ranks[i].arrived_ns);
+		last = MAX(last, s->ranks[i].arrived_ns);
 	return last;
 }
 
@@ -60,7 +57,7 @@ static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
 
 	if (!ns || ns >= allowed_ns)
 		return due;
-	due = clock_of(s, latest(began_ns, a->since_ns), ns);
+	due = clock_of(s, MAX(began_ns, a->since_ns), ns);
 	due.is_adapted = true;
 	due.most_ns = allowed_ns;
 	return due;
@@ -75,7 +72,7 @@ static uint64_t front_began(const struct snapshot *s)
 	for (i = 0; i < s->size; i++)
 		if (s->ranks[i].joined && s->ranks[i].arrived_ns < began)
 			began = s->ranks[i].arrived_ns;
-	return latest(latest(began, s->resumed_ns), s->moved_ns);
+	return MAX(MAX(began, s->resumed_ns), s->moved_ns);
 }
 
 /* True if a thread of the rank waits for what the rank has called, as a split does inside
@@ -120,7 +117,7 @@ static struct expiry first_clock(const struct snapshot *s)
 		if (!has_clock(s, &s->ranks[i]))
 			continue;
 		began = has_all ? last : s->ranks[i].arrived_ns;
-		began = latest(latest(began, s->resumed_ns), s->moved_ns);
+		began = MAX(MAX(began, s->resumed_ns), s->moved_ns);
 		allowed = has_all ? s->ranks[i].limits.exec_ns
 		                  : s->ranks[i].limits.join_ns;
 		clock = clock_of(s, began, allowed);
@@ -129,7 +126,7 @@ static struct expiry first_clock(const struct snapshot *s)
 		/* What was learned of the end includes waits for other
 		 * processes. */
 		if (s->others_miss)
-			began = latest(began, last);
+			began = MAX(began, last);
 		clock = adapted_clock(s, began, allowed);
 		if (clock.next_ns < first.next_ns)
 			first = clock;
@@ -199,7 +196,7 @@ static struct expiry graver(struct expiry a, struct expiry b)
 	                            ? b
 	                            : a;
 
-	due.next_ns = a.next_ns < b.next_ns ? a.next_ns : b.next_ns;
+	due.next_ns = MIN(a.next_ns, b.next_ns);
 	return due;
 }
 

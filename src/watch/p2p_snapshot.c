@@ -11,14 +11,10 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "core/pair.h"
 #include "watch/cycle.h"
 #include "watch/snapshot.h"
-
-static uint64_t latest(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 static uint64_t end_of(const struct transfer_snapshot *x)
 {
@@ -101,7 +97,7 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	x.other.done = x.other.started = x.met;
 	if (peer && x.met &&
 	    pair_find(peer, !t->sends, c->rank, t->number, &other)) {
-		x.since_ns = latest(x.since_ns, other.arrived_ns);
+		x.since_ns = MAX(x.since_ns, other.arrived_ns);
 		x.other = half_of(peer, other.ticket);
 	}
 	return x;
@@ -185,7 +181,7 @@ static struct transfer_snapshot look_at_all(const struct snapshot *s,
 		x = look_at(c, &t);
 		x.said = said_of(m, &x);
 		note_peer(s, r, &x);
-		last = latest(last, x.since_ns);
+		last = MAX(last, x.since_ns);
 		if (!worst.number || is_rather(&x, &worst))
 			worst = x;
 	}
@@ -217,7 +213,7 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 	x = look_at_all(s, c, t, m, &s->ranks[i]);
 	if (!x.number)
 		return; /* the operation has ended just now */
-	x.since_ns = latest(latest(x.since_ns, m->held_ns), s->resumed_ns);
+	x.since_ns = MAX(MAX(x.since_ns, m->held_ns), s->resumed_ns);
 	x.lost_ns = stops_shift(&s->stops, x.since_ns) - x.since_ns;
 	x.since_ns += x.lost_ns;
 	if (!s->transfer.number || end_of(&x) < end_of(&s->transfer))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "core/gate.h"
 #include "core/remote.h"
 
@@ -80,8 +81,7 @@ static uint64_t find_front(const struct clique *q, uint64_t *next)
 
 	for (r = 0; r < q->size; r++) {
 		next[r] = next_undone(&q->comms[r], next[r]);
-		if (next[r] < front)
-			front = next[r];
+		front = MIN(front, next[r]);
 	}
 	for (r = 0; r < q->size; r++)
 		if (agree_called(&q->comms[r]) >= front)
@@ -101,10 +101,8 @@ uint64_t snapshot_front(const struct clique *q)
 
 	for (r = 0; r < q->size; r++) {
 		next = next_undone(&q->comms[r], 1);
-		if (next < front)
-			front = next;
-		if (agree_called(&q->comms[r]) > called)
-			called = agree_called(&q->comms[r]);
+		front = MIN(front, next);
+		called = MAX(called, agree_called(&q->comms[r]));
 	}
 	return called >= front ? front : 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "core/cause.h"
 
 /* The time to take all stacks. */
@@ -54,7 +55,7 @@ static bool is_plumbing(const struct places *p, uintptr_t address)
 	if (!place || place->module < 0)
 		return false;
 	name = base_name(p->modules[place->module].path);
-	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(starts); i++)
 		if (strncmp(name, starts[i], strlen(starts[i])) == 0)
 			return true;
 	return false;
@@ -128,7 +129,7 @@ static size_t length_of(const char *frames, size_t most)
 	for (;; frames = end + strlen(CALLER)) {
 		end = end_of(frames);
 		n = (size_t)(end - frames);
-		bytes += n < most ? n : most;
+		bytes += MIN(n, most);
 		if (!*end)
 			return bytes;
 		bytes += strlen(CALLER);
@@ -141,8 +142,7 @@ void symbolizer_add(struct text *t, const char *frames, size_t room)
 	struct text part = *t;
 	const char *end;
 
-	if (part.room > room + 1)
-		part.room = room + 1;
+	part.room = MIN(part.room, room + 1);
 	while (most > LEAST && length_of(frames, most) >= part.room)
 		most--;
 	for (;; frames = end + strlen(CALLER)) {

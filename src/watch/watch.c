@@ -17,6 +17,7 @@
 #include "base/pages.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "core/clique_tree.h"
 #include "core/owner.h"
 #include "watch/gave_up.h"
@@ -105,7 +106,7 @@ static uint64_t look_at(struct watch *g)
 		watchdog_look(g);
 	if (g->phase == WATCH_OVER)
 		pthread_cond_broadcast(&changed);
-	return next < g->next_ns ? next : g->next_ns;
+	return MIN(next, g->next_ns);
 }
 
 /* Look at all watches.  Returns when the next one is due. */
@@ -119,8 +120,7 @@ static uint64_t look_at_all(void)
 			clique_reap(g->clique);
 	for (g = watches; g; g = g->next) {
 		due = look_at(g);
-		if (due < next)
-			next = due;
+		next = MIN(next, due);
 	}
 	return next;
 }

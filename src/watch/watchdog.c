@@ -22,6 +22,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "core/remote.h"
 #include "watch/cycle.h"
 #include "watch/stall.h"
@@ -240,7 +241,7 @@ static uint64_t period(const struct watch *g)
 	if (g->options.adaptive.factor)
 		ns = earlier(ns, earlier(OBSERVE_NS,
 		                         g->options.adaptive.floor_ns / 4));
-	return ns > MIN_PERIOD_NS ? ns : MIN_PERIOD_NS;
+	return MAX(ns, MIN_PERIOD_NS);
 }
 
 /* ---- stops ------------------------------------------------------------ */
@@ -281,8 +282,7 @@ static void run_again(struct watch *g, uint64_t asked_ns)
 	uint64_t gross = earlier(GROSS_NS, shortest(g) / 2);
 	uint64_t active = active_ns(g, now);
 
-	if (gross < MIN_GROSS_NS)
-		gross = MIN_GROSS_NS;
+	gross = MAX(gross, MIN_GROSS_NS);
 	/* As if the thread had run, and slept, for that much longer. */
 	if (stops_note(&g->now.stops, g->ran_ns + active,
 	               clock_after(asked_ns, active), now, gross))
@@ -710,7 +710,7 @@ static void sample_and_judge(struct watch *g)
 		run_again(g, g->ran_ns);
 	}
 	soon = g->ran_ns + MIN_PERIOD_NS;
-	g->next_ns = next > soon ? next : soon;
+	g->next_ns = MAX(next, soon);
 }
 
 /* Go on with a verdict whose evidence is complete. */
