@@ -16,6 +16,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "core/batch.h"
 #include "core/capture.h"
 #include "core/gate.h"
@@ -178,8 +179,7 @@ int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 
 	/* On different streams, any ticket may be the last to be done.  Tickets
 	 * whose slot was taken again are done. */
-	if (ticket < known)
-		ticket = known;
+	ticket = MAX(ticket, known);
 	while (rc == COHORT_OK && ticket < last)
 		rc = comm_await(c, ++ticket, deadline);
 	if (rc == COHORT_OK)

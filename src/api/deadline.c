@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "core/gate.h"
 #include "core/pair.h"
 #include "core/remote.h"
@@ -27,7 +28,7 @@ int deadlines_check(const char *owner, const struct cohort_deadlines *d)
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i].ns && all[i].ns < LEAST_NS)
 			return error_set(COHORT_INVALID,
 			                 "%s%s is %llu ns: times are "
@@ -52,7 +53,7 @@ static int pushed_check(const struct cohort_deadlines *d)
 	size_t i;
 	int rc;
 
-	for (i = 0; i < sizeof(of_the_group) / sizeof(of_the_group[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(of_the_group); i++)
 		if (of_the_group[i].ns)
 			return error_set(
 				COHORT_INVALID,

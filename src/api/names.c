@@ -11,6 +11,8 @@
 #include <cohort/reducer.h>
 #include <cohort/sim.h>
 
+#include "base/util.h"
+
 /* clang-format off */
 static const struct {
 	const char *of, *name;
@@ -77,7 +79,7 @@ const char *cohort_enum_name(const char *of, int value)
 {
 	size_t i;
 
-	for (i = 0; of && i < sizeof(constants) / sizeof(constants[0]); i++)
+	for (i = 0; of && i < ARRAY_SIZE(constants); i++)
 		if (constants[i].value == value &&
 		    strcmp(constants[i].of, of) == 0)
 			return constants[i].name;
@@ -102,7 +104,7 @@ size_t cohort_struct_size(const char *name)
 	};
 	size_t i;
 
-	for (i = 0; name && i < sizeof(structs) / sizeof(structs[0]); i++)
+	for (i = 0; name && i < ARRAY_SIZE(structs); i++)
 		if (strcmp(structs[i].name, name) == 0)
 			return structs[i].size;
 	return 0;

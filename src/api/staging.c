@@ -9,6 +9,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "core/batch.h"
 #include "core/capture.h"
 #include "core/gate.h"
@@ -81,11 +82,10 @@ static void help(struct cohort_comm *c, const struct op *op, size_t k,
 	uint64_t until;
 	size_t i;
 
-	for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(streams); i++) {
 		until = clock_deadline(HELP_NS);
 		p->progress(c->device, streams[i], &g->words[k],
-		            op->staged->number,
-		            until < deadline ? until : deadline);
+		            op->staged->number, MIN(until, deadline));
 	}
 }
 

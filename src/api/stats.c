@@ -13,6 +13,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "core/pair.h"
 
 static uint64_t load(const _Atomic uint64_t *count)
@@ -205,7 +206,7 @@ static void write_all(struct output *o, const struct clique *q)
 	uint64_t value;
 	size_t i;
 
-	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(counters); i++) {
 		write_head(o, counters[i].name, counters[i].help);
 		if (!counters[i].is_of_group) {
 			write_ranks(o, q, counters[i].name, counters[i].offset);

@@ -3,6 +3,7 @@
 #include "core/agree.h"
 
 #include "base/backoff.h"
+#include "base/util.h"
 #include "core/clique.h"
 #include "core/mismatch.h"
 #include "core/pair.h"
@@ -28,8 +29,7 @@ static int await_rank(const struct cohort_comm *other, uint64_t number,
 			return rc;
 		backoff_wait(&b, UINT64_MAX);
 	}
-	if (theirs < *compared)
-		*compared = theirs;
+	*compared = MIN(*compared, theirs);
 	return COHORT_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/pages.h"
 #include "base/status.h"
+#include "base/util.h"
 
 /* Words for each recorder slot, of which most calls need none. */
 #define WORDS_PER_SLOT 8
@@ -46,8 +47,7 @@ static uint64_t call_word(const struct op *c)
 
 static uint64_t tensor_word(const struct cohort_tensor *t)
 {
-	return (uint64_t)t->type |
-	       (t->count < MOST_COUNT ? t->count : MOST_COUNT) << TYPE_BITS;
+	return (uint64_t)t->type | MIN(t->count, MOST_COUNT) << TYPE_BITS;
 }
 
 /* The number of words that describe @op: one for each call that all ranks make, one

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/util.h"
 
 bool config_is_default(const struct comm_config *c)
 {
@@ -126,13 +127,11 @@ static const struct {
 	  "what is split from a communicator would be aborted with it" },
 };
 
-#define N_REFUSED (sizeof(refused) / sizeof(refused[0]))
-
 const char *environment_refuses(const char *name, const char *value)
 {
 	size_t i;
 
-	for (i = 0; i < N_REFUSED; i++)
+	for (i = 0; i < ARRAY_SIZE(refused); i++)
 		if (strcmp(name, refused[i].name) == 0 &&
 		    strcmp(value, refused[i].value) == 0)
 			return refused[i].why;
@@ -144,7 +143,7 @@ int environment_check(void)
 	const char *value, *why;
 	size_t i;
 
-	for (i = 0; i < N_REFUSED; i++) {
+	for (i = 0; i < ARRAY_SIZE(refused); i++) {
 		value = getenv(refused[i].name);
 		why = value ? environment_refuses(refused[i].name, value)
 		            : NULL;

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "core/clique.h"
 #include "core/connection.h"
 #include "core/native.h"
@@ -64,8 +65,6 @@ static const struct reduction {
 	{ ncclFloat32, ncclAvg },
 	{ ncclInt32, ncclMax },
 };
-
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 enum collective {
 	ALL_REDUCE,
@@ -146,7 +145,7 @@ static bool has_choice(enum collective collective)
 static int connect_groups(const struct connection *c, int color,
                           enum collective collective, int n)
 {
-	const size_t ways = reduces(collective) ? LENGTH(reductions) : 1;
+	const size_t ways = reduces(collective) ? ARRAY_SIZE(reductions) : 1;
 	const size_t larger = n > 1 ? LARGER_IN_GROUPS : LARGER;
 	int rc = COHORT_OK;
 	size_t count, k;
@@ -166,7 +165,7 @@ static int connect_collectives(const struct connection *c, int color)
 	size_t i;
 
 	for (k = ALL_REDUCE; k < COLLECTIVES; k++)
-		for (i = 0; i < LENGTH(group_sizes) && rc == COHORT_OK; i++)
+		for (i = 0; i < ARRAY_SIZE(group_sizes) && rc == COHORT_OK; i++)
 			if (group_sizes[i] == 1 || has_choice(k))
 				rc = connect_groups(c, color, k,
 				                    group_sizes[i]);

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "base/type.h"
+#include "base/util.h"
 #include "core/call.h"
 #include "core/native.h"
 #include "core/window.h"
@@ -157,8 +158,7 @@ int list_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 	if (!packed(c->clique, op, captured))
 		return COHORT_OK;
 	while (next_part(c->clique, op, &p))
-		if (p.bytes > most)
-			most = p.bytes;
+		most = MAX(most, p.bytes);
 	return most <= c->flats.room ? COHORT_OK : grow(c, most);
 }
 

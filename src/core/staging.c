@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/type.h"
+#include "base/util.h"
 #include "core/clique.h"
 #include "core/native.h"
 #include "core/window.h"
@@ -48,17 +49,12 @@ static bool has_slots(const struct cohort_comm *c)
 
 /* ---- how it is cut ---------------------------------------------------- */
 
-static size_t round_up(size_t n, size_t multiple)
-{
-	return (n + multiple - 1) / multiple * multiple;
-}
-
 static size_t chunk_of(size_t count, size_t bytes_per_element)
 {
-	size_t least = (count + STAGING_CHUNKS - 1) / STAGING_CHUNKS;
+	size_t least = DIVIDE_UP(count, STAGING_CHUNKS);
 	size_t chunk = chunk_wanted / bytes_per_element;
 
-	chunk = round_up(chunk > least ? chunk : least, CHUNK_MULTIPLE);
+	chunk = ROUND_UP(MAX(chunk, least), CHUNK_MULTIPLE);
 	return chunk ? chunk : CHUNK_MULTIPLE;
 }
 
@@ -91,7 +87,7 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 	if (has_slots(c))
 		s->chunk = chunk_of(t->count, s->element * blocks);
 	if (s->chunk < t->count)
-		s->chunks = (t->count + s->chunk - 1) / s->chunk;
+		s->chunks = DIVIDE_UP(t->count, s->chunk);
 	else
 		s->chunk = t->count;
 	s->slot_bytes = s->chunk * s->element * blocks;
@@ -165,10 +161,9 @@ static size_t room_for(size_t bytes, size_t former)
 {
 	size_t room = 4096;
 
-	if (bytes < 2 * former)
-		bytes = 2 * former;
+	bytes = MAX(bytes, 2 * former);
 	if (bytes > GROW_STEP)
-		return round_up(bytes, GROW_STEP);
+		return ROUND_UP(bytes, GROW_STEP);
 	while (room < bytes)
 		room *= 2;
 	return room;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "core/clique.h"
 
 /* The threads that stay on one side, and those that wait for it.  A thread
@@ -33,7 +34,7 @@ static struct side sides[] = { { .newest = 1 },
 	                       { .newest = 1 },
 	                       { .newest = 1 } };
 
-#define SIDES ((int)(sizeof(sides) / sizeof(*sides)))
+#define SIDES ((int)ARRAY_SIZE(sides))
 
 /* In the order in which they follow each other. */
 static struct side *const launches = &sides[0];

@@ -31,6 +31,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "core/cause.h"
 #include "processes/launcher.h"
 
@@ -171,8 +172,7 @@ static bool lock_door(const struct environment_bootstrap *e,
 static bool lock_door_again(const struct environment_bootstrap *e)
 {
 	const struct patience moment = {
-		.timeout_ns =
-			e->timeout_ns < NS_PER_S ? e->timeout_ns : NS_PER_S,
+		.timeout_ns = MIN(e->timeout_ns, NS_PER_S),
 	};
 
 	return e->has_entered && lock_door(e, &moment);

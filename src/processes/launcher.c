@@ -10,6 +10,7 @@
 #include <cohort/types.h>
 
 #include "base/status.h"
+#include "base/util.h"
 
 static const struct launcher {
 	const char *rank, *size;
@@ -43,13 +44,11 @@ static const struct launcher {
 	  NULL, NULL, false, false },
 };
 
-#define LAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
-
 const struct launcher *launcher_find(void)
 {
 	const struct launcher *l = launchers;
 
-	for (; l < launchers + LAUNCHERS; l++)
+	for (; l < launchers + ARRAY_SIZE(launchers); l++)
 		if (getenv(l->rank) && getenv(l->size) &&
 		    (!l->job || getenv(l->job)))
 			return l;
@@ -73,7 +72,7 @@ int launcher_check(void)
 	const struct launcher *l = launchers;
 	const char *set, *missing;
 
-	for (; l < launchers + LAUNCHERS; l++) {
+	for (; l < launchers + ARRAY_SIZE(launchers); l++) {
 		missing = missing_variable(l, &set);
 		if (missing && !l->is_partial)
 			return error_set(COHORT_INVALID,

@@ -14,6 +14,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "processes/launcher.h"
 
 _Static_assert(sizeof(struct process_record) <= PEERS_RECORD &&
@@ -109,8 +110,7 @@ static int read_table(struct oob *o, const struct cohort_bootstrap *given,
 		                    given->size);
 	if (rc != COHORT_OK)
 		return rc;
-	memcpy(&o->table, given,
-	       given->size < sizeof(o->table) ? given->size : sizeof(o->table));
+	memcpy(&o->table, given, MIN(given->size, sizeof(o->table)));
 	return o->table.kind == COHORT_BOOTSTRAP_TABLE
 	               ? table_check(&o->table)
 	               : make_table(o, name, patience);
@@ -170,7 +170,7 @@ static int await_request(const struct oob *o, void *request,
 		if (sooner == UINT64_MAX && !o->own && has_ended(o))
 			sooner = clock_deadline(ENDED_NS);
 		if (patience_is_aborted(patience) ||
-		    clock_now() >= (sooner < deadline ? sooner : deadline))
+		    clock_now() >= MIN(sooner, deadline))
 			return 1;
 		backoff_wait(&b, deadline);
 	}

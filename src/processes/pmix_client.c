@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "processes/pmix_line.h"
 
 #define LIBRARY "libpmix.so.2"
@@ -58,7 +59,7 @@ static int load(void)
 	if (!library)
 		return error_set(COHORT_NO_LIBRARY, "cannot open %s: %s",
 		                 LIBRARY, dlerror());
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		*functions[i] = dlsym(library, names[i]);
 		if (!*functions[i]) {
 			dlclose(library);
@@ -203,7 +204,7 @@ static bool gives_values(void)
 	const char *version = client.PMIx_Get_version();
 	size_t i;
 
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(known); i++)
 		if (strncmp(version, known[i], strlen(known[i])) == 0)
 			return true;
 	return false;

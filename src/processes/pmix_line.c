@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/util.h"
 #include "core/cause.h"
 
 /* A message begins with the line's key. */
@@ -193,9 +194,8 @@ bool pmix_line_start(const struct pmix_client *client)
 	client_of_events = client;
 	/* Without a callback the caller's thread would change lists of libpmix's. */
 	sem_init(&r.done, 0, 0);
-	client->PMIx_Register_event_handler(codes,
-	                                    sizeof(codes) / sizeof(codes[0]),
-	                                    NULL, 0, handle, registered, &r);
+	client->PMIx_Register_event_handler(codes, ARRAY_SIZE(codes), NULL, 0,
+	                                    handle, registered, &r);
 	while (sem_wait(&r.done))
 		;
 	sem_destroy(&r.done);
