@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/stream_handle.h"
@@ -314,12 +315,6 @@ cudaError_t host_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags,
 
 /* ---- allocations ------------------------------------------------------ */
 
-static void max(uint64_t *high, uint64_t value)
-{
-	if (*high < value)
-		*high = value;
-}
-
 /* Count @bytes more; false if that would exceed the limit. */
 static bool pool_give(struct pool *p, size_t bytes)
 {
@@ -331,8 +326,8 @@ static bool pool_give(struct pool *p, size_t bytes)
 	if (ok) {
 		p->pieces++;
 		p->used += bytes;
-		max(&p->used_high, p->used);
-		max(&p->reserved_high, p->used);
+		p->used_high = MAX(p->used_high, p->used);
+		p->reserved_high = MAX(p->reserved_high, p->used);
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;

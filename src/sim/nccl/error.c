@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "base/util.h"
 #include "sim/host.h"
 
 #define NCCL_VERSION 22809
@@ -50,8 +51,7 @@ const char *host_ncclGetErrorString(ncclResult_t result)
 	};
 	size_t i = (size_t)result;
 
-	return i < sizeof(texts) / sizeof(texts[0]) ? texts[i]
-	                                            : "unknown result code";
+	return i < ARRAY_SIZE(texts) ? texts[i] : "unknown result code";
 }
 
 ncclResult_t host_ncclGetVersion(int *version)

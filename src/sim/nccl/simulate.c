@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/type.h"
+#include "base/util.h"
 #include "sim/nccl/comm.h"
 
 #define LAUNCH_US 5.0F
@@ -75,8 +76,7 @@ void simulate_launches(const struct launch *first, ncclSimInfo_t *info)
 		return;
 	for (l = first; l; l = l->next) {
 		us = launch_us(l);
-		if (us > most)
-			most = us;
+		most = MAX(most, us);
 	}
 	info->estimatedTime = most;
 }

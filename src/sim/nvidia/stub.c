@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+
 struct stub {
 	const void *address;
 	const char *name;
@@ -26,7 +28,7 @@ static bool is_kernel(const char *name)
 	if (strncmp(name, "_Z", 2) != 0 || strchr(name, '.') ||
 	    strstr(name, "__device_stub__"))
 		return false;
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(names); i++)
 		if (strstr(name, names[i]))
 			return true;
 	return false;

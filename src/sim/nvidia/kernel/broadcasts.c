@@ -9,13 +9,9 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel/program.h"
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
 
 /* Turn number @n is one of work @n % count.  An operation without a peer moves nothing. */
 static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
@@ -31,7 +27,7 @@ static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
 	op->input = w->send;
 	op->output = w->recv;
 	op->from_at = op->to_at = w->begin + done;
-	op->count = least(w->chunk, w->bytes - done);
+	op->count = MIN(w->chunk, w->bytes - done);
 	op->send = w->depth != t->plan.ranks - 1;
 	op->recv = w->depth != 0;
 	op->from = op->recv ? NOWHERE : INPUT;
@@ -60,9 +56,8 @@ int program_broadcasts(struct task tasks[TASKS_PER_WORK],
 	t->broadcast_count = count;
 	t->plan.ranks = comm->ranks;
 	for (int i = 0; i < count; i++) {
-		turns = (works[i].bytes + works[i].chunk - 1) / works[i].chunk;
-		if (t->plan.total < turns)
-			t->plan.total = turns;
+		turns = DIVIDE_UP(works[i].bytes, works[i].chunk);
+		t->plan.total = MAX(t->plan.total, turns);
 	}
 	task_connect(t, layout, channel, &channel->ring.prev, 1,
 	             &channel->ring.next, 1, 0);

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel.h"
 #include "sim/nvidia/kernel/combine.h"
@@ -38,7 +39,7 @@ int nvidia_one_rank_type(const char *name)
 	if (!type)
 		return -1;
 	type += strlen(KERNEL);
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
 		if (strncmp(type, types[i].name, strlen(types[i].name)) == 0)
 			return types[i].type;
 	return -1;

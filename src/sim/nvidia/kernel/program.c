@@ -6,9 +6,9 @@
 
 #include "sim/nvidia/kernel/program.h"
 
-#include "sim/nvidia/kernel/count.h"
 #include <string.h>
 
+#include "base/util.h"
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel/ring.h"
 
@@ -23,7 +23,7 @@ static bool tree_chunk(const struct task *t, uint64_t n,
 	if (at >= t->plan.count)
 		return false;
 	op->from_at = op->to_at = t->plan.begin + at;
-	op->count = least(t->plan.chunk, t->plan.count - at);
+	op->count = MIN(t->plan.chunk, t->plan.count - at);
 	return true;
 }
 
@@ -201,7 +201,7 @@ static bool message_chunk(const struct task *t, uint64_t n,
 	if (n && at >= t->plan.count)
 		return false;
 	op->from_at = op->to_at = at;
-	op->count = least(t->plan.chunk, t->plan.count - at);
+	op->count = MIN(t->plan.chunk, t->plan.count - at);
 	return true;
 }
 
@@ -236,10 +236,10 @@ static bool part_of(const struct p2p_work *w, int channel, int parts,
 
 	if (part >= parts)
 		return false;
-	each = (bytes + (size_t)parts - 1) / (size_t)parts;
+	each = DIVIDE_UP(bytes, (size_t)parts);
 	each = (each + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
-	*begin = least((size_t)part * each, bytes);
-	*count = least(((size_t)part + 1) * each, bytes) - *begin;
+	*begin = MIN((size_t)part * each, bytes);
+	*count = MIN(((size_t)part + 1) * each, bytes) - *begin;
 	return true;
 }
 

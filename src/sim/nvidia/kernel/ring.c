@@ -9,7 +9,8 @@
 
 #include "sim/nvidia/kernel/ring.h"
 
-#include "sim/nvidia/kernel/count.h"
+#include "base/util.h"
+
 /* Round number @n of one chunk: false if there is none. */
 static bool round_of(const struct plan *p, uint64_t n, size_t *at,
                      size_t *count)
@@ -19,7 +20,7 @@ static bool round_of(const struct plan *p, uint64_t n, size_t *at,
 	if (done >= p->count)
 		return false;
 	*at = p->begin + done;
-	*count = least(p->chunk, p->count - done);
+	*count = MIN(p->chunk, p->count - done);
 	return true;
 }
 
@@ -40,11 +41,10 @@ static bool all_reduce(const struct task *t, uint64_t number,
 		return false;
 	left = p->count - done;
 	if (left < ranks * chunk)
-		chunk = round_up((left + ranks - 1) / ranks,
-		                 16 / t->combine.size);
+		chunk = ROUND_UP(DIVIDE_UP(left, ranks), 16 / t->combine.size);
 	at = ((size_t)p->ring->index + 2 * ranks - 1 - i) % ranks * chunk;
 	op->from_at = op->to_at = p->begin + done + at;
-	op->count = at < left ? least(chunk, left - at) : 0;
+	op->count = at < left ? MIN(chunk, left - at) : 0;
 
 	op->recv = i > 0;
 	op->send = i < 2 * ranks - 2;

@@ -2,6 +2,7 @@
 
 #include "sim/nvidia/kernel/version.h"
 
+#include "base/util.h"
 #include "sim/nvidia/known.h"
 
 static const struct nccl_version *const versions[] = {
@@ -13,7 +14,7 @@ static const struct nccl_version *const versions[] = {
 
 const struct nccl_version *version_find(int number)
 {
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
 		if (versions[i]->number == number)
 			return versions[i];
 	return NULL;
