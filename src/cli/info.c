@@ -6,6 +6,7 @@
  * A platform that cannot be used is an answer, not a failure.
  */
 
+#include "base/util.h"
 #include "cli/commands.h"
 
 #include <stdbool.h>
@@ -20,7 +21,7 @@
 
 static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
 
-enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+enum { N_KINDS = ARRAY_SIZE(kinds) };
 
 struct findings {
 	struct cohort_platform_info platforms[N_KINDS];

@@ -4,6 +4,7 @@
  * The program: finds the command by its name, and runs it
  */
 
+#include "base/util.h"
 #include "cli/commands.h"
 
 #include <errno.h>
@@ -44,8 +45,6 @@ static const struct command {
 	  "print what the dumps of a flight recorder show" },
 };
 
-#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
 static void print_help(void)
 {
 	puts("usage: cohort COMMAND [OPTION]...\n"
@@ -55,7 +54,7 @@ static void print_help(void)
 	     "GPU.\n"
 	     "\n"
 	     "Commands:");
-	for (size_t i = 0; i < N_COMMANDS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-6s %s\n", commands[i].name, commands[i].summary);
 	puts("\n"
 	     "'cohort COMMAND --help' prints a command's options.\n"
@@ -64,7 +63,7 @@ static void print_help(void)
 
 static int run_command(int argc, char **argv)
 {
-	for (size_t i = 0; i < N_COMMANDS; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[0], commands[i].name))
 			continue;
 		optind = 0; /* getopt starts afresh */

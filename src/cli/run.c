@@ -7,6 +7,7 @@
  * LD_LIBRARY_PATH.  Then the program replaces this process.
  */
 
+#include "base/util.h"
 #include "cli/commands.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ static int find_libraries(char folder[PATH_MAX], char out[PATH_MAX])
 		return CLI_FAILED;
 	}
 	*strrchr(folder, '/') = '\0';
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
 		if (find_in_folder(folder, places[i], out))
 			return CLI_OK;
 	cli_complain("run",

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "sim/nvidia/known.h"
 
@@ -126,7 +127,7 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 
 	/* The loader's own path. */
 	consider_file("libnccl.so.2", &best);
-	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(patterns); i++)
 		consider_pattern(patterns[i], &best);
 	snprintf(wheels, sizeof(wheels), "%s/%s", own, WHEELS);
 	consider_pattern(wheels, &best);
@@ -230,9 +231,7 @@ static int set_all(const char *nccl)
 	int status = cli_setenv("run", "COHORT_HOST_NCCL", nccl, true);
 	size_t i;
 
-	for (i = 0;
-	     status == CLI_OK && i < sizeof(settings) / sizeof(settings[0]);
-	     i++)
+	for (i = 0; status == CLI_OK && i < ARRAY_SIZE(settings); i++)
 		status = cli_setenv("run", settings[i].name, settings[i].value,
 		                    false);
 	return status;

@@ -8,6 +8,7 @@
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
 
+#include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
@@ -27,8 +28,7 @@ static int count_cores(void)
 static int probe_devices(int platform, int ranks,
                          struct cohort_platform_info *info)
 {
-	int devices =
-		ranks > DEFAULT_HOST_DEVICES ? ranks : DEFAULT_HOST_DEVICES;
+	int devices = MAX(ranks, DEFAULT_HOST_DEVICES);
 
 	info->size = sizeof(*info);
 	if ((getenv("COHORT_HOST_DEVICES") ||
@@ -45,7 +45,7 @@ static int default_ranks(const struct cohort_platform_info *info, int cores)
 	int devices = info->status == COHORT_OK && info->devices > 0
 	                      ? info->devices
 	                      : 1;
-	int wanted = cores < 2 ? 2 : cores;
+	int wanted = MAX(cores, 2);
 
 	return info->platform == COHORT_PLATFORM_HOST && wanted < devices
 	               ? wanted

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/util.h"
+
 /* ---- calls ------------------------------------------------------------ */
 
 static int next_of(const struct call *c)
@@ -205,7 +207,7 @@ const struct collective collectives[] = {
 	{ "send_recv", CALL_SEND_RECV, SOURCE_PREVIOUS, 0 },
 };
 
-const size_t collective_count = sizeof(collectives) / sizeof(collectives[0]);
+const size_t collective_count = ARRAY_SIZE(collectives);
 
 /* True if the names are equal without underscores, of which nccl-tests has fewer, up to
  * the ending of its programs. */

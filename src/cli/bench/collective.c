@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
@@ -39,8 +40,7 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 	         c.in_place ? "" : " out-of-place");
 	set_size(&c, bytes, b->options->ranks);
 	bench_add_case(b, &c);
-	if (c.bytes > b->bytes)
-		b->bytes = c.bytes;
+	b->bytes = MAX(b->bytes, c.bytes);
 	if (!c.in_place)
 		b->buffers = 2;
 	b->needs_plain |= c.path == PATH_HOST;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
@@ -69,8 +70,7 @@ static int add(struct reader *r, uint64_t count)
 	s->all = bench_grow(s->all, s->n, sizeof(*s->all));
 	s->all[s->n++] = (struct bench_shape){ .count = count };
 	s->values += count;
-	if (count > s->most)
-		s->most = count;
+	s->most = MAX(s->most, count);
 	if (s->values > MOST_VALUES)
 		return COMPLAIN(r, "more than %llu values in all",
 		                (unsigned long long)MOST_VALUES);

@@ -3,6 +3,7 @@
 /* The options of cohort bench: those of nccl-tests, and a few more; and of its other
  * operations. */
 
+#include "base/util.h"
 #include "cli/bench/bench.h"
 
 #include <errno.h>
@@ -277,7 +278,7 @@ static int read_type(const struct cli_option *option, const char *text)
 	};
 	struct bench_options *o = option->value;
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (!strcmp(text, others[i][0]))
 			text = others[i][1];
 	return parse_name(o, 'd', text, cohort_type_name, COHORT_F8E5M2,

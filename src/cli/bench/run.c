@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
@@ -70,8 +71,7 @@ static double slowest(const struct bench *b)
 	double most = 0.0;
 
 	for (int r = 0; r < b->options->ranks; r++)
-		if (b->lanes[r]->ns > most)
-			most = b->lanes[r]->ns;
+		most = MAX(most, b->lanes[r]->ns);
 	return most;
 }
 
@@ -81,10 +81,8 @@ static double span(const struct bench *b, uint64_t i)
 	uint64_t begin = 0, end = 0;
 
 	for (int r = 0; r < b->options->ranks; r++) {
-		if (b->lanes[r]->begins[i] > begin)
-			begin = b->lanes[r]->begins[i];
-		if (b->lanes[r]->ends[i] > end)
-			end = b->lanes[r]->ends[i];
+		begin = MAX(begin, b->lanes[r]->begins[i]);
+		end = MAX(end, b->lanes[r]->ends[i]);
 	}
 	return (double)(end - begin);
 }
@@ -125,10 +123,9 @@ static bool calibrate(struct lane *l)
 			double ns = evaluate(l, n) + 1.0;
 			uint64_t most = (uint64_t)(operation->round_ns / ns);
 
-			if (most < operation->least)
-				most = operation->least;
+			most = MAX(most, operation->least);
 			if (most <= 8 * n || 8 * n > limit)
-				l->c->iterations = most < limit ? most : limit;
+				l->c->iterations = MIN(most, limit);
 		}
 		if (!lane_meet(l))
 			return false;
@@ -375,22 +372,17 @@ void bench_destroy(struct bench *b)
 	free(b);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 struct bench *bench_create(const struct bench_options *o, int cores)
 {
 	struct bench *b = bench_allocate(1, sizeof(*b));
-	uint64_t samples = larger(o->warm_up, o->iterations);
+	uint64_t samples = MAX(o->warm_up, o->iterations);
 
 	if (!o->iterations)
-		samples = larger(samples, o->operation->most);
+		samples = MAX(samples, o->operation->most);
 	b->options = o;
 	b->operation = o->operation;
 	b->cores = cores;
-	b->scratch = bench_allocate(larger(samples, o->rounds), sizeof(double));
+	b->scratch = bench_allocate(MAX(samples, o->rounds), sizeof(double));
 	for (int r = 0; r < o->ranks; r++)
 		b->lanes[r] = lane_create(b, r, samples);
 	if (b->operation->plan(b) == CLI_OK)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/util.h"
 #include "cli/check/check.h"
 
 #define MIB (1 << 20)
@@ -136,7 +137,7 @@ static void read_gpus(struct reading *r)
 
 	r->most = here >= all;
 	snprintf(r->found, sizeof(r->found), "%d of %d GPUs", here,
-	         here > all ? here : all);
+	         MAX(here, all));
 }
 
 /* A file in memory, as NCCL and the library make them. */
@@ -468,11 +469,9 @@ static const struct limit limits[] = {
 	  "verdicts do not say what a missing rank's thread waits for", ALLOW },
 };
 
-enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
-
 static void add_amount(struct text *t, double amount)
 {
-	text_add(t, amount < 1000 ? "%.3g" : "%.0f", amount < 0 ? 0 : amount);
+	text_add(t, amount < 1000 ? "%.3g" : "%.0f", MAX(amount, 0));
 }
 
 static double needed(const double of[3], double ranks)
@@ -534,7 +533,8 @@ static const struct limit *check_rows(struct check *c, const struct limit *l)
 
 	text_set(enough, sizeof(enough), "enough for %d rank%s",
 	         check_devices(c), check_devices(c) == 1 ? "" : "s");
-	for (; l < limits + LIMITS && strcmp(l->check, first->check) == 0;
+	for (; l < limits + ARRAY_SIZE(limits) &&
+	       strcmp(l->check, first->check) == 0;
 	     l++) {
 		if ((l->applies && !l->applies(c)) ||
 		    strcmp(failed, l->subject) == 0)
@@ -615,6 +615,6 @@ void check_limits(struct check *c)
 	const struct limit *l = limits;
 
 	check_leftovers(c);
-	while (l < limits + LIMITS)
+	while (l < limits + ARRAY_SIZE(limits))
 		l = check_rows(c, l);
 }

@@ -21,6 +21,7 @@
 
 #include "base/environment.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "cli/check/check.h"
 #include "core/config.h"
 
@@ -288,12 +289,12 @@ static bool check_setting(struct check *c, const char *name, const char *value)
 		     "Groups do not open while it is %s: %s", value, refused);
 		return true;
 	}
-	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(settings); i++)
 		if (strcmp(name, settings[i].name) == 0) {
 			settings[i].check(c, name, value);
 			return true;
 		}
-	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (check_has_word(numbers[i].name, name + strlen("NCCL_"),
 		                   strncmp)) {
 			if (check_number(c, name, value) == 1 &&

@@ -16,6 +16,7 @@
 #include <cohort/sim.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "cli/common/processes.h"
@@ -177,11 +178,9 @@ static int settle_ranks(struct demo_options *o)
 	char devices[16];
 
 	if (!o->ranks && o->processes > 1)
-		o->ranks = o->processes > DEFAULT_RANKS ? o->processes
-		                                        : DEFAULT_RANKS;
+		o->ranks = MAX(o->processes, DEFAULT_RANKS);
 	snprintf(devices, sizeof(devices), "%d",
-	         o->ranks > DEFAULT_HOST_DEVICES ? o->ranks
-	                                         : DEFAULT_HOST_DEVICES);
+	         MAX(o->ranks, DEFAULT_HOST_DEVICES));
 	if (cli_setenv("demo", "COHORT_HOST_DEVICES", devices, false) != CLI_OK)
 		return CLI_FAILED;
 	if (o->ranks && o->ranks < o->processes) {

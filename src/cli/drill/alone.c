@@ -5,6 +5,7 @@
  * respawning; and cells in which ranks join by id
  */
 
+#include "base/util.h"
 #include "cli/drill/drill.h"
 
 #include <string.h>
@@ -150,7 +151,7 @@ static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 		{ COHORT_PROCESS_EXITED, COHORT_VERDICT_PROCESS_EXITED },
 	};
 
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
 		if (status == told[i].status) {
 			drill_note(run,
 			           (struct drill_verdict){

@@ -13,6 +13,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "cli/drill/drill.h"
 #include "sim/strict/census.h"
 
@@ -45,8 +46,7 @@ static void count_threads(struct drill_census *census)
 		if (!tid || !thread_lives(tid, name) || is_kept(name))
 			continue;
 		census->threads++;
-		if (tid > census->newest)
-			census->newest = tid;
+		census->newest = MAX(census->newest, tid);
 	}
 	if (tasks)
 		closedir(tasks);

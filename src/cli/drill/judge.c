@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/util.h"
 #include "cli/drill/drill.h"
 
 /* How often the prober asks. */
@@ -119,7 +120,7 @@ static bool names_all(const struct drill_run *run, const char *text)
 	    run->cell->kind == COHORT_VERDICT_NATIVE_ERROR ||
 	    strstr(text, ", ticket "))
 		return true;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (strstr(text, calls[i]))
 			return true;
 	return false;

@@ -4,6 +4,7 @@
  * The outcome of every fault in every place, or why the fault is impossible there
  */
 
+#include "base/util.h"
 #include "cli/drill/drill.h"
 
 #include <cohort/sim.h>
@@ -354,11 +355,8 @@ const struct cell *drill_cell(enum place place, enum trouble trouble,
 	const struct cell *cell = NULL;
 
 	if (processes > 1)
-		cell = find(spread, sizeof(spread) / sizeof(spread[0]), place,
-		            trouble);
-	return cell ? cell
-	            : find(rules, sizeof(rules) / sizeof(rules[0]), place,
-	                   trouble);
+		cell = find(spread, ARRAY_SIZE(spread), place, trouble);
+	return cell ? cell : find(rules, ARRAY_SIZE(rules), place, trouble);
 }
 
 /* The first script that has the cell holds. */
@@ -392,7 +390,7 @@ static const struct script {
 
 const struct drill_script *drill_script(enum place place, enum trouble trouble)
 {
-	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(scripts); i++)
 		if (has(scripts[i].places, scripts[i].troubles, place, trouble))
 			return &scripts[i].of;
 	return NULL;

@@ -15,6 +15,7 @@
 
 #include <cohort/cohort.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "cli/launch/server.h"
@@ -147,7 +148,7 @@ static int open_signals(struct launch *l)
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&read);
 	sigaddset(&read, SIGCHLD);
-	for (i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(passed); i++)
 		if (!sigaction(passed[i], NULL, &action) &&
 		    action.sa_handler != SIG_IGN)
 			sigaddset(&read, passed[i]);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 
 #define LIBRARY "libpmix.so.2"
@@ -34,7 +35,7 @@ int library_load(void)
 		             dlerror());
 		return CLI_FAILED;
 	}
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		*functions[i] = dlsym(opened, names[i]);
 		if (!*functions[i]) {
 			cli_complain("launch", LIBRARY " has no %s()",

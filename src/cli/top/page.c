@@ -7,6 +7,7 @@
  * character there may be as wide as two.
  */
 
+#include "base/util.h"
 #include "cli/top/top.h"
 
 #include <inttypes.h>
@@ -80,7 +81,7 @@ static void make_ascii(char *text)
 
 	for (; *from; from += n) {
 		n = text_character((const char *)from);
-		n = n > 1 ? n : 1;
+		n = MAX(n, 1);
 		*text++ = n == 1 && *from >= ' ' && *from < 0x7f ? (char)*from
 		                                                 : '?';
 	}
@@ -174,8 +175,7 @@ static void add_state(struct page *p, const struct top_sample *s)
 
 	for (i = 0; i < s->n; i++) {
 		states[s->ranks[i].state]++;
-		if (s->ranks[i].collectives > front)
-			front = s->ranks[i].collectives;
+		front = MAX(front, s->ranks[i].collectives);
 		if (*s->ranks[i].call && s->ranks[i].ago_ns < idle_ns)
 			idle_ns = s->ranks[i].ago_ns;
 	}
@@ -252,7 +252,7 @@ static const struct column {
 	[DEVICE] = { "DEV", 3 },
 };
 
-enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+enum { COLUMNS = ARRAY_SIZE(columns) };
 
 /* The least width of the last call for which other columns than the first two stay. */
 #define CALL_LEAST 14
@@ -343,12 +343,9 @@ int page_make(struct page *p, struct top_sample *s)
 	add_facts(p, s);
 	if (p->height)
 		room = p->height - p->n - 2;
-	if (room < 0)
-		room = 0;
-	if (p->scroll > s->n - room)
-		p->scroll = s->n - room;
-	if (p->scroll < 0)
-		p->scroll = 0;
+	room = MAX(room, 0);
+	p->scroll = MIN(p->scroll, s->n - room);
+	p->scroll = MAX(p->scroll, 0);
 	add_row(p, PAGE_TITLE, NULL, "LAST CALL");
 	for (i = p->scroll; i < s->n && i < p->scroll + room; i++)
 		add_rank(p, s, &s->ranks[i]);

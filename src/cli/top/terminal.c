@@ -7,6 +7,7 @@
  * ncurses.  Every exit path restores the terminal.
  */
 
+#include "base/util.h"
 #include "cli/top/top.h"
 
 #include "cli/common/cli.h"
@@ -55,7 +56,7 @@ static void block_signals(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGWINCH);
-	for (i = 0; i < sizeof(handled) / sizeof(handled[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(handled); i++) {
 		sigaddset(&set, handled[i]);
 		/* What the parent has ignored, as nohup does, stays so. */
 		if (signal(handled[i], handle) == SIG_IGN)
@@ -213,7 +214,7 @@ static void draw_sample(struct view *v)
 	const struct page_line *line;
 	int row;
 
-	v->page.width = width < MOST_COLUMNS ? width : MOST_COLUMNS;
+	v->page.width = MIN(width, MOST_COLUMNS);
 	v->page.height = LINES;
 	v->page.silent_ns = watch_silence(v->watch);
 	v->shown = page_make(&v->page, &v->watch->sample);

@@ -8,6 +8,7 @@
  * json.c, no '<' ends the script element that they stand in.
  */
 
+#include "base/util.h"
 #include "cli/trace/trace.h"
 
 #include <inttypes.h>
@@ -290,8 +291,8 @@ static void put_last_row(struct page *p, int i, uint64_t *told)
 		c = p->model->ranks[k].newest;
 		ns = c ? c->op->r.submitted_ns : 0;
 		ns = f->now_ns > ns ? f->now_ns - ns : 0;
-		least_ns = ns < least_ns ? ns : least_ns;
-		most_ns = ns > most_ns ? ns : most_ns;
+		least_ns = MIN(ns, least_ns);
+		most_ns = MAX(ns, most_ns);
 	}
 	open_row(p, f->ranks[i].rank);
 	put(p, "<th scope=\"row\">%s</th>", set_of(set).at);
@@ -377,7 +378,7 @@ static void put_part(struct page *p, const char *text)
 {
 	size_t i, n = strcspn(text, "}");
 
-	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+	for (i = 0; i < ARRAY_SIZE(parts); i++)
 		if (strlen(parts[i].name) == n &&
 		    memcmp(parts[i].name, text, n) == 0)
 			parts[i].put(p);

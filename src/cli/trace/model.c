@@ -4,6 +4,7 @@
  * The model of cohort trace: all that is computed from the dumps, once for all writers
  */
 
+#include "base/util.h"
 #include "cli/trace/trace.h"
 
 #include <stdio.h>
@@ -86,11 +87,6 @@ static uint64_t first_open(const struct flight *f)
 	return f->lowest + i;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Find the collective in front: that of the verdict, else the first that is not
  * done on all ranks, else the last. */
 static void find_window(const struct flight *f, struct trace_window *w)
@@ -106,15 +102,15 @@ static void find_window(const struct flight *f, struct trace_window *w)
 	} else if (last) {
 		w->front = first_open(f);
 		w->is_stalled = w->front <= last;
-		w->front = smaller(w->front, last);
+		w->front = MIN(w->front, last);
 	}
 	w->first = w->last = w->front;
 	if (!last)
 		return;
 	w->first = f->lowest;
 	if (w->front > BEFORE && w->front - BEFORE > w->first)
-		w->first = smaller(w->front - BEFORE, last);
-	w->last = smaller(w->front + BEHIND, last);
+		w->first = MIN(w->front - BEFORE, last);
+	w->last = MIN(w->front + BEHIND, last);
 }
 
 /* ---- spreads ---------------------------------------------------------- */
@@ -166,11 +162,6 @@ static void find_late(struct trace_model *m, uint64_t *scratch)
 
 /* ---- calls ------------------------------------------------------------ */
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static uint64_t sum(uint64_t a, uint64_t b)
 {
 	return b < UINT64_MAX - a ? a + b : UINT64_MAX;
@@ -206,7 +197,7 @@ static struct trace_call follow(const struct trace_model *m,
 		.ns = { [TRACE_QUEUEING] = s.begin_ns - called,
 		        [TRACE_WAITING] = s.joined_ns - s.begin_ns,
 		        [TRACE_EXECUTION] = s.end_ns - s.joined_ns,
-		        [TRACE_BETWEEN] = later(called, w->busy_until_ns) -
+		        [TRACE_BETWEEN] = MAX(called, w->busy_until_ns) -
 		                          w->busy_until_ns },
 	};
 
@@ -256,9 +247,9 @@ static void find_times(struct trace_model *m)
 		m->n_calls += f->ranks[r].n;
 		for (op = f->ranks[r].ops; op < f->ranks[r].ops + f->ranks[r].n;
 		     op++) {
-			m->base_ns = smaller(m->base_ns, op->r.submitted_ns);
-			m->now_ns = later(m->now_ns, later(op->r.submitted_ns,
-			                                   op->r.finished_ns));
+			m->base_ns = MIN(m->base_ns, op->r.submitted_ns);
+			m->now_ns = MAX(m->now_ns, MAX(op->r.submitted_ns,
+			                               op->r.finished_ns));
 		}
 	}
 	if (!m->n_calls)

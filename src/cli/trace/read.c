@@ -7,6 +7,7 @@
  * valid JSON is read line by line, so that its intact lines are kept.
  */
 
+#include "base/util.h"
 #include "cli/trace/trace.h"
 
 #include <stdlib.h>
@@ -617,8 +618,7 @@ static void make_flight(struct reader *r)
 	int i;
 
 	for (i = 0; i < r->n; i++)
-		if (r->parts[i].rank.n > most)
-			most = r->parts[i].rank.n;
+		most = MAX(most, r->parts[i].rank.n);
 	trace_need(flight_init(f, r->n, (unsigned)most) ? f->memory : NULL);
 	facts.size = f->size;
 	facts.slots = f->slots;
