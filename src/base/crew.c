@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -115,20 +116,10 @@ static bool is_needed_locked(const struct worker *w)
 	return !w->is_left && (first || idle <= (w->is_tainted ? 1 : IDLE));
 }
 
-static void unlink_locked(struct worker *w)
-{
-	struct worker **at = &workers;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
-}
-
 /* By the thread that has started it. */
 static void begin_locked(struct worker *w, int most)
 {
-	w->next = workers;
-	workers = w;
+	list_add(workers, w, next);
 	idle++;
 	w->is_extra = idle > most;
 	w->has_begun = true;
@@ -140,9 +131,8 @@ static void end_locked(struct worker *w)
 	idle--;
 	if (w->is_left)
 		return;
-	unlink_locked(w);
-	w->next = finished;
-	finished = w;
+	list_remove(workers, w, next);
+	list_add(finished, w, next);
 	pthread_cond_broadcast(&done);
 }
 
@@ -220,7 +210,7 @@ static void join_finished(void)
 /* End the idle workers, and leave those behind that do not come back. */
 static void stop(void)
 {
-	struct worker *w, *next, *ending = NULL;
+	struct worker *w, *next;
 
 	pthread_mutex_lock(&lock);
 	ends = true;
@@ -229,13 +219,8 @@ static void stop(void)
 		next = w->next;
 		if (!w->is_busy)
 			continue;
-		unlink_locked(w);
+		list_remove(workers, w, next);
 		w->is_left = true;
-		w->next = ending;
-		ending = w;
-	}
-	for (w = ending; w; w = next) {
-		next = w->next;
 		pthread_detach(w->thread);
 	}
 	while (workers)

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/list.h"
+
 void *pages_alloc(size_t bytes)
 {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -60,15 +62,11 @@ static size_t whole_pages(size_t bytes)
 
 static void *take_released_locked(size_t bytes)
 {
-	struct released **at = &released, *found;
+	struct released *found;
 
-	while (*at && (*at)->bytes != bytes)
-		at = &(*at)->next;
-	found = *at;
-	if (!found)
-		return NULL;
-	*at = found->next;
-	return memset(found, 0, sizeof(*found));
+	list_find(found, released, next, found->bytes == bytes);
+	list_remove(released, found, next);
+	return found ? memset(found, 0, sizeof(*found)) : NULL;
 }
 
 static void *take_rest_locked(size_t bytes)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/crew.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "dump/dump.h"
@@ -187,19 +188,14 @@ static struct dumper *left;
 static void leave(struct dumper *d)
 {
 	pthread_mutex_lock(&left_lock);
-	d->next_left = left;
-	left = d;
+	list_add(left, d, next_left);
 	pthread_mutex_unlock(&left_lock);
 }
 
 static void come_back(struct dumper *d)
 {
-	struct dumper **at = &left;
-
 	pthread_mutex_lock(&left_lock);
-	while (*at != d)
-		at = &(*at)->next_left;
-	*at = d->next_left;
+	list_remove(left, d, next_left);
 	pthread_mutex_unlock(&left_lock);
 }
 
