@@ -4,6 +4,7 @@
  * Captures (see capture.h; capture_calls.c has CUDA's functions)
  */
 
+#include "base/list.h"
 #include "sim/cuda/capture_state.h"
 
 #include <stdlib.h>
@@ -72,19 +73,14 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 	d->capture = c;
 	d->stream = s;
 	d->lane = c->graph->lanes++;
-	d->next = c->streams;
-	c->streams = d;
+	list_add(c->streams, d, next);
 	atomic_store_explicit(&s->captured, d, memory_order_relaxed);
 	return d;
 }
 
 void captured_forget_locked(struct captured *d)
 {
-	struct captured **at = &d->capture->streams;
-
-	while (*at != d)
-		at = &(*at)->next;
-	*at = d->next;
+	list_remove(d->capture->streams, d, next);
 	atomic_store_explicit(&d->stream->captured, NULL, memory_order_relaxed);
 	free(d->after);
 	free(d);
@@ -195,10 +191,9 @@ cudaError_t capture_permits(const struct stream *s)
 /* Called with lock held. */
 static bool is_on_device(const struct capture *c, int device)
 {
-	const struct captured *d = c->streams;
+	const struct captured *d;
 
-	while (d && d->stream->device != device)
-		d = d->next;
+	list_find(d, c->streams, next, d->stream->device == device);
 	return d;
 }
 
@@ -373,10 +368,9 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 /* Called with lock held. */
 static struct capture *find_locked(unsigned long long id)
 {
-	struct capture *c = captures;
+	struct capture *c;
 
-	while (c && c->id != id)
-		c = c->next;
+	list_find(c, captures, next, c->id == id);
 	return c;
 }
 
@@ -466,8 +460,7 @@ struct capture *capture_create_locked(struct stream *s,
 	c->mode = mode;
 	c->thread = capture_thread_mode();
 	c->origin = s;
-	c->next = captures;
-	captures = c;
+	list_add(captures, c, next);
 	atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
 	return c;
 }
@@ -475,11 +468,7 @@ struct capture *capture_create_locked(struct stream *s,
 /* Called with lock held. */
 void capture_remove_locked(struct capture *c)
 {
-	struct capture **at = &captures;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
+	list_remove(captures, c, next);
 	while (c->streams)
 		captured_forget_locked(c->streams);
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);

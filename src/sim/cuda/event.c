@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
@@ -43,8 +44,7 @@ static struct event *event_get(void)
 		unused = e->next_free;
 	} else if ((e = calloc(1, sizeof(*e)))) {
 		pthread_mutex_init(&e->lock, NULL);
-		e->next = all;
-		all = e;
+		list_add(all, e, next);
 	}
 	pthread_mutex_unlock(&table_lock);
 	return e;
@@ -166,8 +166,7 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 		shared_event_put(shared);
 	}
 	pthread_mutex_lock(&table_lock);
-	e->next_free = unused;
-	unused = e;
+	list_add(unused, e, next_free);
 	pthread_mutex_unlock(&table_lock);
 	return device_error(fault_sticky(m.device));
 }

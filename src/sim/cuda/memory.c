@@ -15,6 +15,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/list.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/device.h"
 #include "sim/strict/census.h"
@@ -280,22 +281,18 @@ bool memory_reserve(const void *start, size_t bytes)
 	s->start = start;
 	s->bytes = bytes;
 	pthread_mutex_lock(&lock);
-	s->next = spans;
-	spans = s;
+	list_add(spans, s, next);
 	pthread_mutex_unlock(&lock);
 	return true;
 }
 
 void memory_unreserve(const void *start)
 {
-	struct span **at = &spans, *s;
+	struct span *s;
 
 	pthread_mutex_lock(&lock);
-	while (*at && (*at)->start != start)
-		at = &(*at)->next;
-	s = *at;
-	if (s)
-		*at = s->next;
+	list_find(s, spans, next, s->start == start);
+	list_remove(spans, s, next);
 	pthread_mutex_unlock(&lock);
 	free(s);
 }

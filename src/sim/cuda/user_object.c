@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/graph.h"
 #include "sim/host.h"
@@ -66,8 +67,7 @@ static bool add(struct graph_use **list, struct user_object *o,
 	use->object = o;
 	use->count = count;
 	pthread_mutex_lock(&lock);
-	use->next = *list;
-	*list = use;
+	list_add(*list, use, next);
 	pthread_mutex_unlock(&lock);
 	return true;
 }
@@ -100,19 +100,16 @@ void user_objects_drop(struct graph_use *use)
 static bool take(struct graph_use **list, struct user_object *o,
                  unsigned int count)
 {
-	struct graph_use **at, *use;
+	struct graph_use *use;
 	bool found;
 
 	pthread_mutex_lock(&lock);
-	for (at = list; *at; at = &(*at)->next)
-		if ((*at)->object == o && (*at)->count >= count)
-			break;
-	use = *at;
+	list_find(use, *list, next, use->object == o && use->count >= count);
 	found = use;
 	if (use)
 		use->count -= count;
 	if (use && !use->count) {
-		*at = use->next;
+		list_remove(*list, use, next);
 		free(use);
 	}
 	pthread_mutex_unlock(&lock);

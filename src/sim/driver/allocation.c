@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
 #include "sim/driver/driver.h"
@@ -94,22 +95,18 @@ CUmemGenericAllocationHandle allocation_handle(const struct allocation *a)
 
 struct allocation *allocation_find_locked(CUmemGenericAllocationHandle handle)
 {
-	struct allocation *a = allocations;
+	struct allocation *a;
 
-	while (a && (allocation_handle(a) != handle || !a->handles))
-		a = a->next;
+	list_find(a, allocations, next,
+	          allocation_handle(a) == handle && a->handles);
 	return a;
 }
 
 void allocation_settle_locked(struct allocation *a)
 {
-	struct allocation **at = &allocations;
-
 	if (a->handles || a->maps)
 		return;
-	while (*at != a)
-		at = &(*at)->next;
-	*at = a->next;
+	list_remove(allocations, a, next);
 	if (a->claimed)
 		memory_unclaim(a->prop.location.id, a->claimed);
 	close(a->file);
@@ -136,8 +133,7 @@ static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
 		.handles = 1,
 	};
 	virtual_lock();
-	a->next = allocations;
-	allocations = a;
+	list_add(allocations, a, next);
 	virtual_unlock();
 	*handle = allocation_handle(a);
 	return CUDA_SUCCESS;

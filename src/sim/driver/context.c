@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "sim/cuda/device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
@@ -51,22 +52,15 @@ static bool is_primary(CUcontext c)
 	       (uintptr_t)c < (uintptr_t)(primaries + device_count());
 }
 
-/* Called with lock held. */
-static struct CUctx_st **find_locked(CUcontext c)
-{
-	struct CUctx_st **at = &created;
-
-	while (*at && *at != c)
-		at = &(*at)->next;
-	return at;
-}
-
 /* The device of @c, or -1 if it is no context.  Called with lock held. */
 static int device_of_locked(CUcontext c)
 {
+	const struct CUctx_st *found;
+
 	if (is_primary(c))
 		return (int)(c - primaries);
-	return c && *find_locked(c) ? c->device : -1;
+	list_find(found, created, next, found == c);
+	return found ? found->device : -1;
 }
 
 int driver_device_of(CUcontext c)
@@ -276,8 +270,7 @@ CUresult driver_cuCtxCreate_v2(CUcontext *context, unsigned int flags,
 	c->flags = flags;
 	pthread_mutex_lock(&lock);
 	c->id = ++last_id;
-	c->next = created;
-	created = c;
+	list_add(created, c, next);
 	pthread_mutex_unlock(&lock);
 	*context = c;
 	return push(c);
@@ -306,7 +299,6 @@ CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 
 CUresult driver_cuCtxDestroy_v2(CUcontext context)
 {
-	struct CUctx_st **at;
 	bool found;
 
 	if (!context || is_primary(context))
@@ -314,10 +306,8 @@ CUresult driver_cuCtxDestroy_v2(CUcontext context)
 	if (current() == context)
 		pop();
 	pthread_mutex_lock(&lock);
-	at = find_locked(context);
-	found = *at;
-	if (found)
-		*at = context->next;
+	found = device_of_locked(context) >= 0;
+	list_remove(created, context, next);
 	pthread_mutex_unlock(&lock);
 	if (!found)
 		return CUDA_ERROR_INVALID_CONTEXT;

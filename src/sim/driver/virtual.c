@@ -15,6 +15,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/list.h"
 #include "base/util.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
@@ -93,8 +94,7 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	virtual_lock();
-	r->next = reservations;
-	reservations = r;
+	list_add(reservations, r, next);
 	virtual_unlock();
 	*start = (CUdeviceptr)(uintptr_t)r->start;
 	return CUDA_SUCCESS;
@@ -103,26 +103,23 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 /* True if something is mapped in the range. */
 static bool is_mapped_locked(const char *start, size_t bytes)
 {
-	const struct mapping *m = mappings;
+	const struct mapping *m;
 
-	while (m && (m->start >= start + bytes || m->start + m->bytes <= start))
-		m = m->next;
+	list_find(m, mappings, next,
+	          m->start < start + bytes && m->start + m->bytes > start);
 	return m;
 }
 
 CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct reservation **at = &reservations, *r;
+	struct reservation *r;
 
 	virtual_lock();
-	while (*at && ((*at)->start != p || (*at)->bytes != bytes))
-		at = &(*at)->next;
-	r = *at;
+	list_find(r, reservations, next, r->start == p && r->bytes == bytes);
 	if (r && is_mapped_locked(p, bytes))
 		r = NULL;
-	if (r)
-		*at = r->next;
+	list_remove(reservations, r, next);
 	virtual_unlock();
 	if (!r)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -136,10 +133,10 @@ CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 
 static bool is_reserved_locked(const char *start, size_t bytes)
 {
-	const struct reservation *r = reservations;
+	const struct reservation *r;
 
-	while (r && !is_inside(start, bytes, r->start, r->bytes))
-		r = r->next;
+	list_find(r, reservations, next,
+	          is_inside(start, bytes, r->start, r->bytes));
 	return r;
 }
 
@@ -188,8 +185,7 @@ static CUresult map_locked(char *start, size_t bytes, size_t offset,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	a->maps++;
-	m->next = mappings;
-	mappings = m;
+	list_add(mappings, m, next);
 	return CUDA_SUCCESS;
 }
 
@@ -209,14 +205,13 @@ CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
 	return result;
 }
 
-/* The place in the list of what is mapped at @p, or of its end. */
-static struct mapping **mapping_at_locked(const char *p)
+/* The mapping at @p, or NULL. */
+static struct mapping *mapping_at_locked(const char *p)
 {
-	struct mapping **at = &mappings;
+	struct mapping *m;
 
-	while (*at && !is_inside(p, 1, (*at)->start, (*at)->bytes))
-		at = &(*at)->next;
-	return at;
+	list_find(m, mappings, next, is_inside(p, 1, m->start, m->bytes));
+	return m;
 }
 
 /* True if the range is all that some mappings have, and no more. */
@@ -226,7 +221,7 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	const struct mapping *m;
 
 	while (done < bytes) {
-		m = *mapping_at_locked(start + done);
+		m = mapping_at_locked(start + done);
 		if (!m || m->start != start + done || m->bytes > bytes - done)
 			return false;
 		done += m->bytes;
@@ -234,12 +229,11 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	return bytes;
 }
 
-static void unmap_one_locked(struct mapping **at)
+static void unmap_one_locked(struct mapping *m)
 {
-	struct mapping *m = *at;
 	struct memory known;
 
-	*at = m->next;
+	list_remove(mappings, m, next);
 	memory_take(m->start, 1U << MEMORY_MAPPED | 1U << MEMORY_REGISTERED,
 	            &known);
 	unmap_pages(m->start, m->bytes);
@@ -275,7 +269,7 @@ static void wait_for_users(const char *start, size_t bytes)
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct mapping **at;
+	struct mapping *m;
 	size_t done = 0;
 	bool ok;
 
@@ -283,9 +277,9 @@ CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 	virtual_lock();
 	ok = is_whole_locked(p, bytes);
 	while (ok && done < bytes) {
-		at = mapping_at_locked(p + done);
-		done += (*at)->bytes;
-		unmap_one_locked(at);
+		m = mapping_at_locked(p + done);
+		done += m->bytes;
+		unmap_one_locked(m);
 	}
 	virtual_unlock();
 	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -300,7 +294,7 @@ driver_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	virtual_lock();
-	m = *mapping_at_locked(memory);
+	m = mapping_at_locked(memory);
 	if (m) {
 		m->of->handles++;
 		*handle = allocation_handle(m->of);
@@ -348,7 +342,7 @@ static void set_access_locked(char *start, size_t bytes,
 	size_t done, i;
 
 	for (done = 0; done < bytes; done += m->bytes) {
-		m = *mapping_at_locked(start + done);
+		m = mapping_at_locked(start + done);
 		for (i = 0; i < count; i++)
 			*access_of(m, &list[i].location) =
 				(unsigned char)list[i].flags;
@@ -385,7 +379,7 @@ CUresult driver_cuMemGetAccess(unsigned long long *flags,
 	if (!flags || !location || !virtual_location_is_valid(location))
 		return CUDA_ERROR_INVALID_VALUE;
 	virtual_lock();
-	m = *mapping_at_locked(DRIVER_MEMORY(memory));
+	m = mapping_at_locked(DRIVER_MEMORY(memory));
 	if (m)
 		*flags = *access_of(m, location);
 	virtual_unlock();

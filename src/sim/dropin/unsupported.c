@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 /* A kernel by its host function, or a function by its name.  Never freed: it is
  * there to say something once in the life of the process. */
 struct subject {
@@ -24,10 +26,9 @@ static struct subject *subjects;
 /* Called with lock held. */
 static struct subject *find_locked(const void *key)
 {
-	struct subject *subject = subjects;
+	struct subject *subject;
 
-	while (subject && subject->key != key)
-		subject = subject->next;
+	list_find(subject, subjects, next, subject->key == key);
 	return subject;
 }
 
@@ -41,9 +42,8 @@ static struct subject *add_locked(const void *key, const char *name)
 		return NULL;
 	subject->key = key;
 	subject->said = false;
-	subject->next = subjects;
 	memcpy(subject->name, name, bytes);
-	subjects = subject;
+	list_add(subjects, subject, next);
 	return subject;
 }
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "sim/nccl/worlds.h"
 #include "sim/strict/census.h"
 
@@ -60,15 +61,6 @@ static struct meeting *meeting_create_locked(enum join_kind kind,
 	m->next = *at;
 	*at = m;
 	return m;
-}
-
-static void meeting_unlink_locked(const struct meeting *m)
-{
-	struct meeting **at = &meetings;
-
-	while (*at != m)
-		at = &(*at)->next;
-	*at = m->next;
 }
 
 size_t meeting_live(void)
@@ -132,10 +124,9 @@ static bool is_for_locked(const struct meeting *m, const struct join *j)
 
 static struct meeting *find_locked(const struct join *j)
 {
-	struct meeting *m = meetings;
+	struct meeting *m;
 
-	while (m && !is_for_locked(m, j))
-		m = m->next;
+	list_find(m, meetings, next, is_for_locked(m, j));
 	return m;
 }
 
@@ -189,7 +180,7 @@ static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
 		return ncclSuccess;
 	}
 	if (j->kind != JOIN_BY_ID) {
-		meeting_unlink_locked(m);
+		list_remove(meetings, m, next);
 		free(m);
 	}
 	return comm_error(ncclSystemError, "out of memory");
@@ -228,7 +219,7 @@ static void leave_locked(struct join *j)
 	m->places = NULL;
 	if (m->kind == JOIN_BY_ID && !m->spoiled)
 		return;
-	meeting_unlink_locked(m);
+	list_remove(meetings, m, next);
 	free(m);
 }
 
@@ -305,7 +296,7 @@ static void use_up_locked(const struct join *j)
 		m = find_locked(&further);
 		if (!m || m->places)
 			continue;
-		meeting_unlink_locked(m);
+		list_remove(meetings, m, next);
 		free(m);
 	}
 }
@@ -331,7 +322,7 @@ static void complete_locked(const struct join *first)
 		if (m->complete || m->awaited)
 			continue;
 		use_up_locked(j);
-		meeting_unlink_locked(m);
+		list_remove(meetings, m, next);
 		m->result = end_locked(m);
 		m->complete = true;
 		pthread_cond_broadcast(&changed);

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "sim/cuda/sync.h"
 
 struct registration {
@@ -42,8 +43,7 @@ struct registration *registration_create(const char *function,
 void registered_add(struct ncclComm *comm, struct registration *r)
 {
 	pthread_mutex_lock(&comm->lock);
-	r->next = comm->registered;
-	comm->registered = r;
+	list_add(comm->registered, r, next);
 	pthread_mutex_unlock(&comm->lock);
 }
 
@@ -60,17 +60,15 @@ void registered_free(struct registration *r)
 bool registered_remove(struct ncclComm *comm, const void *handle,
                        const char *function)
 {
-	struct registration **at, *r;
+	struct registration *r;
 	bool last;
 
 	pthread_mutex_lock(&comm->lock);
-	at = &comm->registered;
-	while (*at && (*at != handle || (*at)->function != function))
-		at = &(*at)->next;
-	r = *at;
+	list_find(r, comm->registered, next,
+	          r == handle && r->function == function);
 	last = r && --r->users == 0;
 	if (last)
-		*at = r->next;
+		list_remove(comm->registered, r, next);
 	pthread_mutex_unlock(&comm->lock);
 	if (last) {
 		sync_memory();
@@ -85,10 +83,9 @@ struct registration *registered_find(struct ncclComm *comm,
 	struct registration *r;
 
 	pthread_mutex_lock(&comm->lock);
-	for (r = comm->registered; r; r = r->next)
-		if (r->function == like->function && r->first <= like->first &&
-		    like->end <= r->end)
-			break;
+	list_find(r, comm->registered, next,
+	          r->function == like->function && r->first <= like->first &&
+	                  like->end <= r->end);
 	if (r)
 		r->users++;
 	pthread_mutex_unlock(&comm->lock);

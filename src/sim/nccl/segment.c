@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/process.h"
 #include "sim/cuda/memory.h"
 
@@ -127,13 +128,9 @@ int segment_make(const struct segment_process *of, int n, uint64_t *id_out)
 
 static void peer_put_locked(struct peer *p)
 {
-	struct peer **at = &peers;
-
 	if (--p->users)
 		return;
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
+	list_remove(peers, p, next);
 	munmap((void *)p->window.here, p->window.bytes);
 	close(p->window.life);
 	free(p);
@@ -171,11 +168,10 @@ static void *map_apart(int fd, size_t bytes)
 static struct peer *peer_get_locked(const struct segment_process *of,
                                     const int fds[SEGMENT_FDS])
 {
-	struct peer *p = peers;
+	struct peer *p;
 	void *here;
 
-	while (p && p->number != of->number)
-		p = p->next;
+	list_find(p, peers, next, p->number == of->number);
 	if (p) {
 		p->users++;
 		return p;
@@ -198,8 +194,7 @@ static struct peer *peer_get_locked(const struct segment_process *of,
 	p->window.there = of->start;
 	p->window.here = (uintptr_t)here;
 	p->window.bytes = of->bytes;
-	p->next = peers;
-	peers = p;
+	list_add(peers, p, next);
 	return p;
 }
 
@@ -264,8 +259,7 @@ static struct segment *segment_create_locked(uint64_t id, int fd,
 		segment_clear_locked(s);
 		return NULL;
 	}
-	s->next = segments;
-	segments = s;
+	list_add(segments, s, next);
 	return s;
 }
 
@@ -274,9 +268,7 @@ struct segment *segment_get(uint64_t id, int fd, const int *fds)
 	struct segment *s;
 
 	pthread_mutex_lock(&lock);
-	s = segments;
-	while (s && s->id != id)
-		s = s->next;
+	list_find(s, segments, next, s->id == id);
 	if (!s)
 		s = segment_create_locked(id, fd, fds);
 	if (s)
@@ -294,13 +286,9 @@ void segment_hold(struct segment *s)
 
 void segment_put(struct segment *s)
 {
-	struct segment **at = &segments;
-
 	pthread_mutex_lock(&lock);
 	if (--s->users == 0) {
-		while (*at != s)
-			at = &(*at)->next;
-		*at = s->next;
+		list_remove(segments, s, next);
 		segment_clear_locked(s);
 	}
 	pthread_mutex_unlock(&lock);
