@@ -21,6 +21,7 @@
 #include "api/options.h"
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "core/connect.h"
@@ -114,10 +115,9 @@ static struct meeting *meetings;
 
 static struct meeting *find_locked(const struct id *id)
 {
-	struct meeting *m = meetings;
+	struct meeting *m;
 
-	while (m && memcmp(&m->id, id, sizeof(*id)) != 0)
-		m = m->next;
+	list_find(m, meetings, next, !memcmp(&m->id, id, sizeof(*id)));
 	return m;
 }
 
@@ -137,20 +137,8 @@ static struct meeting *create_locked(const struct id *id,
 	m->options = *o;
 	m->options.abort = NULL; /* each rank's own */
 	options_own(&m->options, &m->texts);
-	m->next = meetings;
-	meetings = m;
+	list_add(meetings, m, next);
 	return m;
-}
-
-/* Take the meeting out of the table. */
-static void unlist_locked(struct meeting *m)
-{
-	struct meeting **at = &meetings;
-
-	while (*at && *at != m)
-		at = &(*at)->next;
-	if (*at)
-		*at = m->next;
 }
 
 /* Check whether anything keeps @rank on @device from joining. */
@@ -219,7 +207,7 @@ static void fail_locked(struct meeting *m, int status)
 		return;
 	m->status = status;
 	text_set(m->error, sizeof(m->error), "%s", cohort_last_error());
-	unlist_locked(m);
+	list_remove(meetings, m, next);
 	pthread_cond_broadcast(&m->changed);
 }
 
@@ -266,7 +254,7 @@ static void connected_locked(struct meeting *m, int rank,
 	if (++m->connected < m->joined || m->status != COHORT_OK)
 		return;
 	/* All ranks have come, and all but this one wait. */
-	unlist_locked(m);
+	list_remove(meetings, m, next);
 	pthread_mutex_unlock(&lock);
 	rc = make_clique(m, &g);
 	pthread_mutex_lock(&lock);

@@ -5,6 +5,7 @@
  * with its last reference
  */
 
+#include "base/list.h"
 #include "core/clique.h"
 
 #include <pthread.h>
@@ -209,8 +210,7 @@ void clique_leak(struct clique *q)
 	clique_tree_leave(q);
 	clique_tree_part(q);
 	pthread_mutex_lock(&lock);
-	q->next_leaked = leaked;
-	leaked = q;
+	list_add(leaked, q, next_leaked);
 	pthread_mutex_unlock(&lock);
 	crew_put();
 }

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/list.h"
 #include "core/clique.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,8 +17,7 @@ static struct clique *all;
 void clique_tree_enter(struct clique *q)
 {
 	pthread_mutex_lock(&lock);
-	q->next_entered = all;
-	all = q;
+	list_add(all, q, next_entered);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -153,8 +153,7 @@ void clique_tree_adopt(struct clique *parent, struct clique *child)
 	clique_get(parent);
 	pthread_mutex_lock(&lock);
 	child->parent = parent;
-	child->next_child = parent->children;
-	parent->children = child;
+	list_add(parent->children, child, next_child);
 	/* The parent's reaper may have gone through the list already.  It did
 	 * so after the cause was set; this look comes after the child was
 	 * added. */
@@ -165,16 +164,10 @@ void clique_tree_adopt(struct clique *parent, struct clique *child)
 
 void clique_tree_part(struct clique *child)
 {
-	struct clique **at;
-
 	if (!child->parent)
 		return;
 	pthread_mutex_lock(&lock);
-	at = &child->parent->children;
-	while (*at && *at != child)
-		at = &(*at)->next_child;
-	if (*at)
-		*at = child->next_child;
+	list_remove(child->parent->children, child, next_child);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -237,8 +230,7 @@ bool clique_tree_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
 	struct clique *other;
 
 	pthread_mutex_lock(&lock);
-	for (other = all; other && other != q; other = other->next_entered)
-		;
+	list_find(other, all, next_entered, other == q);
 	if (other)
 		fn(q, arg);
 	pthread_mutex_unlock(&lock);
@@ -293,8 +285,7 @@ void clique_tree_keep(struct clique *root, struct clique *child)
 	child->parent = NULL; /* which may go before it */
 	for (i = 0; i < child->size; i++)
 		child->comms[i].above = NULL;
-	child->next_child = root->kept;
-	root->kept = child;
+	list_add(root->kept, child, next_child);
 	pthread_mutex_unlock(&lock);
 	clique_put(parent); /* its own group has it still */
 }

@@ -9,13 +9,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/list.h"
+
 struct hazard {
 	/* Atomic; the announced communicator.  Release and acquire: what the thread did
 	 * with the one before. */
 	_Atomic uintptr_t comm;
 
-	bool is_listed;            /* owned by the thread */
-	struct hazard *next, **at; /* guarded by lock */
+	bool is_listed;      /* owned by the thread */
+	struct hazard *next; /* guarded by lock */
 };
 
 static _Thread_local struct hazard own;
@@ -37,9 +39,7 @@ static void unlist(void *arg)
 	struct hazard *h = arg;
 
 	pthread_mutex_lock(&lock);
-	*h->at = h->next;
-	if (h->next)
-		h->next->at = h->at;
+	list_remove(all, h, next);
 	pthread_mutex_unlock(&lock);
 	h->is_listed = false;
 }
@@ -58,11 +58,7 @@ static void list_own(void)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	own.next = all;
-	own.at = &all;
-	if (all)
-		all->at = &own.next;
-	all = &own;
+	list_add(all, &own, next);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"

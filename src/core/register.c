@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/status.h"
 #include "core/call.h"
 #include "core/clique.h"
@@ -30,18 +31,16 @@ int register_add(struct cohort_comm *c, void *memory, size_t bytes,
 	}
 	r->memory = memory;
 	r->bytes = bytes;
-	r->next = c->registrations;
-	c->registrations = r;
+	list_add(c->registrations, r, next);
 	*out = r;
 	return COHORT_OK;
 }
 
 bool register_has(const struct cohort_comm *c, const struct registration *r)
 {
-	const struct registration *one = c->registrations;
+	const struct registration *one;
 
-	while (one && one != r)
-		one = one->next;
+	list_find(one, c->registrations, next, one == r);
 	return one;
 }
 
@@ -49,11 +48,10 @@ struct registration *register_find(const struct cohort_comm *c,
                                    const void *memory)
 {
 	const char *at = memory;
-	struct registration *r = c->registrations;
+	struct registration *r;
 
-	while (r &&
-	       (at < (char *)r->memory || at >= (char *)r->memory + r->bytes))
-		r = r->next;
+	list_find(r, c->registrations, next,
+	          at >= (char *)r->memory && at < (char *)r->memory + r->bytes);
 	return r;
 }
 
@@ -155,7 +153,6 @@ int register_remove(struct cohort_comm *c, struct registration *r,
                     bool has_ended)
 {
 	const struct platform *p = c->clique->platform;
-	struct registration **at = &c->registrations;
 	int rc = COHORT_OK;
 
 	if (!has_ended)
@@ -163,9 +160,7 @@ int register_remove(struct cohort_comm *c, struct registration *r,
 		                 p->ncclCommDeregister(c->native, r->native));
 	if (rc != COHORT_OK)
 		return rc;
-	while (*at != r)
-		at = &(*at)->next;
-	*at = r->next;
+	list_remove(c->registrations, r, next);
 	free(r);
 	return COHORT_OK;
 }

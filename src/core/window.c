@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/util.h"
@@ -275,13 +276,8 @@ static bool begin_turn(struct clique *q, bool is_new)
 /* Does nothing if there is none. */
 static void end_turn(struct clique *q)
 {
-	struct clique **at = &turns;
-
 	pthread_mutex_lock(&lock);
-	while (*at && *at != q)
-		at = &(*at)->next_turn;
-	if (*at)
-		*at = q->next_turn;
+	list_remove(turns, q, next_turn);
 	q->has_turn = false;
 	q->opened_ns = 0;
 	pthread_mutex_unlock(&lock);

@@ -30,6 +30,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "base/util.h"
 #include "core/cause.h"
@@ -92,12 +93,9 @@ static int enlist(struct environment_bootstrap *e)
 	const struct environment_bootstrap *other;
 
 	pthread_mutex_lock(&lock);
-	for (other = list; other && other->name != e->name; other = other->next)
-		;
-	if (!other) {
-		e->next = list;
-		list = e;
-	}
+	list_find(other, list, next, other->name == e->name);
+	if (!other)
+		list_add(list, e, next);
 	pthread_mutex_unlock(&lock);
 	return !other ? COHORT_OK
 	              : error_set(COHORT_STATE,
@@ -106,13 +104,8 @@ static int enlist(struct environment_bootstrap *e)
 
 static void unlist(struct environment_bootstrap *e)
 {
-	struct environment_bootstrap **at = &list;
-
 	pthread_mutex_lock(&lock);
-	while (*at && *at != e)
-		at = &(*at)->next;
-	if (*at)
-		*at = e->next;
+	list_remove(list, e, next);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/thread.h"
 #include "core/agree_words.h"
 #include "processes/peer_page.h"
@@ -22,10 +23,9 @@
 
 static struct clique *find_clique(const struct peers *p, uint64_t identity)
 {
-	const struct member *m = p->members;
+	const struct member *m;
 
-	while (m && m->clique->identity != identity)
-		m = m->next;
+	list_find(m, p->members, next, m->clique->identity == identity);
 	return m ? m->clique : NULL;
 }
 
@@ -347,7 +347,7 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 {
 	const struct call_words *w = calls_of(p, q, asked, i);
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
-	const struct member *m = p->members;
+	const struct member *m;
 	unsigned slots;
 	size_t slot;
 	int r, ranks;
@@ -364,8 +364,7 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 		return agree_shared_count(slots, atomic_load(&w->words[slot]),
 		                          asked->number, ranks) >= ranks;
 	}
-	while (m && m->clique != q)
-		m = m->next;
+	list_find(m, p->members, next, m->clique == q);
 	/* Ranks of a split have other numbers. */
 	for (r = 0; m && !m->parent_end && f && r < f->ranks; r++)
 		rank_set_add(set, f->first_rank + r);

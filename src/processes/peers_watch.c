@@ -11,6 +11,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -35,10 +36,9 @@ void peers_have_rung(struct peers *p)
 
 static struct member *find_member(const struct peers *p, const struct clique *q)
 {
-	struct member *m = p->members;
+	struct member *m;
 
-	while (m && m->clique != q)
-		m = m->next;
+	list_find(m, p->members, next, m->clique == q);
 	return m;
 }
 
@@ -449,14 +449,11 @@ int peers_attach(struct peers *p, struct clique *q,
 
 void peers_detach(struct peers *p, struct clique *q)
 {
-	struct member **at, *m;
+	struct member *m;
 
 	pthread_mutex_lock(&p->lock);
-	for (at = &p->members; *at && (*at)->clique != q;)
-		at = &(*at)->next;
-	m = *at;
-	if (m)
-		*at = m->next;
+	m = find_member(p, q);
+	list_remove(p->members, m, next);
 	put_noted(p, q->identity);
 	pthread_mutex_unlock(&p->lock);
 	if (m && m->parent_end)

@@ -19,6 +19,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/own_bootstrap.h"
+#include "api/pmix_client.h"
+#include "api/pmix_line.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/cause.h"
@@ -105,18 +109,16 @@ static struct opening *openings;
 /* With the lock. */
 static struct opening *find_opening(const char *name)
 {
-	struct opening *o = openings;
+	struct opening *o;
 
-	while (o && strcmp(o->name, name) != 0)
-		o = o->next;
+	list_find(o, openings, next, strcmp(o->name, name) == 0);
 	if (o)
 		return o;
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return NULL;
 	text_copy(o->name, sizeof(o->name), name);
-	o->next = openings;
-	return openings = o;
+	return list_add(openings, o, next);
 }
 
 static int begin_opening(struct pmix_bootstrap *b, const char *name)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "core/cause.h"
@@ -223,22 +224,10 @@ static void enlist(struct pmix_line *l)
 {
 	uint32_t i;
 
-	l->next = lines;
-	lines = l;
+	list_add(lines, l, next);
 	for (i = 0; i < l->client->processes; i++)
 		if (pmix_line_has_ended((int)i))
 			peers_hear_end(l->peers, (int)i);
-}
-
-/* With the lock. */
-static void delist(struct pmix_line *l)
-{
-	struct pmix_line **at = &lines;
-
-	while (*at && *at != l)
-		at = &(*at)->next;
-	if (*at)
-		*at = l->next;
 }
 
 static void set_listener(void *info, struct peers *peers)
@@ -250,7 +239,7 @@ static void set_listener(void *info, struct peers *peers)
 	if (peers)
 		enlist(l);
 	else
-		delist(l);
+		list_remove(lines, l, next);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -8,6 +8,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/crew.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "core/native.h"
 
@@ -190,9 +191,8 @@ static struct prober *enter_next(struct asker *a, unsigned round)
 	struct prober *p;
 
 	pthread_mutex_lock(&lock);
-	p = a->is_replaced ? NULL : probers;
-	while (p && (p->round == round || atomic_load(&p->is_taken)))
-		p = p->next;
+	list_find(p, a->is_replaced ? NULL : probers, next,
+	          p->round != round && !atomic_load(&p->is_taken));
 	if (p) {
 		p->round = round;
 		atomic_store(&p->is_taken, true);
@@ -291,8 +291,7 @@ int prober_start(struct prober *p, struct clique *q)
 		return error_set(COHORT_NO_MEMORY, "no memory for a prober");
 	}
 	pthread_mutex_lock(&lock);
-	p->next = probers;
-	probers = p;
+	list_add(probers, p, next);
 	if (!current) {
 		begin_locked(a);
 		a = NULL;
@@ -323,15 +322,6 @@ static bool await_leave(const struct prober *p, uint64_t deadline_ns)
 		backoff_wait(&b, deadline_ns);
 	}
 	return true;
-}
-
-static void unlink_locked(const struct prober *p)
-{
-	struct prober **at = &probers;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
 }
 
 /* Give up the thread, which hangs at @p. */
@@ -368,7 +358,7 @@ bool prober_stop(struct prober *p, uint64_t deadline_ns)
 
 	atomic_store(&p->stop, true);
 	pthread_mutex_lock(&lock);
-	unlink_locked(p);
+	list_remove(probers, p, next);
 	pthread_mutex_unlock(&lock);
 	has_left = await_leave(p, deadline_ns);
 	pthread_mutex_lock(&lock);

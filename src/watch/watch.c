@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/pages.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -155,8 +156,7 @@ static int add(struct watch *g)
 	}
 	if (!err) {
 		pthread_mutex_lock(&lock);
-		g->next = watches;
-		watches = g;
+		list_add(watches, g, next);
 		pthread_mutex_unlock(&lock);
 		cause_wake();
 	}
@@ -182,15 +182,12 @@ static void stop_unused(void)
 /* Wait until the watch is over, as the clique has ended, and take it out of the list. */
 static void remove_over(struct watch *g)
 {
-	struct watch **at = &watches;
 	bool is_last;
 
 	pthread_mutex_lock(&lock);
 	while (g->phase != WATCH_OVER)
 		pthread_cond_wait(&changed, &lock);
-	while (*at != g)
-		at = &(*at)->next;
-	*at = g->next;
+	list_remove(watches, g, next);
 	is_last = !watches;
 	pthread_mutex_unlock(&lock);
 	if (is_last)
@@ -247,8 +244,7 @@ static void watch_leave(struct watch *g)
 	static struct watch *left; /* guarded by lock */
 
 	pthread_mutex_lock(&lock);
-	g->next = left;
-	left = g;
+	list_add(left, g, next);
 	pthread_mutex_unlock(&lock);
 }
 
