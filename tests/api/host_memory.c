@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "core/staging.h"
 #include "support/fill.h"
 #include "support/ranks.h"
@@ -65,27 +66,21 @@ struct scene {
 	struct spread_barrier *all;
 };
 
-static uint64_t next(uint64_t *state)
-{
-	*state = *state * UINT64_C(6364136223846793005) +
-	         UINT64_C(1442695040888963407);
-	return *state >> 33;
-}
-
 static size_t random_count(uint64_t *state)
 {
-	switch (next(state) % 6) {
+	switch (random_next(state) % 6) {
 	case 0:
-		return next(state) % 3;
+		return random_next(state) % 3;
 	case 1:
-		return next(state) % 300;
+		return random_next(state) % 300;
 	case 2: /* whole chunks, or one element more or less */
-		return CHUNK * (1 + next(state) % 9) / 4 + next(state) % 3 - 1;
+		return CHUNK * (1 + random_next(state) % 9) / 4 +
+		       random_next(state) % 3 - 1;
 	case 3:
 	case 4:
-		return next(state) % 9000;
+		return random_next(state) % 9000;
 	}
-	return next(state) % 90000;
+	return random_next(state) % 90000;
 }
 
 /* NVIDIA's NCCL refuses averages of 8-bit floats over one rank. */
@@ -102,11 +97,11 @@ static struct call random_call(int ranks, uint64_t seed)
 {
 	uint64_t state = seed * 7919 + 1;
 	struct call c = {
-		.kind = next(&state) % KINDS,
-		.type = (int)(next(&state) % 12),
-		.op = (int)(next(&state) % 5),
-		.root = (int)(next(&state) % (unsigned)ranks),
-		.in_place = next(&state) % 2,
+		.kind = random_next(&state) % KINDS,
+		.type = (int)(random_next(&state) % 12),
+		.op = (int)(random_next(&state) % 5),
+		.root = (int)(random_next(&state) % (unsigned)ranks),
+		.in_place = random_next(&state) % 2,
 		.seed = seed,
 	};
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "support/expect.h"
 #include "support/fill.h"
 #include "support/ranks.h"
@@ -62,30 +63,23 @@ struct scene {
 	struct spread_barrier *all;
 };
 
-static uint64_t next(uint64_t *state)
-{
-	*state = *state * UINT64_C(6364136223846793005) +
-	         UINT64_C(1442695040888963407);
-	return *state >> 33;
-}
-
 /* ---- lists ------------------------------------------------------------ */
 
 static size_t random_count(uint64_t *state)
 {
-	switch (next(state) % 8) {
+	switch (random_next(state) % 8) {
 	case 0:
-		return next(state) % 4;
+		return random_next(state) % 4;
 	case 1:
 	case 2:
 	case 3:
-		return next(state) % 70;
+		return random_next(state) % 70;
 	case 4:
 	case 5:
 	case 6:
-		return next(state) % 2100;
+		return random_next(state) % 2100;
 	}
-	return next(state) % 40000;
+	return random_next(state) % 40000;
 }
 
 static void list_make(struct list *l, int ranks, uint64_t seed)
@@ -93,25 +87,26 @@ static void list_make(struct list *l, int ranks, uint64_t seed)
 	uint64_t state = seed * 7919 + 1;
 	size_t i, most, at = 0;
 
-	*l = (struct list){ .kind = next(&state) % KINDS,
-		            .op = (int)(next(&state) % 5),
-		            .root = (int)(next(&state) % (unsigned)ranks),
-		            .in_batch = next(&state) % 4 == 0 };
+	*l = (struct list){ .kind = random_next(&state) % KINDS,
+		            .op = (int)(random_next(&state) % 5),
+		            .root = (int)(random_next(&state) %
+		                          (unsigned)ranks),
+		            .in_batch = random_next(&state) % 4 == 0 };
 	/* NVIDIA's NCCL refuses averages of 8-bit floats over one rank. */
 	if (place_is_nvidia() && ranks == 1 && l->op == COHORT_AVG)
 		l->op = COHORT_SUM;
-	most = next(&state) % 3 ? 12 : MAX_TENSORS;
-	most = 1 + next(&state) % most;
+	most = random_next(&state) % 3 ? 12 : MAX_TENSORS;
+	most = 1 + random_next(&state) % most;
 	for (i = 0; i < most; i++) {
 		struct part *p = &l->parts[i];
 		size_t bytes;
 
 		p->count = random_count(&state);
-		p->type = (int)(next(&state) % 12);
-		p->in_place = next(&state) % 2;
+		p->type = (int)(random_next(&state) % 12);
+		p->in_place = random_next(&state) % 2;
 		p->at = at;
 		bytes = (size_t)ranks * p->count * reference_size(p->type);
-		at += (bytes + next(&state) % 3 * 8 + 7) & ~(size_t)7;
+		at += (bytes + random_next(&state) % 3 * 8 + 7) & ~(size_t)7;
 		if (at > ROOM)
 			break;
 		l->bytes = at;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "support/ranks.h"
 #include "support/stress.h"
 
@@ -249,8 +250,7 @@ static void rank_init(struct rank *k, struct cohort_comm *comm, int number)
 		.comm = comm,
 		.number = number,
 		.calls = seed,
-		.own = seed ^
-		       UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(number + 1),
+		.own = seed ^ random_of((uint64_t)number),
 	};
 	must(cohort_alloc(comm, BYTES, &k->send), "alloc");
 	must(cohort_alloc(comm, BYTES, &k->recv), "alloc");

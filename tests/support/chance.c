@@ -2,6 +2,8 @@
 
 #include "support/chance.h"
 
+#include "base/random.h"
+
 size_t chance_count(int i)
 {
 	return (size_t)(i * i * 3 % CHANCE_MOST);
@@ -9,11 +11,7 @@ size_t chance_count(int i)
 
 uint64_t chance_mix(uint64_t a, uint64_t b, uint64_t c)
 {
-	uint64_t x = a * 7919 + b * 104729 + c * 1299709;
-
-	x ^= x >> 29;
-	x *= UINT64_C(0x9e3779b97f4a7c15);
-	return x ^ x >> 32;
+	return random_of(a * 7919 + b * 104729 + c * 1299709);
 }
 
 float chance_value(int rank, uint64_t step, int i, size_t k)

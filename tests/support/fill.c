@@ -14,6 +14,7 @@
 
 #include <cohort/cohort.h>
 
+#include "base/random.h"
 #include "place.h"
 #include "reference.h"
 
@@ -28,16 +29,6 @@ static const struct fill_format formats[] = {
 	[COHORT_F64] = { 11, 52, true },   [COHORT_BF16] = { 8, 7, true },
 	[COHORT_F8E4M3] = { 4, 3, false }, [COHORT_F8E5M2] = { 5, 2, true },
 };
-
-/* The splitmix64 generator: a counter, stirred. */
-static uint64_t fill_next(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 static uint64_t fill_pack(const struct fill_format *format, bool negative,
                           uint64_t exponent, uint64_t mantissa)
@@ -125,11 +116,11 @@ void fill_random(void *to, size_t count, int type, uint64_t seed, bool special)
 {
 	const bool has_order = !place_is_nvidia();
 	size_t size = reference_size(type);
-	uint64_t state = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)type;
+	uint64_t state = random_of(seed) + (uint64_t)type;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		uint64_t bits = fill_next(&state);
+		uint64_t bits = random_next(&state);
 
 		if (reference_is_float(type) && !has_order)
 			bits = fill_unit(&formats[type], bits >> 1);

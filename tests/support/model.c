@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "support/model.h"
+#include "base/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,11 +69,9 @@ int model_close(struct model_rank *rank)
 
 double model_value(int rank, uint64_t step, int i, size_t k)
 {
-	uint64_t x = (uint64_t)rank * 7919 + step * 104729 +
-	             (uint64_t)i * 1299709 + k * 15485863;
+	uint64_t x = random_of((uint64_t)rank * 7919 + step * 104729 +
+	                       (uint64_t)i * 1299709 + k * 15485863);
 
-	x ^= x >> 17;
-	x *= UINT64_C(0x9e3779b97f4a7c15);
 	return ((double)(x >> 41) - 4194304.0) / 4194304.0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "support/stress.h"
+#include "base/random.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,15 +32,7 @@ bool stress_go_on(int argc, char **argv)
 
 uint32_t stress_random(uint64_t *state)
 {
-	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	/*
-	 * The finalizer of a 64-bit multiplicative hash: every bit of the
-	 * counter reaches every bit of the result.
-	 */
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (uint32_t)(x >> 32);
+	return (uint32_t)(random_next(state) >> 32);
 }
 
 void stress_fail(const char *format, ...)

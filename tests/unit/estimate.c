@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 
+#include "base/random.h"
 #include "watch/adaptive.h"
 
 #define MS UINT64_C(1000000)
@@ -107,8 +108,7 @@ static uint64_t state = 1;
 
 static uint64_t below(uint64_t n)
 {
-	state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return (state >> 33) % n;
+	return random_next(&state) % n;
 }
 
 static uint64_t at_least(uint64_t a, uint64_t b)

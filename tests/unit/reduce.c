@@ -22,6 +22,7 @@
 
 #include <cohort/cohort.h>
 
+#include "base/random.h"
 #include "platform/nccl_abi.h"
 #include "sim/exec/convert.h"
 #include "sim/exec/reduce_levels.h"
@@ -422,16 +423,6 @@ static uint64_t fold_reference(const uint64_t *x, int n, int type, int op)
 
 /* ---- inputs ------------------------------------------------------------ */
 
-/* Splitmix: a well-mixed 64-bit number for every state. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 /*
  * Bits of a float type at some edge, of either sign: zero, the least subnormal
  * and normal, infinity and its neighbours, quiet NaNs.
@@ -458,7 +449,7 @@ static uint64_t edge_bits(int type, uint64_t choice)
  */
 static uint64_t any_bits(int type, uint64_t *state)
 {
-	const uint64_t r = next_random(state);
+	const uint64_t r = random_next(state);
 	const struct format *f = format_of(type);
 	const double small = (double)(int64_t)(r >> 60) - 7.5;
 	uint64_t bits;

@@ -17,6 +17,7 @@
 
 #include <cohort/cohort.h>
 
+#include "base/random.h"
 #include "sim/exec/reduce.h"
 #include "sim/exec/reduce_levels.h"
 
@@ -49,15 +50,6 @@ static struct criterion_test_params every_fold(void)
 	return cr_make_param_array(struct fold_case, cases, FOLD_CASES);
 }
 
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 /*
  * Bits whose exponent or fraction bits are all equal, more often than by
  * chance: zeros, infinities, NaNs, subnormals and their neighbours.
@@ -65,7 +57,7 @@ static uint64_t next_random(uint64_t *state)
 static uint64_t any_bits(size_t size, uint64_t *state)
 {
 	const int bits = (int)size * 8;
-	const uint64_t r = next_random(state);
+	const uint64_t r = random_next(state);
 	const int cut = (int)((r >> 8) % (uint64_t)bits);
 	const uint64_t low = (UINT64_C(1) << cut) - 1;
 
@@ -81,7 +73,7 @@ static uint64_t any_bits(size_t size, uint64_t *state)
 	case 4:
 		return ~low ^ (r >> 16 & 3) ^ UINT64_C(1) << (bits - 1);
 	default:
-		return next_random(state);
+		return random_next(state);
 	}
 }
 

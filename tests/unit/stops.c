@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 
+#include "base/random.h"
 #include "watch/stops.h"
 
 #define GROSS 100
@@ -115,8 +116,7 @@ static uint64_t state = 1;
 
 static uint64_t below(uint64_t n)
 {
-	state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return (state >> 33) % n;
+	return random_next(&state) % n;
 }
 
 /*

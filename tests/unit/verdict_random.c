@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "watch/verdict.h"
 
 #define ROUNDS 300000
@@ -31,8 +32,7 @@ static uint64_t state;
 
 static unsigned below(unsigned n)
 {
-	state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return (unsigned)(state >> 33) % n;
+	return (unsigned)(random_next(&state) % n);
 }
 
 static bool maybe(unsigned percent)
@@ -319,6 +319,6 @@ Test(verdict_random, keeps_its_rules, .timeout = 120)
 	if (seed)
 		try_seed(strtoull(seed, NULL, 10));
 	for (i = 0; i < ROUNDS; i++)
-		try_seed(i * UINT64_C(0x9e3779b97f4a7c15) + 1);
+		try_seed(random_of(i));
 	verdict_fini(&out);
 }

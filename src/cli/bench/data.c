@@ -8,13 +8,7 @@
 
 #include <cohort/cohort.h>
 
-/* Scramble the bits of @x. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x + 1) * UINT64_C(0x9e3779b97f4a7c15);
-	x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
-	return x ^ x >> 32;
-}
+#include "base/random.h"
 
 /* ---- elements --------------------------------------------------------- */
 
@@ -72,7 +66,7 @@ static void set(struct pattern *pattern, size_t i, uint64_t bits)
  * result. */
 static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 {
-	uint64_t m = mix(i) >> 8;
+	uint64_t m = random_of(i) >> 8;
 	int place = (int)((m + (uint64_t)rank) % (uint64_t)ranks);
 	int sign = is_signed(type) ? -1 : 1;
 
@@ -90,7 +84,7 @@ static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 		return 1 + (int64_t)(m % 2) +
 		       (ranks == 1 ? 0 : (place == 0) - (place == 1));
 	}
-	m = mix(i * (uint64_t)ranks + (uint64_t)rank) >> 8;
+	m = random_of(i * (uint64_t)ranks + (uint64_t)rank) >> 8;
 	return (int64_t)(m % 7) - (is_signed(type) ? 3 : 0);
 }
 
@@ -136,7 +130,7 @@ void pattern_of_rank(struct pattern *pattern, int type, int op, int rank,
 		uint64_t bits;
 
 		if (op < 0)
-			bits = mix((uint64_t)rank * PATTERN_PERIOD + i);
+			bits = random_of((uint64_t)rank * PATTERN_PERIOD + i);
 		else
 			bits = element(type,
 			               value_of(type, op, i, rank, ranks));

@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/random.h"
+
 static_assert(MLP_FLOATS == (MLP_INPUTS + 1) * MLP_HIDDEN +
                                     (MLP_HIDDEN + 1) * MLP_OUTPUTS,
               "struct mlp must have no padding");
@@ -36,16 +38,6 @@ struct activations {
 	float hidden[MLP_HIDDEN];
 	float outputs[MLP_OUTPUTS]; /* before the softmax */
 };
-
-/* splitmix64 */
-static uint64_t random_next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
 
 /* Uniform in [-limit, limit), with He's limit for ReLU layers. */
 static void init_weights(float *w, size_t n, size_t inputs, uint64_t *state)
