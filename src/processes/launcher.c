@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cohort/types.h>
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/util.h"
 
@@ -127,13 +129,9 @@ int launcher_read(const struct launcher *l, int *process, int *processes)
 	return rc == COHORT_OK ? machine_check(l->machines, 1) : rc;
 }
 
-static uint64_t hash(uint64_t h, const char *text)
+static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	/* FNV-1a; the zero at the end counts. */
-	do
-		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	while (*text++);
-	return h;
+	return hash_bytes(hash, text, strlen(text) + 1);
 }
 
 uint64_t launcher_hash(const struct launcher *l, const char *group)
@@ -142,15 +140,15 @@ uint64_t launcher_hash(const struct launcher *l, const char *group)
 	const char *run = getenv("TORCHELASTIC_RUN_ID");
 	const char *restart = getenv("TORCHELASTIC_RESTART_COUNT");
 	char parent[32];
-	uint64_t h = UINT64_C(14695981039346656037);
+	uint64_t h = 0;
 
 	snprintf(parent, sizeof(parent), "%d", (int)getppid());
-	h = hash(h, l->rank);
-	h = hash(h, l->job ? getenv(l->job) : parent);
-	h = hash(h, step ? step : "");
-	h = hash(h, run ? run : "");
-	h = hash(h, restart ? restart : "");
-	return hash(h, group);
+	h = hash_text(h, l->rank);
+	h = hash_text(h, l->job ? getenv(l->job) : parent);
+	h = hash_text(h, step ? step : "");
+	h = hash_text(h, run ? run : "");
+	h = hash_text(h, restart ? restart : "");
+	return hash_text(h, group);
 }
 
 bool launcher_wants_pmix(void)
