@@ -2,8 +2,12 @@
 
 #include "base/text.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/list.h"
 
 /* A word longer than this is cut inside. */
 #define LONGEST_WORD 24
@@ -119,4 +123,23 @@ void text_copy(char *to, size_t size, const char *from)
 	}
 	memcpy(to, from, n);
 	to[n] = '\0';
+}
+
+const char *text_retain(const char *text)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct retained {
+		struct retained *next;
+		char text[];
+	} * all; /* guarded by lock */
+	struct retained *r;
+
+	pthread_mutex_lock(&lock);
+	list_find(r, all, next, strcmp(r->text, text) == 0);
+	if (!r && (r = malloc(sizeof(*r) + strlen(text) + 1))) {
+		strcpy(r->text, text);
+		list_add(all, r, next);
+	}
+	pthread_mutex_unlock(&lock);
+	return r ? r->text : NULL;
 }

@@ -2,45 +2,17 @@
 
 #include "core/config.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "base/util.h"
 
 bool config_is_default(const struct comm_config *c)
 {
 	return !c->native.size;
-}
-
-struct kept {
-	struct kept *next;
-	char text[];
-};
-
-/* @text in memory that is never freed, once; NULL without memory: a
- * communicator can do without. */
-static const char *keep(const char *text)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct kept *all; /* guarded by lock */
-	struct kept *k;
-
-	pthread_mutex_lock(&lock);
-	for (k = all; k && strcmp(k->text, text) != 0; k = k->next)
-		;
-	if (!k) {
-		k = malloc(sizeof(*k) + strlen(text) + 1);
-		if (k) {
-			strcpy(k->text, text);
-			k->next = all;
-			all = k;
-		}
-	}
-	pthread_mutex_unlock(&lock);
-	return k ? k->text : NULL;
 }
 
 /* True if the structure is long enough to have the field. */
@@ -50,7 +22,7 @@ static const char *keep(const char *text)
 
 static int keep_text(const char **text)
 {
-	const char *kept = *text ? keep(*text) : NULL;
+	const char *kept = *text ? text_retain(*text) : NULL;
 
 	if (*text && !kept)
 		return error_set(COHORT_NO_MEMORY,
@@ -111,7 +83,7 @@ struct comm_config config_native(const struct comm_config *c, const char *name)
 	out.native.blocking = 1;
 	out.native.splitShare = 0;
 	if (!HAS(&out.native, commName) || !out.native.commName)
-		out.native.commName = keep(name);
+		out.native.commName = text_retain(name);
 	return out;
 }
 

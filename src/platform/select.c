@@ -8,7 +8,6 @@
  * is missing, never a silent fallback to its CPUs.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,28 +114,6 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 	return rc;
 }
 
-/* Keep @text as long as the process lives; equal texts are kept once. */
-static const char *keep(const char *text)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct kept {
-		struct kept *next;
-		char text[];
-	} * all; /* guarded by lock */
-	struct kept *k;
-
-	pthread_mutex_lock(&lock);
-	for (k = all; k && strcmp(k->text, text) != 0;)
-		k = k->next;
-	if (!k && (k = malloc(sizeof(*k) + strlen(text) + 1))) {
-		strcpy(k->text, text);
-		k->next = all;
-		all = k;
-	}
-	pthread_mutex_unlock(&lock);
-	return k ? k->text : "";
-}
-
 /* A library of NVIDIA's that is here although the host platform was chosen, for
  * want of a GPU and not by the caller or the environment; NULL: none. */
 static const char *detour_from(int asked, int platform)
@@ -154,6 +131,7 @@ static const char *notes_of(const char *platform, const char *detour)
 {
 	char notes[4096] = "";
 	struct text t = { notes, sizeof(notes) };
+	const char *kept;
 
 	if (*platform)
 		text_add(&t, "%s ", platform);
@@ -167,7 +145,8 @@ static const char *notes_of(const char *platform, const char *detour)
 	environment_add_unknown(&t, " ");
 	if (t.at > notes && t.room) /* unless the text was cut */
 		t.at[-1] = '\0';
-	return keep(notes);
+	kept = text_retain(notes);
+	return kept ? kept : "";
 }
 
 int cohort_platform_probe(int platform, struct cohort_platform_info *info)
