@@ -13,10 +13,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/thread.h"
+#include "base/util.h"
 
 #define PREFIX "cohort: "
 #define LINE_SIZE 500
@@ -72,37 +73,22 @@ int log_try(const struct log *log)
 	return log->form == LOG_FILE && fd < 0 ? errno : 0;
 }
 
-/* Write without raising SIGPIPE if nobody reads any more. */
-static bool write_quietly(int fd, const char *bytes, size_t n)
-{
-	const struct timespec now = { 0 };
-	sigset_t pipe, pending, old;
-	ssize_t written;
-
-	sigemptyset(&pipe);
-	sigaddset(&pipe, SIGPIPE);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &pipe, &old);
-	do
-		written = write(fd, bytes, n);
-	while (written < 0 && errno == EINTR);
-	if (written < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-		sigtimedwait(&pipe, NULL, &now);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return written == (ssize_t)n;
-}
-
 /* Write in pieces that do not block, if @fd becomes writable in time for each. */
 static bool put(int fd, const char *bytes, size_t n, int patience_ms)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
-	size_t piece;
+	ssize_t piece, written;
 
-	for (; n; bytes += piece, n -= piece) {
-		piece = n < CHUNK ? n : CHUNK;
+	for (; n; bytes += piece, n -= (size_t)piece) {
+		piece = (ssize_t)MIN(n, CHUNK);
 		if (poll(&ready, 1, patience_ms) <= 0 ||
-		    ready.revents != POLLOUT ||
-		    !write_quietly(fd, bytes, piece))
+		    ready.revents != POLLOUT)
+			return false;
+		do
+			written = write_quietly(fd, bytes, (size_t)piece,
+			                        SIGPIPE, EPIPE);
+		while (written < 0 && errno == EINTR);
+		if (written != piece)
 			return false;
 	}
 	return true;

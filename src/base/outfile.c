@@ -4,14 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/thread.h"
 
 /* How many temporary names are tried if others are taken. */
 #define TRIES 1000
@@ -62,37 +62,13 @@ void outfile_begin(struct outfile *f, int dir, const char *name, char *buffer,
 		fail(f);
 }
 
-/* That a file may not grow beyond a limit of the process is told by the result,
- * not by a signal that would end the program. */
-static ssize_t write_some(int fd, const char *bytes, size_t n)
-{
-	const struct timespec now = { 0, 0 };
-	sigset_t limit, former, pending;
-	ssize_t written;
-	int err;
-
-	sigemptyset(&limit);
-	sigaddset(&limit, SIGXFSZ);
-	sigemptyset(&pending);
-	pthread_sigmask(SIG_BLOCK, &limit, &former);
-	sigpending(&pending);
-	written = write(fd, bytes, n);
-	err = errno;
-	/* Take this thread's own signal, unless another one was pending. */
-	if (written < 0 && err == EFBIG && !sigismember(&pending, SIGXFSZ))
-		while (sigtimedwait(&limit, NULL, &now) < 0 && errno == EINTR)
-			;
-	pthread_sigmask(SIG_SETMASK, &former, NULL);
-	errno = err;
-	return written;
-}
-
 static void write_all(struct outfile *f, const char *bytes, size_t n)
 {
 	ssize_t written;
 
 	while (n && !f->err) {
-		written = write_some(f->fd, bytes, n);
+		/* The process may have a limit of the size of files. */
+		written = write_quietly(f->fd, bytes, n, SIGXFSZ, EFBIG);
 		if (written > 0) {
 			bytes += written;
 			n -= (size_t)written;

@@ -459,6 +459,28 @@ int thread_list(int *tids, int room)
 	return count;
 }
 
+ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo, int error)
+{
+	const struct timespec now = { 0, 0 };
+	sigset_t set, former, pending;
+	ssize_t written;
+	int err;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	pthread_sigmask(SIG_BLOCK, &set, &former);
+	sigpending(&pending);
+	written = write(fd, bytes, n);
+	err = errno;
+	/* Take this thread's own signal, unless another one was pending. */
+	if (written < 0 && err == error && !sigismember(&pending, signo))
+		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
+	errno = err;
+	return written;
+}
+
 void lock_init(pthread_mutex_t *lock)
 {
 	pthread_mutexattr_t attr;

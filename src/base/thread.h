@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct text;
 
@@ -81,6 +82,10 @@ void thread_look_again(void);
 /* Store the ids of up to @room threads of this process.  Return the number of threads, or
  * 0 if they cannot be listed.  Takes no memory. */
 int thread_list(int *tids, int room);
+
+/* write() that does not raise the signal @signo, which comes with error @error. */
+ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo,
+                      int error);
 
 /* A mutex for short critical sections: waiting for it spins a little before it
  * sleeps. */
