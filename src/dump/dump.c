@@ -54,29 +54,6 @@ struct dump {
 	size_t what_size;
 };
 
-static void write_rank(const struct dump *d, struct json *j,
-                       const struct flight_rank *r)
-{
-	flight_json_rank(j, d->flight, r, d->description);
-}
-
-static void write_merged(const struct dump *d, struct json *j,
-                         const struct flight_rank *none)
-{
-	(void)none;
-	flight_json_merged(j, d->flight, d->most, d->description);
-}
-
-static void write_chrome(const struct dump *d, struct json *j,
-                         const struct flight_rank *none)
-{
-	(void)none;
-	chrome_write(j, d->flight, d->most);
-}
-
-typedef void (*writer_fn)(const struct dump *d, struct json *j,
-                          const struct flight_rank *rank);
-
 /* Flush the open files, and give them their names. */
 static void end_files(struct dump *d)
 {
@@ -112,19 +89,6 @@ static struct outfile *begin_file(struct dump *d, const char *name)
 	return file;
 }
 
-static void write_file(struct dump *d, const char *what, writer_fn fn,
-                       const struct flight_rank *rank)
-{
-	struct json json = { .out = NULL };
-	char name[sizeof(json.file->name)];
-
-	dump_name(d->flight, what, name, sizeof(name));
-	json.file = begin_file(d, name);
-	fn(d, &json, rank);
-	outfile_put(json.file, "\n", 1);
-	outfile_send(json.file);
-}
-
 /* Make a name fit for a file: the program may have put any bytes in it. */
 static void make_plain(char *at)
 {
@@ -156,6 +120,21 @@ void dump_name(const struct flight *f, const char *what, char *name,
 	make_plain(name);
 }
 
+/* Begin the file on @what. */
+static struct json begin_json(struct dump *d, const char *what)
+{
+	char name[sizeof(((struct outfile *)0)->name)];
+
+	dump_name(d->flight, what, name, sizeof(name));
+	return (struct json){ .file = begin_file(d, name) };
+}
+
+static void end_json(struct json *j)
+{
+	outfile_put(j->file, "\n", 1);
+	outfile_send(j->file);
+}
+
 /* Flush the directory.  Not every file system can. */
 static int flush_directory(int dir)
 {
@@ -169,16 +148,23 @@ static int flush_directory(int dir)
  * made from theirs. */
 static void write_all(struct dump *d)
 {
+	const struct flight *f = d->flight;
 	const struct flight_rank *r;
+	struct json j;
 	char what[32];
 
-	for (r = d->flight->ranks; r < d->flight->ranks + d->flight->size;
-	     r++) {
+	for (r = f->ranks; r < f->ranks + f->size; r++) {
 		snprintf(what, sizeof(what), "rank_%d", r->rank);
-		write_file(d, what, write_rank, r);
+		j = begin_json(d, what);
+		flight_json_rank(&j, f, r, d->description);
+		end_json(&j);
 	}
-	write_file(d, "merged", write_merged, NULL);
-	write_file(d, "chrome", write_chrome, NULL);
+	j = begin_json(d, "merged");
+	flight_json_merged(&j, f, d->most, d->description);
+	end_json(&j);
+	j = begin_json(d, "chrome");
+	chrome_write(&j, f, d->most);
+	end_json(&j);
 	end_files(d);
 	/* Flush the names of the files, too. */
 	if (!d->err)
