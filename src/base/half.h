@@ -4,8 +4,6 @@
 
 /*
  * float16 and bfloat16 as bits: to nearest even, subnormals kept, one quiet NaN
- *
- * Without a branch, so that compilers make vectors of loops over them.
  */
 
 #include <stdint.h>
@@ -50,20 +48,6 @@ static inline float f32_to_odd(double x)
 	return f32_of_bits(bits | 1);
 }
 
-static inline float f16_to_f32(uint16_t h)
-{
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
-	/* The exponent's bias goes from 15 to 127; of infinities and NaNs it
-	 * stays all ones. */
-	uint32_t normal = (rest << 13) + (UINT32_C(112) << 23);
-	uint32_t tiny = f32_bits((float)(int32_t)rest * 0x1p-24f);
-	uint32_t huge = (rest << 13) | F32_INFINITY;
-
-	return f32_of_bits(sign | (rest < 0x400    ? tiny
-	                           : rest < 0x7c00 ? normal
-	                                           : huge));
-}
-
 static inline uint16_t f16_from_f32(float x)
 {
 	uint32_t bits = f32_bits(x), rest = bits & 0x7fffffff;
@@ -80,11 +64,6 @@ static inline uint16_t f16_from_f32(float x)
 	                  : rest >= f32_bits(65520.0f) ? sign | 0x7c00
 	                  : rest < f32_bits(0x1p-14f)  ? sign | tiny
 	                                               : sign | normal);
-}
-
-static inline float bf16_to_f32(uint16_t h)
-{
-	return f32_of_bits((uint32_t)h << 16);
 }
 
 static inline uint16_t bf16_from_f32(float x)

@@ -12,6 +12,25 @@
 
 #include "support/stress.h"
 
+static float f16_to_f32(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+	/* The exponent's bias goes from 15 to 127; of infinities and NaNs it
+	 * stays all ones. */
+	uint32_t normal = (rest << 13) + (UINT32_C(112) << 23);
+	uint32_t tiny = f32_bits((float)(int32_t)rest * 0x1p-24f);
+	uint32_t huge = (rest << 13) | F32_INFINITY;
+
+	return f32_of_bits(sign | (rest < 0x400    ? tiny
+	                           : rest < 0x7c00 ? normal
+	                                           : huge));
+}
+
+static float bf16_to_f32(uint16_t h)
+{
+	return f32_of_bits((uint32_t)h << 16);
+}
+
 Test(half, every_value_converts_there_and_back)
 {
 	uint32_t h;
