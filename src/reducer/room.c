@@ -45,9 +45,9 @@ void reducer_free_host(struct cohort_reducer *r)
 	free(r);
 }
 
-/* Allocate pinned memory: a copy of pageable memory behind a collective would block the
- * thread until the collective is done. */
-static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
+/* Allocate @bytes of pinned memory, or free *@memory for 0.  (A copy of pageable memory
+ * behind a collective would block the thread until the collective is done.) */
+static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 {
 	const struct platform *p = r->comm->clique->platform;
 	enum cudaStreamCaptureMode mode;
@@ -60,40 +60,21 @@ static int alloc_pinned(struct cohort_reducer *r, size_t bytes, void **out)
 	/* Inside the gate, which launches a call that a caller has left. */
 	window_memory_begin();
 	mode = native_relax(p);
-	rc = native_cuda(p, "cudaMallocHost", p->cudaMallocHost(out, bytes));
+	if (bytes)
+		rc = native_cuda(p, "cudaMallocHost",
+		                 p->cudaMallocHost(memory, bytes));
+	else
+		rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(*memory));
 	native_restore(p, mode);
 	window_memory_end();
 	comm_leave_on_device(r->comm, &scope);
-	return rc;
-}
-
-static int free_pinned(struct cohort_reducer *r)
-{
-	const struct platform *p = r->comm->clique->platform;
-	enum cudaStreamCaptureMode mode;
-	struct device_scope scope;
-	int rc;
-
-	if (!r->host.memory)
-		return COHORT_OK;
-	rc = comm_enter_on_device(r->comm, true, &scope);
-	if (rc != COHORT_OK)
-		return rc;
-	window_memory_begin();
-	mode = native_relax(p);
-	rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(r->host.memory));
-	native_restore(p, mode);
-	window_memory_end();
-	comm_leave_on_device(r->comm, &scope);
-	if (rc == COHORT_OK)
-		r->host.memory = NULL;
 	return rc;
 }
 
 /* Allocate the words' image; on the gpu platform zeros follow it. */
 static int alloc_image(struct cohort_reducer *r)
 {
-	size_t words = (r->words_bytes + 63) / 64 * 64;
+	size_t words = reducer_align(r->words_bytes);
 	size_t bytes = words + REDUCER_ZEROS_BYTES;
 	void *image = NULL;
 	int rc = COHORT_OK;
@@ -101,7 +82,7 @@ static int alloc_image(struct cohort_reducer *r)
 	if (r->is_host)
 		image = calloc(1, words);
 	else
-		rc = alloc_pinned(r, bytes, &image);
+		rc = change_pinned(r, bytes, &image);
 	if (rc != COHORT_OK)
 		return rc;
 	if (!image)
@@ -186,6 +167,7 @@ int reducer_create_sums(struct cohort_reducer *r)
 int reducer_free_device(struct cohort_reducer *r)
 {
 	unsigned char **memory[] = { &r->device.memory, &r->arena };
+	void *pinned;
 	size_t k;
 	int rc = COHORT_OK;
 
@@ -201,7 +183,11 @@ int reducer_free_device(struct cohort_reducer *r)
 		if (rc == COHORT_OK)
 			*memory[k] = NULL;
 	}
-	if (rc == COHORT_OK && !r->is_host)
-		rc = free_pinned(r);
+	pinned = r->is_host ? NULL : r->host.memory;
+	if (rc == COHORT_OK && pinned) {
+		rc = change_pinned(r, 0, &pinned);
+		if (rc == COHORT_OK)
+			r->host.memory = NULL;
+	}
 	return rc;
 }
