@@ -133,8 +133,7 @@ static int tell(struct cohort_reducer *r)
 
 static int await(struct cohort_reducer *r, uint64_t deadline)
 {
-	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
-	int rc = last ? comm_await(r->comm, last, deadline) : COHORT_OK;
+	int rc = reducer_await_last(r, deadline);
 
 	if (rc == COHORT_OK && r->used)
 		rc = reducer_pull(r, r->host.used, r->device.used, r->n);
@@ -167,8 +166,7 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 /* End a step that has failed, once no operation can touch a gradient any more. */
 static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 {
-	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
-	int rc = last ? comm_await(r->comm, last, deadline) : COHORT_OK;
+	int rc = reducer_await_last(r, deadline);
 
 	if (rc == COHORT_TIMED_OUT)
 		return rc;

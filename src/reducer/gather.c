@@ -54,7 +54,6 @@ static int gather_one(struct cohort_reducer *r, uint32_t k,
 static int gather_all(struct cohort_reducer *r, void *const *parameters,
                       uint64_t deadline)
 {
-	uint64_t last;
 	int rc = COHORT_OK;
 
 	while (r->gathered < 2 * r->plan.buckets && rc == COHORT_OK) {
@@ -62,9 +61,8 @@ static int gather_all(struct cohort_reducer *r, void *const *parameters,
 		if (rc == COHORT_OK)
 			r->gathered++;
 	}
-	last = atomic_load_explicit(&r->last, memory_order_acquire);
-	if (rc == COHORT_OK && last)
-		rc = comm_await(r->comm, last, deadline);
+	if (rc == COHORT_OK)
+		rc = reducer_await_last(r, deadline);
 	if (rc != COHORT_TIMED_OUT && rc != COHORT_BUSY)
 		r->gathered = 0;
 	return rc;

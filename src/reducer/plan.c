@@ -35,11 +35,6 @@ size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena)
 
 /* ---- tensors ---------------------------------------------------------- */
 
-static struct cohort_tensor in_place(void *memory, size_t count, int type)
-{
-	return (struct cohort_tensor){ memory, memory, count, type };
-}
-
 /* Extend the tensor @last by a gradient, if both are in the reducer's memory and side by
  * side.  The padding between them is zero on every rank.  The caller's gradients cannot
  * be joined, because other ranks have them elsewhere. */
@@ -68,8 +63,10 @@ static uint32_t add_tensors(const struct cohort_reducer *r, size_t bucket,
 		if (!item->count)
 			continue;
 		if (!n || !extend(item, &tensors[n - 1], before))
-			tensors[n++] = in_place(item->gradient, item->count,
-			                        item->type);
+			tensors[n++] = (struct cohort_tensor){ item->gradient,
+				                               item->gradient,
+				                               item->count,
+				                               item->type };
 		before = item;
 	}
 	return n;

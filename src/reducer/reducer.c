@@ -13,6 +13,7 @@
 
 #include "base/sized.h"
 #include "base/status.h"
+#include "base/util.h"
 
 #define MIB ((size_t)1024 * 1024)
 
@@ -57,20 +58,7 @@ static int options_merge(const struct cohort_reducer_options *given,
 		                    given->size);
 	if (rc != COHORT_OK)
 		return rc;
-#define READ(field)                                                            \
-	if (given->size >=                                                     \
-	    offsetof(struct cohort_reducer_options, field) + sizeof(o->field)) \
-		o->field = given->field;
-	READ(first_bytes)
-	READ(bucket_bytes)
-	READ(op)
-	READ(weighted)
-	READ(find_unused)
-	READ(keep_plan)
-	READ(helpers_launch)
-	READ(sharded)
-	READ(full_buckets)
-#undef READ
+	memcpy(o, given, MIN(given->size, sizeof(*o)));
 	if (!o->first_bytes)
 		o->first_bytes = MIB;
 	if (!o->bucket_bytes)
@@ -191,13 +179,6 @@ static void set_items(struct cohort_reducer *r,
 
 /* ---- life ------------------------------------------------------------- */
 
-static int await_last(struct cohort_reducer *r, uint64_t deadline)
-{
-	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
-
-	return last ? comm_await(r->comm, last, deadline) : COHORT_OK;
-}
-
 static int fill_in(struct cohort_reducer *r,
                    const struct cohort_parameter *parameters)
 {
@@ -221,7 +202,7 @@ static int fill_in(struct cohort_reducer *r,
 	reducer_layout(r, r->arena);
 	reducer_plan(r, r->host.order);
 	/* Wait for the zeros: what another stream writes must come after them. */
-	return r->is_host ? COHORT_OK : await_last(r, COHORT_FOREVER);
+	return r->is_host ? COHORT_OK : reducer_await_last(r, COHORT_FOREVER);
 }
 
 int cohort_reducer_create(struct cohort_comm *comm,
@@ -253,7 +234,7 @@ int cohort_reducer_create(struct cohort_comm *comm,
 		char why[256];
 
 		text_set(why, sizeof(why), "%s", cohort_last_error());
-		await_last(r, COHORT_FOREVER);
+		reducer_await_last(r, COHORT_FOREVER);
 		reducer_free_device(r);
 		reducer_free_host(r);
 		return error_set(rc, "%s", why);
@@ -271,7 +252,7 @@ static int await_end(struct cohort_reducer *r)
 
 	if (!has_ended && atomic_load(&r->step) && !r->is_local)
 		return error_set(COHORT_STATE, "a step is open");
-	rc = await_last(r, has_ended ? COHORT_FOREVER : 0);
+	rc = reducer_await_last(r, has_ended ? COHORT_FOREVER : 0);
 	if (rc == COHORT_TIMED_OUT)
 		return error_set(COHORT_STATE, "what was launched is not done");
 	return rc == COHORT_WEDGED ? rc : COHORT_OK;

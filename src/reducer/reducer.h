@@ -185,6 +185,9 @@ int reducer_check(const struct cohort_reducer *r);
 int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
                    uint64_t *ticket);
 
+/* Wait for the last operation submitted, if there is one. */
+int reducer_await_last(struct cohort_reducer *r, uint64_t deadline_ns);
+
 /* Keep the error @rc of a launch, with the thread's error text; returns @rc. */
 int reducer_break(struct cohort_reducer *r, int rc);
 

@@ -49,6 +49,13 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
 	return COHORT_OK;
 }
 
+int reducer_await_last(struct cohort_reducer *r, uint64_t deadline_ns)
+{
+	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
+
+	return last ? comm_await(r->comm, last, deadline_ns) : COHORT_OK;
+}
+
 int reducer_break(struct cohort_reducer *r, int rc)
 {
 	/* The owner may fail in finish while a helper fails to launch. */
