@@ -15,21 +15,17 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-static inline uint64_t clock_now(void)
+static inline uint64_t clock_read(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* How long the process's threads have run so far, all together. */
-static inline uint64_t clock_process_cpu(void)
+static inline uint64_t clock_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+	return clock_read(CLOCK_MONOTONIC);
 }
 
 /* The time @timeout_ns after @now_ns; UINT64_MAX stays "never". */

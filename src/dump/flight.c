@@ -253,14 +253,6 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 
 /* ---- the whole clique ------------------------------------------------- */
 
-static uint64_t wall_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 static void take_facts(struct flight *f, struct clique *q)
 {
 	const struct cohort_cause *cause = clique_whole_cause(q);
@@ -275,7 +267,7 @@ static void take_facts(struct flight *f, struct clique *q)
 		snprintf(f->host, sizeof(f->host), "unknown");
 	f->pid = getpid();
 	f->now_ns = clock_now();
-	f->wall_ns = wall_now();
+	f->wall_ns = clock_read(CLOCK_REALTIME);
 	f->cause =
 		cause ? *cause
 		      : (struct cohort_cause){ .rank = -1, .world_rank = -1 };

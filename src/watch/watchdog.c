@@ -252,7 +252,7 @@ static uint64_t period(const struct watch *g)
 
 static void read_activity(struct watch *g, uint64_t now_ns)
 {
-	g->activity.cpu_ns = clock_process_cpu();
+	g->activity.cpu_ns = clock_read(CLOCK_PROCESS_CPUTIME_ID);
 	g->activity.delayed_ns = thread_delayed_ns();
 	g->activity_ns = now_ns;
 }
