@@ -116,13 +116,6 @@ static bool has_fifo(const struct waker *w, int fd)
 	       is_file(&status, w->device, w->inode);
 }
 
-static void set_fifo(struct waker *w, int fd)
-{
-	pthread_mutex_lock(&lock);
-	w->fifo = fd;
-	pthread_mutex_unlock(&lock);
-}
-
 /* Open the FIFO again; -1 if that is not possible now.  Another file of its name is not
  * opened. */
 static int open_again(const struct waker *w)
@@ -143,10 +136,16 @@ static int open_again(const struct waker *w)
 /* Called only by the thread that waits, as no other changes the descriptor meanwhile. */
 static void look_at_fifo(struct waker *w)
 {
+	int fd;
+
 	if (!*w->path)
 		return;
-	if (!has_fifo(w, w->fifo))
-		set_fifo(w, open_again(w));
+	if (!has_fifo(w, w->fifo)) {
+		fd = open_again(w);
+		pthread_mutex_lock(&lock);
+		w->fifo = fd;
+		pthread_mutex_unlock(&lock);
+	}
 	if (w->fifo >= 0 && drain(w->fifo))
 		pass_on(w);
 }

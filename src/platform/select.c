@@ -90,14 +90,6 @@ int platform_open(int kind, const struct platform **out)
 	return COHORT_OK;
 }
 
-static void fill_versions(const struct platform *p,
-                          struct cohort_platform_info *info)
-{
-	p->ncclGetVersion(&info->nccl_version);
-	p->cudaRuntimeGetVersion(&info->runtime_version);
-	p->cudaDriverGetVersion(&info->driver_version);
-}
-
 static int probe(struct cohort_platform_info *info, const struct platform **p)
 {
 	int rc = info->platform == COHORT_PLATFORM_HOST
@@ -171,7 +163,9 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 	all.platform = platform;
 	all.status = probe(&all, &p);
 	if (all.status == COHORT_OK) {
-		fill_versions(p, &all);
+		p->ncclGetVersion(&all.nccl_version);
+		p->cudaRuntimeGetVersion(&all.runtime_version);
+		p->cudaDriverGetVersion(&all.driver_version);
 		all.launch = p->launches_ahead ? COHORT_LAUNCH_AHEAD
 		                               : COHORT_LAUNCH_TOGETHER;
 		if (environment_launch(&all.launch) != COHORT_OK)

@@ -20,9 +20,8 @@
 #include "watch/places.h"
 #include "watch/stack.h"
 
-/* Ranks that are asked for their stacks at a time; and other threads. */
+/* Ranks that are asked for their stacks at a time. */
 #define STACK_RANKS 8
-#define STACK_OTHERS (STACKS - STACK_RANKS)
 
 /* What the text begins with if there is no stack. */
 #define STACK_UNAVAILABLE "stack unavailable: "

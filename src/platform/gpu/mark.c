@@ -24,23 +24,18 @@ typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
 /* Constant once the platform is open. */
 static stream_value_fn write_value, wait_value;
 
-static cudaError_t driver_result(int result)
-{
-	/* Where the runtime and the driver both have a code, it is the same. */
-	return (cudaError_t)result;
-}
-
+/* CUresult is cast to cudaError_t: a code that both have is the same. */
 static cudaError_t gpu_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 {
-	return driver_result(write_value(stream, (uintptr_t)word, value,
-	                                 CU_STREAM_WRITE_VALUE_DEFAULT));
+	return (cudaError_t)write_value(stream, (uintptr_t)word, value,
+	                                CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 static cudaError_t gpu_await_mark(cudaStream_t stream, uint32_t *word,
                                   uint32_t value)
 {
-	return driver_result(wait_value(stream, (uintptr_t)word, value,
-	                                CU_STREAM_WAIT_VALUE_GEQ));
+	return (cudaError_t)wait_value(stream, (uintptr_t)word, value,
+	                               CU_STREAM_WAIT_VALUE_GEQ);
 }
 
 static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
