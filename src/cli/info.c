@@ -6,7 +6,6 @@
  * A platform that cannot be used is an answer, not a failure.
  */
 
-#include "base/util.h"
 #include "cli/commands.h"
 
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 #include <cohort/cohort.h>
 
 #include "base/json.h"
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 

@@ -4,7 +4,6 @@
  * The program: finds the command by its name, and runs it
  */
 
-#include "base/util.h"
 #include "cli/commands.h"
 
 #include <errno.h>
@@ -17,6 +16,7 @@
 #include <cohort/cohort.h>
 
 #include "base/environment.h"
+#include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"

@@ -7,7 +7,6 @@
  * LD_LIBRARY_PATH.  Then the program replaces this process.
  */
 
-#include "base/util.h"
 #include "cli/commands.h"
 
 #include <errno.h>
@@ -26,6 +25,7 @@
 #include <cohort/cohort.h>
 #include <cohort/sim.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 #include "cli/run_nccl.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "support/model.h"
-#include "base/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "support/ranks.h"
 #include "support/stress.h"
 

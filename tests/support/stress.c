@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "support/stress.h"
-#include "base/random.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 
 /* "2000r" is a number of rounds, "2" is a number of seconds. */
 static bool wants_rounds(const char *text)

@@ -3,7 +3,6 @@
 /* The options of cohort bench: those of nccl-tests, and a few more; and of its other
  * operations. */
 
-#include "base/util.h"
 #include "cli/bench/bench.h"
 
 #include <errno.h>
@@ -15,6 +14,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "cli/common/options.h"
 

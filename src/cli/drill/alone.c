@@ -5,13 +5,13 @@
  * respawning; and cells in which ranks join by id
  */
 
-#include "base/util.h"
 #include "cli/drill/drill.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/util.h"
 
 /* ---- calls of the group ----------------------------------------------- */
 

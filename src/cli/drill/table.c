@@ -4,11 +4,11 @@
  * The outcome of every fault in every place, or why the fault is impossible there
  */
 
-#include "base/util.h"
 #include "cli/drill/drill.h"
 
 #include <cohort/sim.h>
 
+#include "base/util.h"
 #include "platform/cuda_abi.h"
 
 #define PEACE                                                                  \

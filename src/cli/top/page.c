@@ -7,7 +7,6 @@
  * character there may be as wide as two.
  */
 
-#include "base/util.h"
 #include "cli/top/top.h"
 
 #include <inttypes.h>
@@ -16,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/util.h"
 
 /* ---- numbers ----------------------------------------------------------- */
 

@@ -7,7 +7,6 @@
  * ncurses.  Every exit path restores the terminal.
  */
 
-#include "base/util.h"
 #include "cli/top/top.h"
 
 #include "cli/common/cli.h"
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 
 /* The longest line that is drawn. */
 #define MOST_COLUMNS ((int)sizeof(((struct page_line *)NULL)->text) - 1)

@@ -8,7 +8,6 @@
  * json.c, no '<' ends the script element that they stand in.
  */
 
-#include "base/util.h"
 #include "cli/trace/trace.h"
 
 #include <inttypes.h>
@@ -16,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "base/util.h"
 
 /* Defined in page_data.S. */
 extern const char page_html[] __attribute__((visibility("hidden")));

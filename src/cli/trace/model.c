@@ -4,13 +4,13 @@
  * The model of cohort trace: all that is computed from the dumps, once for all writers
  */
 
-#include "base/util.h"
 #include "cli/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "core/cause.h"
 

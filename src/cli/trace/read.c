@@ -7,11 +7,11 @@
  * valid JSON is read line by line, so that its intact lines are kept.
  */
 
-#include "base/util.h"
 #include "cli/trace/trace.h"
 
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 
 #ifdef HAVE_JSON_C

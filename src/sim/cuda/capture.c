@@ -4,12 +4,12 @@
  * Captures (see capture.h; capture_calls.c has CUDA's functions)
  */
 
-#include "base/list.h"
 #include "sim/cuda/capture_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"

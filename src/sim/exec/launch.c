@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "base/util.h"
 #include "sim/exec/world.h"
 
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/type.h"
+#include "base/util.h"
 
 /* Point a launch at its built-in arrays, which hold a few of everything. */
 static struct launch *launch_init(struct launch *l)
