@@ -218,10 +218,7 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 static void await_neighbours(const struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
-	uint64_t ns = q->deadlines.abort_ns;
-	uint64_t deadline = ns < UINT64_MAX - cause->time_ns
-	                            ? cause->time_ns + ns
-	                            : UINT64_MAX;
+	uint64_t deadline = clock_after(cause->time_ns, q->deadlines.abort_ns);
 	struct backoff b = BACKOFF;
 
 	while (!clique_tree_is_flagged(q) && clock_now() < deadline)

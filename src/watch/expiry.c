@@ -2,12 +2,8 @@
 
 #include "watch/expiry.h"
 
+#include "base/clock.h"
 #include "base/util.h"
-
-static uint64_t saturating_add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
 
 static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 {
@@ -38,7 +34,7 @@ static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
 	uint64_t since = stops_shift(&s->stops, began_ns);
 
 	return (struct expiry){
-		.next_ns = saturating_add(
+		.next_ns = clock_after(
 			since, saturating_multiply(allowed_ns, 1 + s->expired)),
 		.since_ns = since,
 		.deadline_ns = allowed_ns,
@@ -156,9 +152,9 @@ static struct expiry transfer_clock(const struct snapshot *s)
 		return in_vain;
 	return (struct expiry){
 		.is_transfer = true,
-		.next_ns = saturating_add(x->since_ns,
-		                          saturating_multiply(x->allowed_ns,
-		                                              1 + x->expired)),
+		.next_ns = clock_after(x->since_ns,
+		                       saturating_multiply(x->allowed_ns,
+		                                           1 + x->expired)),
 		.since_ns = x->since_ns,
 		.deadline_ns = x->allowed_ns,
 		.lost_ns = x->lost_ns,
@@ -206,7 +202,7 @@ static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
                              uint64_t lost_ns)
 {
 	struct expiry due = {
-		.next_ns = saturating_add(began_ns, s->slow_ns),
+		.next_ns = clock_after(began_ns, s->slow_ns),
 		.since_ns = began_ns,
 		.deadline_ns = s->slow_ns,
 		.lost_ns = lost_ns,

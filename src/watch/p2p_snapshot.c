@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "core/pair.h"
 #include "watch/cycle.h"
@@ -18,9 +19,7 @@
 
 static uint64_t end_of(const struct transfer_snapshot *x)
 {
-	return x->allowed_ns > UINT64_MAX - x->since_ns
-	               ? UINT64_MAX
-	               : x->since_ns + x->allowed_ns;
+	return clock_after(x->since_ns, x->allowed_ns);
 }
 
 /* The first transfer from @next on that is not done, or one more than there are. */

@@ -295,9 +295,7 @@ static void run_again(struct watch *g, uint64_t asked_ns)
 /* The time @ns after @since_ns, where only time in which the process ran counts. */
 static uint64_t due_after(const struct watch *g, uint64_t since_ns, uint64_t ns)
 {
-	uint64_t since = stops_shift(&g->now.stops, since_ns);
-
-	return ns > UINT64_MAX - since ? UINT64_MAX : since + ns;
+	return clock_after(stops_shift(&g->now.stops, since_ns), ns);
 }
 
 /* ---- telling ---------------------------------------------------------- */
