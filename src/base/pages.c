@@ -122,6 +122,11 @@ void pages_release(void *pages, size_t bytes)
 void pages_abandon(void *pages, size_t bytes)
 {
 	pages_forget(pages, whole_pages(bytes));
+	leak_on_purpose(pages);
+}
+
+void leak_on_purpose(const void *object)
+{
 	if (__lsan_ignore_object)
-		__lsan_ignore_object(pages);
+		__lsan_ignore_object(object);
 }

@@ -31,4 +31,7 @@ void pages_release(void *pages, size_t bytes);
  * space, but no memory. */
 void pages_abandon(void *pages, size_t bytes);
 
+/* Tell a leak checker that @object is left behind on purpose, with all that it points to. */
+void leak_on_purpose(const void *object);
+
 #endif

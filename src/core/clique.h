@@ -157,9 +157,6 @@ struct clique {
 	const char *_Atomic reaping;
 	atomic_int reaping_place;
 
-	/* Guarded by the list of leaked cliques. */
-	struct clique *next_leaked;
-
 	/* ---- the group's side: whoever opens, closes and respawns -------- */
 
 	/* Atomic; references: the group's, those of children and their

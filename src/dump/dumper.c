@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/crew.h"
-#include "base/list.h"
+#include "base/pages.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "dump/dump.h"
@@ -62,9 +62,6 @@ struct dumper {
 	bool is_given_up; /* nobody may wait any longer */
 	bool is_left;     /* no thread waits for the dumper: it frees itself */
 	int holders;      /* threads from dumper_hold() to dumper_await() */
-
-	/* Guarded by left_lock. */
-	struct dumper *next_left;
 };
 
 /* ---- the job ---------------------------------------------------------- */
@@ -179,26 +176,6 @@ static void attend(struct dumper *d, int triggers)
 
 /* ---- its end ---------------------------------------------------------- */
 
-static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Guarded by left_lock; dumpers that were left behind, in a list so that a leak checker
- * does not take them for a mistake. */
-static struct dumper *left;
-
-static void leave(struct dumper *d)
-{
-	pthread_mutex_lock(&left_lock);
-	list_add(left, d, next_left);
-	pthread_mutex_unlock(&left_lock);
-}
-
-static void come_back(struct dumper *d)
-{
-	pthread_mutex_lock(&left_lock);
-	list_remove(left, d, next_left);
-	pthread_mutex_unlock(&left_lock);
-}
-
 static void dumper_free(struct dumper *d)
 {
 	if (d->waker)
@@ -235,10 +212,8 @@ static bool write_all(void *arg)
 	is_left = d->is_left;
 	d->is_running = false;
 	pthread_mutex_unlock(&d->lock);
-	if (is_left) {
-		come_back(d);
+	if (is_left)
 		dumper_free(d);
-	}
 	return !is_left;
 }
 
@@ -363,7 +338,7 @@ static bool await_end(struct dumper *d, uint64_t deadline_ns)
 	}
 	is_left = !is_done && d->is_running;
 	if (is_left) {
-		leave(d);
+		leak_on_purpose(d);
 		d->is_left = true; /* from the unlock on the job owns it */
 	}
 	pthread_mutex_unlock(&d->lock);

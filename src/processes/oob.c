@@ -2,7 +2,6 @@
 
 #include "processes/oob.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/pages.h"
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -284,15 +284,6 @@ static int records_check(enum purpose purpose, struct exchange *e, int n)
 	return COHORT_OK;
 }
 
-/* Keep an exchange that the bootstrap may still write to, for ever. */
-static void keep(struct exchange *e)
-{
-	/* Atomic; all that were left. */
-	static struct exchange *_Atomic left;
-
-	e->next_left = atomic_exchange(&left, e);
-}
-
 int oob_exchange(struct oob *o, enum purpose purpose,
                  const struct process_record *mine,
                  const struct patience *patience, struct exchange **out)
@@ -326,7 +317,7 @@ int oob_exchange(struct oob *o, enum purpose purpose,
 		*out = e;
 	else if ((rc == COHORT_INIT_TIMEOUT || rc == COHORT_ABORTED) &&
 	         !o->own && !o->by_peers)
-		keep(e);
+		leak_on_purpose(e);
 	else
 		free(e);
 	/* Why this process cannot go on says more than that it cannot tell. */

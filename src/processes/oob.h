@@ -39,8 +39,6 @@ enum purpose {
 
 /* One exchange.  Until its request is done, the bootstrap may write to it. */
 struct exchange {
-	struct exchange *next_left;
-
 	/* The set of processes that have brought a record. */
 	uint64_t came[COHORT_RANK_WORDS];
 	struct process_record mine;
