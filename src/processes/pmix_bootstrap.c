@@ -19,9 +19,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/own_bootstrap.h"
-#include "api/pmix_client.h"
-#include "api/pmix_line.h"
 #include "base/list.h"
 #include "base/status.h"
 #include "base/thread.h"

@@ -296,9 +296,10 @@ static uint64_t excused_by(const struct clique *q)
 	uint64_t number = 1, excused;
 	int r;
 
-	for (r = 0; r < q->size; r++)
-		number = greater(number,
-		                 atomic_load(&q->comms[r].deadlines.excused));
+	for (r = 0; r < q->size; r++) {
+		excused = atomic_load(&q->comms[r].deadlines.excused);
+		number = MAX(number, excused);
+	}
 	return number;
 }
 
