@@ -28,21 +28,8 @@
 #                     which make test does not run it, and with its groups spread
 #                     over 2 and 4 processes; with DEVICE_ROUNDS, so many rounds of
 #                     memory operations, and no suite
-#   make drill-load   cohort drill DRILL_ROUNDS times beside two busy processes, for at
-#                     most DRILL_SECONDS
-#   make bench-peers  all_reduce beside Open MPI and MPICH, if they are installed;
-#                     PEER_FLAGS=... are for bench/peers.py
-#   make bench-average  gradients of models beside these; AVERAGE_FLAGS=... are for
-#                     bench/average.py
 #   make model        check the model of the abort protocol, if spin is installed
-#   make manual       build what scripts make for make install, if python3 is installed:
-#                     manual pages (build/man), completions for shells
-#                     (build/completions), headers of the simulator (build/include)
 #   make install      into DESTDIR and prefix; make uninstall removes the files
-#   make deb          build Debian packages into build/deb (needs debhelper)
-#   make deps         install Criterion, which the suites need, if it is missing
-#   make deps-nvidia  bring NVIDIA's NCCL, each version that is known or NCCL=VERSION, and
-#                     CUDA's headers, from PyPI
 #   make clean        remove build/
 #   make help         print this
 #
@@ -51,7 +38,7 @@
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     your own flags come last
 #   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   for libFuzzer  CLANG=clang
-#   SOAK_SECONDS=60  SOAK_SEED=1  DRILL_ROUNDS=20  DRILL_SECONDS=1200
+#   SOAK_SECONDS=60  SOAK_SEED=1
 #   DEVICE_SECONDS=30  DEVICE_ROUNDS=...  NCCL_MODES=...
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir  datadir  mandir
@@ -123,10 +110,8 @@ optional := $(strip $(foreach p,json-c libdw ncursesw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
-.PHONY: all demo test test-gpu test-gpus test-nccl asan tsan stress soak device drill-load fuzz fuzz-here \
-        lint model bench bench-peers bench-average manual install uninstall deb deps \
-        deps-nvidia clean help \
-        criterion FORCE
+.PHONY: all demo test test-gpu test-gpus test-nccl asan tsan stress soak device fuzz \
+        lint model bench install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules

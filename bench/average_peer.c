@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MPI's part of make bench-average: in-place sums of a list of float32 tensors, with one
+ * MPI's part of bench/average.py: in-place sums of a list of float32 tensors, with one
  * process per rank, measured as cohort bench average measures
  *
  * The methods are one call for each tensor; non-blocking calls for all tensors, then one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The part of processes in make bench-peers: in-place float32 sums with one process per
+ * The part of processes in bench/peers.py: in-place float32 sums with one process per
  * rank, by MPI_Allreduce() or, with -DPEER_COHORT, by cohort_all_reduce(), measured as
  * cohort bench measures
  *

@@ -43,8 +43,6 @@ $(sim_headers_made): scripts/sim_headers.py $(sim_headers:%=src/sim/include/%) \
 	$(Q)touch $@
 
 made_by_scripts := $(if $(python),$(pages_made) $(completions_made) $(sim_headers_made))
-manual: $(made_by_scripts)
-	$(if $(python),,@echo 'no manual, no completions, no headers of the simulator: there is no python3')
 
 # What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
 commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-check cohort-demo \
@@ -53,7 +51,7 @@ pages    := $(commands:%=man1/%.1) \
             $(patsubst %,man3/%.3,$(shell sed -n 's/^\t\(cohort_[a-z_0-9]*\);$$/\1/p' src/cohort.map)) \
             man7/cohort.7 $(patsubst %.h,man7/cohort-%.7,$(filter-out cohort.h,$(public_headers)))
 
-install: all manual
+install: all $(made_by_scripts)
 	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(includedir)/cohort' \
 	  '$(DESTDIR)$(libdir)/pkgconfig' '$(DESTDIR)$(libdir)/cmake/cohort'
 	install -m 755 $(out)/cohort '$(DESTDIR)$(bindir)'
@@ -82,7 +80,8 @@ install: all manual
 	  install -m 644 $(completions)/cohort.fish '$(DESTDIR)$(fishdir)' && \
 	  install -d '$(DESTDIR)$(includedir)/cohort-simulator' && \
 	  install -m 644 $(sim_headers:%=$(sim_include)/%) '$(DESTDIR)$(includedir)/cohort-simulator' && \
-	  install -m 644 $(lib)/cohort-simulator.pc '$(DESTDIR)$(libdir)/pkgconfig')
+	  install -m 644 $(lib)/cohort-simulator.pc '$(DESTDIR)$(libdir)/pkgconfig',\
+	  @echo 'no manual, no completions, no headers of the simulator: there is no python3')
 
 uninstall:
 	rm -f '$(DESTDIR)$(bindir)/cohort' '$(DESTDIR)$(bashdir)/cohort' \
@@ -97,7 +96,3 @@ uninstall:
 	$(if $(nvidia),-rmdir '$(DESTDIR)$(libdir)/cohort/nvidia')
 	-rmdir '$(DESTDIR)$(includedir)/cohort' '$(DESTDIR)$(includedir)/cohort-simulator' '$(DESTDIR)$(libdir)/cmake/cohort' \
 	  '$(DESTDIR)$(libdir)/cohort/drop-in' '$(DESTDIR)$(libdir)/cohort'
-
-# packaging/debian describes the packages.
-deb:
-	$(Q)scripts/deb.sh $(out)/deb

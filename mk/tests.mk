@@ -25,7 +25,7 @@ one_gpu  := $(addprefix $(tests)/gpu/shared/,libnccl.so.2 libcudart.so.13)
 soak     := $(tests)/soak/soak
 corpus   := $(tests)/fuzz/replay
 fuzz     := $(tests)/fuzz/platform
-# One for each version of NCCL that make deps-nvidia has brought, too.
+# One for each version of NCCL that scripts/deps-nvidia.sh has brought, too.
 nccls    := $(notdir $(patsubst %/nvidia/nccl/include/nccl.h,%,\
               $(wildcard build/nccl-*/nvidia/nccl/include/nccl.h)))
 abi      := $(tests)/abi/abi $(if $(cuda),$(nccls:%=$(tests)/abi/abi-%))
@@ -211,30 +211,18 @@ device: $(out)/cohort $(soak) $(tests)/stress/memory
 	  '$(on_device) $< demo --verify' \
 	  $(foreach n,2 4 8,'$(on_device) $< drill --ranks $n --slack 1000')
 
-DRILL_ROUNDS  ?= 20
-DRILL_SECONDS ?= 1200
-drill-load: $(out)/cohort
-	$(Q)TEST_SHOW=drill TEST_TIMEOUT=$$(($(DRILL_SECONDS) + 300)) \
-	  $(run) 'scripts/drill-load.sh $< $(DRILL_ROUNDS) $(DRILL_SECONDS)'
-
 # libFuzzer needs clang, whatever the rest is built with.
 CLANG        ?= clang
 FUZZ_SECONDS ?= 60
 fuzz:
 	$(Q)scripts/fuzz.sh --check '$(CLANG)'
-	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC='$(CLANG)' fuzz-here
-
-fuzz-here: $(fuzz)
-	$(Q)scripts/fuzz.sh $< tests/fuzz/corpus $(FUZZ_SECONDS) $(FUZZ_FLAGS)
+	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC='$(CLANG)' \
+	  build/fuzz/tests/fuzz/platform
+	$(Q)scripts/fuzz.sh build/fuzz/tests/fuzz/platform tests/fuzz/corpus \
+	  $(FUZZ_SECONDS) $(FUZZ_FLAGS)
 
 asan tsan:
 	$(Q)$(MAKE) --no-print-directory VARIANT=$@ test
-
-deps criterion:
-	$(Q)CC='$(CC)' scripts/deps.sh
-
-deps-nvidia:
-	$(Q)scripts/deps-nvidia.sh $(NCCL)
 
 # Looked up when a recipe runs, because that is after Criterion was installed.
 criterion_cflags = $(shell pkg-config --cflags criterion 2>/dev/null)
@@ -244,7 +232,6 @@ criterion_libs   = $(or $(shell pkg-config --libs criterion 2>/dev/null),\
 # Half of what make test computed was to optimize the suites, which run no faster for it.
 $(tests)/%.o: extra = -Itests
 $(suite_objects): extra = -Itests $(criterion_cflags) -O0
-$(suite_objects): | criterion
 
 # The unit suite also tests the sources of the benchmark, of cohort check and of cohort
 # top, and NCCL's kernels on CPUs.
@@ -337,16 +324,6 @@ bench: $(bench) $(out)/cohort
 	$(Q)if command -v gnuplot >/dev/null; then \
 	  set -- --plot $(out)/overlap.svg; fi; \
 	$(out)/cohort bench overlap $(OVERLAP_FLAGS) "$$@"
-
-# bench/peers.py looks for the libraries that bench/peer.c needs.
-PEER_FLAGS ?=
-bench-peers: $(out)/cohort
-	$(Q)bench/peers.py --out $(out) $(PEER_FLAGS) $<
-
-# bench/average.py looks for the libraries that bench/average_peer.c needs.
-AVERAGE_FLAGS ?=
-bench-average: $(out)/cohort
-	$(Q)bench/average.py --out $(out) $(AVERAGE_FLAGS) $<
 
 $(bench): %: %.o $(bench_objects) $(whole)
 	$(call say,LINK,$@)

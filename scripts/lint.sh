@@ -117,7 +117,7 @@ platforms() {
 	return 0
 }
 
-# Each known version of NVIDIA's NCCL has a table, and a wheel that make deps-nvidia
+# Each known version of NVIDIA's NCCL has a table, and a wheel that deps-nvidia.sh
 # brings.
 versions() {
 	local known

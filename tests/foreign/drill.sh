@@ -3,7 +3,7 @@
 #
 # The drill with two ranks: all of its cells are right, its JSON is complete, and a cell
 # that is wrong is found.  Times are not tested here, because the machine may be busy:
-# see make drill-load and the figures of docs/benchmarks.md.
+# see scripts/drill-load.sh and the figures of docs/benchmarks.md.
 #
 # usage: drill.sh COHORT          exit status 0 passed, 1 failed, 77 skipped
 

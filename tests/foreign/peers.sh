@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make bench-peers with the command $1, without any MPI, and with stand-ins that print
+# bench/peers.py with the command $1, without any MPI, and with stand-ins that print
 # given times: how it reports them, and that the ratios are right.
 
 set -u

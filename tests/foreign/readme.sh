@@ -143,7 +143,8 @@ for block in "$scratch"/block.*.sh; do
 		case $command in
 		'make bench'* | 'make test'* | 'make asan'* | 'make tsan'* | \
 			'make stress'* | 'make fuzz'* | 'make lint'* | 'make model'* | \
-			'make soak'* | 'make drill-load'* | '.ci/run'*) continue ;;
+			'make soak'* | scripts/drill-load.sh* | bench/peers.py* | \
+			'.ci/run'*) continue ;;
 		'build/cohort trace'*)
 			# The command may have been built without what it needs.
 			if build/cohort trace /dev/null 2>&1 | grep -q json-c; then
@@ -184,7 +185,7 @@ for block in "$scratch"/block.*.sh; do
 		'make install'* | 'make uninstall'*)
 			command="$command DESTDIR=$scratch/installed"
 			;;
-		'make manual' | source*)
+		source*)
 			if ! command -v python3 >/dev/null; then
 				skip "there is no python3"
 				continue
