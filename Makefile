@@ -4,11 +4,11 @@
 #
 #   make              the command (build/cohort) and the libraries (build/lib)
 #   make demo         build the command, and train a small model with four ranks
-#   make test         unit, api, platform, fault, stress, abi and foreign tests
+#   make test         unit, api, platform, fault, stress, abi and foreign tests; or another
+#                     RUN of tests/matrix.txt: more (what .ci/run adds), stress (the stress
+#                     programs alone)
 #   make asan         the tests of C, Python and Rust with AddressSanitizer and UBSan
 #   make tsan         the fault and stress programs with ThreadSanitizer
-#   make stress       the stress programs alone, STRESS_SECONDS each; the races run
-#                     STRESS_ROUNDS rounds instead, if that is set
 #   make fuzz         random programs for FUZZ_SECONDS, with libFuzzer (clang)
 #   make test-gpu     the tests for a machine with GPUs, on its own NCCL and CUDA, or
 #                     on those in GPU_LIBRARIES=FOLDER
@@ -16,18 +16,12 @@
 #                     algorithms, bandwidths, respawns, one lost device
 #   make test-nccl    the api and platform suites, the drill, the demo and stress
 #                     programs on NVIDIA's NCCL and simulated devices, if that NCCL is
-#                     here; NCCL_MODES=... are for scripts/test-nccl.sh
+#                     here; NCCL_MODES=... are runs of tests/matrix.txt
 #   make lint         style, headers, warnings, thread annotations, symbols, docs, manual
 #   make bench        build and run the benchmarks; OVERLAP_FLAGS=... are for cohort
 #                     bench overlap
 #   make soak         eight ranks that call and sleep at random (SOAK_SEED) for
 #                     SOAK_SECONDS: no verdict may come
-#   make device       ranks that launch together on devices that wait for each other:
-#                     the demo, the drill, the soak test, and random memory operations
-#                     for DEVICE_SECONDS; the api suite on the platforms and devices on
-#                     which make test does not run it, and with its groups spread
-#                     over 2 and 4 processes; with DEVICE_ROUNDS, so many rounds of
-#                     memory operations, and no suite
 #   make model        check the model of the abort protocol, if spin is installed
 #   make install      into DESTDIR and prefix; make uninstall removes the files
 #   make clean        remove build/
@@ -36,10 +30,10 @@
 #   VARIANT=release|debug|asan|tsan|fuzz   what to build; each has its own folder
 #   V=1  WERROR=1                     show commands; warnings are errors
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     your own flags come last
-#   STRESS_SECONDS=1  STRESS_ROUNDS=...  TEST_TIMEOUT=600
+#   RUN=...  STRESS_SECONDS=1 (or rounds: 2000r)  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   for libFuzzer  CLANG=clang
 #   SOAK_SECONDS=60  SOAK_SEED=1
-#   DEVICE_SECONDS=30  DEVICE_ROUNDS=...  NCCL_MODES=...
+#   NCCL_MODES=...
 #   CUDA_HOME=...                     real headers for the ABI test
 #   DESTDIR  prefix=/usr/local  bindir  includedir  libdir  datadir  mandir
 #   bashdir  zshdir  fishdir          where shells look for completions
@@ -110,7 +104,7 @@ optional := $(strip $(foreach p,json-c libdw ncursesw,\
               $(shell pkg-config --exists $p 2>/dev/null && echo $p)))
 with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 
-.PHONY: all demo test test-gpu test-gpus test-nccl asan tsan stress soak device fuzz \
+.PHONY: all demo test test-gpu test-gpus test-nccl asan tsan soak fuzz \
         lint model bench install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -126,7 +120,7 @@ help:
 
 -include $(patsubst %.o,%.d,$(library_objects) $(command_objects) \
   $(drop_in_objects) $(nvidia_objects) $(suite_objects) $(support_objects) $(fault:=.o) \
-  $(gpu:=.o) $(soak:=.o) $(stress:=.o) $(races:=.o) \
+  $(gpu:=.o) $(soak:=.o) $(stress:=.o) \
   $(fuzz_objects) $(replay_objects) $(mutate_objects) \
   $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
   $(tests)/abi/facts_real.o)

@@ -31,10 +31,7 @@ fuzz_sources     := $(filter-out $(replay_sources) $(mutate_sources),\
 programs = $(patsubst %.c,%,$(notdir $(call sorted,$1)))
 fault_tests  := $(call programs,tests/fault/*.c)
 gpu_tests    := $(call programs,tests/gpu/*.c)
-# Each round of these programs opens a group and ends it.
-race_tests   := abort agree buffers dumps exits flush handles host_memory hung lives messages mix processes prober \
-              respawn siblings snapshots splits stalls together windows
-stress_tests := $(filter-out $(race_tests),$(call programs,tests/stress/*.c))
+stress_tests := $(call programs,tests/stress/*.c)
 bench_support  := empty walk_report ways
 bench_programs := $(filter-out $(bench_support) peer average_peer,\
                     $(call programs,bench/*.c))

@@ -2,24 +2,16 @@
 #
 # Tests, benchmarks and checks
 
-# Criterion does not run under ThreadSanitizer; the foreign programs are not
-# sanitized.
-rings.release := unit api platform fault stress device corpus abi foreign
-rings.debug   := unit api platform fault stress corpus abi
-rings.asan    := unit api platform fault stress together corpus bindings
-rings.tsan    := fault stress together corpus
-
 STRESS_SECONDS ?= 1
-race_length    := $(if $(STRESS_ROUNDS),$(STRESS_ROUNDS)r,$(STRESS_SECONDS))
 
 tests    := $(dir)/tests
 support  := $(tests)/support.a
 unit     := $(tests)/unit/unit
 api      := $(tests)/api/api
 platform := $(tests)/platform/platform
+suites   := $(unit) $(api) $(platform)
 fault    := $(fault_tests:%=$(tests)/fault/%)
 stress   := $(stress_tests:%=$(tests)/stress/%)
-races    := $(race_tests:%=$(tests)/stress/%)
 gpu      := $(gpu_tests:%=$(tests)/gpu/%)
 one_gpu  := $(addprefix $(tests)/gpu/shared/,libnccl.so.2 libcudart.so.13)
 soak     := $(tests)/soak/soak
@@ -28,142 +20,35 @@ fuzz     := $(tests)/fuzz/platform
 # One for each version of NCCL that scripts/deps-nvidia.sh has brought, too.
 nccls    := $(notdir $(patsubst %/nvidia/nccl/include/nccl.h,%,\
               $(wildcard build/nccl-*/nvidia/nccl/include/nccl.h)))
-abi      := $(tests)/abi/abi $(if $(cuda),$(nccls:%=$(tests)/abi/abi-%))
+abi      := $(tests)/abi/abi $(nccls:%=$(tests)/abi/abi-%)
 walk     := $(dir)/bench/walk
 # Programs that run at the same time call make, which then has nothing to make.
 foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_gpu) \
             $(made_by_scripts)
 
-# The suites with groups that several processes can open.
-spread       := capture|connect|differential|group|guard|host_memory|list|mismatch|$\
-                neighbours|p2p|reducer|reducer_flush|reducer_found|reducer_shard|$\
-                reducer_weights|registered_really|respawn|run|split|together|window
+# tests/matrix.txt has the runs.  Each uses these programs.
+RUN          ?= $(VARIANT)
+uses.release := $(suites) $(fault) $(stress) $(corpus) $(abi) $(foreign)
+uses.debug   := $(suites) $(drop_ins) $(fault) $(stress) $(corpus) $(abi)
+uses.asan    := $(suites) $(drop_ins) $(fault) $(stress) $(corpus) $(library)
+uses.tsan    := $(fault) $(stress) $(corpus)
+uses.more    := $(api) $(drop_ins) $(tests)/stress/memory $(soak) $(out)/cohort
+uses.stress  := $(stress)
 
-# Those with groups of four ranks.
-spread_far   := connect|host_memory|list|mismatch|p2p|reducer|reducer_shard|$\
-                reducer_weights|run|split|together
-
-# The drop-in libraries are tested with these programs.
-foreign_programs := abort.c defaults.cc driver.c driver_calls.c driver_streams.c exchange.c fuzz.c \
-  graph.c groups.c hello.cc ipc.c ipc_event.c nonblocking.c nvml.c own_stream.c processes.c \
-  registered.c ring.c runtime.c scaled.c split.c threads.c
-
-# How each ring is run, one quoted command per program.  Suites run one test at a time,
-# because Criterion 2.4.1 loses count when two tests time out at the same time.
-# Programs on the host platform have to be legal NCCL programs, which strict mode checks;
-# but strict mode keeps freed memory, so AddressSanitizer could not find uses of it.
-# Groups end by the thousand, without a line on stderr for each.
-strict       := env COHORT_LOG=none $(if $(filter asan,$(VARIANT)),,COHORT_HOST_STRICT=1 )
-# The gpu platform runs on the drop-in libraries.
-on_gpu       := env COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$(drop_in)
-# With devices that wait for each other, as GPUs do.
-on_device    := env COHORT_HOST_SYNC=device COHORT_LAUNCH=together
-# The api suite in three programs: what mostly waits for deadlines begins before
-# the rest.
-waits        := adaptive|connect|stack stopped|stuck|stuck_device|watch|dump
-api_most      = '$1$(api) --jobs=1 --verbose \
-                  --filter !($(firstword $(waits))|$(lastword $(waits))$2)/*'
-api_waits     = $(foreach w,$(waits),'$1$(api) --jobs=1 --verbose --filter @($w)/*')
-api_in        = $(api_waits) $(api_most)
-run.unit     := '$(unit) --jobs=1 --verbose'
-# As if the ranks were in several processes.  A sanitizer's memory cannot be shared.  The api
-# suite runs so in make device, as make test is long.
-on_shared    := $(if $(filter asan tsan,$(VARIANT)),,env COHORT_HOST_SHARED=1 )
-# With AddressSanitizer each part runs on one platform.
-is_asan      := $(filter asan,$(VARIANT))
-run.api      := $(if $(is_asan),$(call api_waits,$(strict)),$(call api_in,$(strict))) \
-                $(call $(if $(is_asan),api_most,api_in),$(on_device) $(strict)$(on_gpu) )
-run.platform := '$(platform) --jobs=1 --verbose' \
-                $(if $(is_asan),,'$(on_gpu) $(platform) --jobs=1 --verbose') \
-                $(if $(on_shared),'$(on_shared)$(platform) --jobs=1 --verbose')
-run.fault    := $(fault:%='$(strict)%')
-run.stress   := $(patsubst %,'$(strict)% $(STRESS_SECONDS)',$(stress)) \
-                $(patsubst %,'$(strict)% $(race_length)',$(races))
-run.corpus   := '$(strict)$(corpus) tests/fuzz/corpus'
-run.abi      := $(abi:%='%') 'tests/foreign/abi.sh'
-# The programs whose groups end, with ranks that launch together.  The programs mix and
-# lives are not among them: they call native functions, which launch at once anyway.
-run.together := $(patsubst %,'env COHORT_LAUNCH=together $(strict)$(tests)/stress/% \
-                   $(race_length)',abort siblings splits)
-# The fault and stress programs on devices that wait for each other; a program that
-# cannot run there is skipped, and says why.
-run.device   := $(fault:%='$(on_device) $(strict)%') \
-                $(stress:%='$(on_device) $(strict)% $(STRESS_SECONDS)') \
-                $(races:%='$(on_device) $(strict)% $(race_length)')
-# The longest first.
-run.foreign  := 'python3 tests/foreign/dump_mutations.py $(out)/cohort' \
-                'tests/foreign/readme.sh $(lib)' \
-                'python3 tests/foreign/trace.py $(out)/cohort' \
-                'tests/foreign/nccl.sh $(out)' \
-                'tests/foreign/header.sh tests/foreign/header.c $(lib)' \
-                'tests/foreign/header.sh tests/foreign/header.cc $(lib)' \
-                'tests/foreign/cpp.sh $(lib)' \
-                'tests/foreign/rust.sh $(lib)' \
-                'tests/foreign/symbols.sh $(lib) $(cuda)' \
-                'tests/foreign/install.sh' \
-                'tests/foreign/loader.sh $(out)/cohort' \
-                'tests/foreign/real.sh $(out)/cohort $(lib) $(cuda)' \
-                'tests/foreign/gpu.sh $(out)/cohort $(drop_in) $(walk) \
-                   $(gpu)' \
-                'tests/foreign/command.sh $(out)/cohort' \
-                'tests/foreign/check.sh $(out)' \
-                'tests/foreign/completions.sh $(out)/cohort' \
-                'tests/foreign/average.sh $(out)/cohort $(drop_in)' \
-                'tests/foreign/overlap.sh $(out)/cohort $(drop_in)' \
-                'tests/foreign/drill.sh $(out)/cohort' \
-                'tests/foreign/dump.sh $(out)/cohort $(lib)' \
-                'tests/foreign/hang.sh $(out)/cohort' \
-                'python3 tests/foreign/top.py $(out)/cohort' \
-                'python3 tests/foreign/trace_html.py $(out)/cohort' \
-                'python3 tests/foreign/debuginfod.py $(out)/cohort' \
-                'tests/foreign/peers.sh $(out)/cohort' \
-                'tests/foreign/spread.sh $(lib)' \
-                'tests/foreign/pmix.sh $(out)/cohort $(lib) $(whole)' \
-                'tests/foreign/launch.sh $(out)/cohort $(lib) $(whole)' \
-                'tests/foreign/hosts.sh $(out)/cohort $(lib)' \
-                $(foreach p,$(foreign_programs),\
-                  'tests/foreign/dropin.sh tests/foreign/programs/$p \
-                   $(out) $(cuda)') \
-                'tests/foreign/sim_headers.sh $(out)' \
-                $(nccls:%='tests/foreign/nccl.sh $(out) \
-                   build/%/nvidia/nccl/lib/libnccl.so.2') \
-                'tests/foreign/standin.sh $(lib) $(out)/cohort' \
-                'tests/foreign/examples.sh $(lib)' \
-                'tests/foreign/bare.sh' \
-                'tests/foreign/bindings_python.sh $(lib)' \
-                'python3 tests/foreign/python.py $(shared)' \
-                'python3 tests/foreign/bindings.py $(out)/cohort'
-# On the sanitized library of make asan.
-run.bindings := 'tests/foreign/rust.sh $(lib) asan' \
-                'tests/foreign/bindings_python.sh $(lib) asan'
-bindings     := $(library)
-run = CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
-
+matrix := OUT=$(out) DIR=$(dir) CUDA=$(cuda) GPU='$(gpu)' LENGTH=$(STRESS_SECONDS)
+run    := CC='$(CC)' CXX='$(CXX)' scripts/run-tests.sh
 # The suites need Criterion, the rest nothing but a compiler.  Suites that cannot be built
 # are skipped.
-suites := $(foreach ring,$(filter unit api platform,$(rings.$(VARIANT))),$($(ring)))
-test: $(if $(filter api,$(rings.$(VARIANT))),$(drop_ins)) \
-      $(filter-out $(suites),$(foreach ring,$(rings.$(VARIANT)),$($(ring)))) $(races)
-	$(Q)$(if $(suites),CC='$(CC)' scripts/deps.sh || :)
-	$(Q)$(if $(suites),! CC='$(CC)' scripts/deps.sh --check || \
-	  $(MAKE) --no-print-directory $(suites))
-	$(Q)$(if $(suites),CC='$(CC)' scripts/deps.sh --check || \
-	  export TEST_NO_CRITERION='$(suites)'; )$(run) \
-	  $(foreach ring,$(rings.$(VARIANT)),$(run.$(ring)))
-
-# What of the platform suite is not about the simulator's own NCCL: its checks of
-# arguments, its scripted faults, its strict mode, and the threads that do its work.  Of
-# the other suites most tests would hold, but some hang, or crash in NVIDIA's NCCL:
-# differential, join, matching, nonblocking, p2p, registration and split.
-export TEST_PLATFORM := @(capture|graph|graph_of_ranks|collective|comm|copy2d|device|ends|$\
-  entry|error|event|freed|frees|graph_build|group|init|kinds|launch|legacy|$\
-  mark|memory|order|pools|properties|redop|stream|stream_info|sync|table|user_object)/*
+with_suites = $(if $1,! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $1)
+test: $(filter-out $(suites),$(uses.$(RUN)))
+	+$(Q)$(call with_suites,$(filter $(suites),$(uses.$(RUN))))
+	$(Q)$(matrix) scripts/matrix.sh $(RUN) >$(dir)/commands
+	$(Q)$(run) <$(dir)/commands
 
 # With RANKS_PER_GPU, several ranks on each GPU.
 gpu_stress := $(patsubst %,$(tests)/stress/%,abort generations respawn siblings)
 test-gpu test-gpus: $(out)/cohort $(library) $(gpu) $(walk) $(gpu_stress) $(if $(RANKS_PER_GPU),$(one_gpu))
-	$(Q)! CC='$(CC)' scripts/deps.sh >/dev/null 2>&1 || \
-	  $(MAKE) --no-print-directory $(api) $(platform)
+	+$(Q)$(call with_suites,$(api) $(platform))
 	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \
 	  $(if $(RANKS_PER_GPU),TEST_RANKS_PER_GPU='$(RANKS_PER_GPU)') \
 	  $(if $(findstring gpus,$@),TEST_GPUS=1) \
@@ -174,42 +59,15 @@ test-gpu test-gpus: $(out)/cohort $(library) $(gpu) $(walk) $(gpu_stress) $(if $
 NCCL_MODES ?=
 nccl_tests := $(patsubst %,$(tests)/stress/%,abort generations joins memory respawn)
 test-nccl: $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(nccl_tests)
-	$(Q)! CC='$(CC)' scripts/deps.sh || \
-	  $(MAKE) --no-print-directory $(api) $(platform)
-	$(Q)CC='$(CC)' scripts/test-nccl.sh $(out) $(tests) $(NCCL_MODES) || \
+	+$(Q)$(call with_suites,$(api) $(platform))
+	$(Q)CC='$(CC)' $(matrix) scripts/test-nccl.sh $(NCCL_MODES) || \
 	  { [ $$? -eq 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
-
-stress: $(stress) $(races)
-	$(Q)$(run) $(run.stress)
 
 SOAK_SECONDS ?= 60
 SOAK_SEED    ?= 1
 soak: $(soak)
 	$(Q)TEST_SHOW=soak TEST_TIMEOUT=$$(($(SOAK_SECONDS) + 120)) \
-	  $(run) '$(strict)$(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
-
-# Ranks are late by up to 10 ms.  Other tests judge how late verdicts are.  What mostly waits
-# begins first.  make test has run the api suite on devices that wait for each other, as the
-# gpu platform.
-DEVICE_SECONDS ?= 30
-# What make test has shown, and no device changes.
-same_sums      := |differential
-device_length  := $(if $(DEVICE_ROUNDS),$(DEVICE_ROUNDS)r,$(DEVICE_SECONDS))
-device: $(out)/cohort $(soak) $(tests)/stress/memory
-	$(Q)! CC='$(CC)' scripts/deps.sh || $(MAKE) --no-print-directory $(api)
-	$(Q)CC='$(CC)' scripts/deps.sh --check || \
-	  export TEST_NO_CRITERION='$(api)'; $(run) $(if $(DEVICE_ROUNDS),,\
-	    $(call api_waits,$(on_shared)$(strict)) \
-	    $(call api_most,$(on_shared)$(strict),$(same_sums)) \
-	    $(call api_most,$(strict)$(on_gpu) ,$(same_sums)) \
-	    'env TEST_PROCESSES=2 $(strict)$(api) --jobs=1 --verbose \
-	      --filter @($(spread))/*' \
-	    'env TEST_PROCESSES=4 $(strict)$(api) --jobs=1 --verbose \
-	      --filter @($(spread_far))/*') \
-	  '$(on_device) $(strict)$(tests)/stress/memory $(device_length) 10000' \
-	  '$(on_device) $(strict)$(soak) $(DEVICE_SECONDS) $(SOAK_SEED)' \
-	  '$(on_device) $< demo --verify' \
-	  $(foreach n,2 4 8,'$(on_device) $< drill --ranks $n --slack 1000')
+	  $(run) 'env COHORT_LOG=none COHORT_HOST_STRICT=1 $(soak) $(SOAK_SECONDS) $(SOAK_SEED)'
 
 # libFuzzer needs clang, whatever the rest is built with.
 CLANG        ?= clang
@@ -247,9 +105,8 @@ $(api): $(call objects,$(api_sources))
 $(platform): $(call objects,$(platform_sources))
 # Stacks must show the functions of these programs by name, and the suites' replacement for
 # a function of Mbed TLS must be found.
-$(unit) $(api) $(platform) $(tests)/stress/stack: link += -rdynamic
-$(unit) $(api) $(platform): $(call objects,$(suite_support)) \
-                            $(whole) $(support)
+$(suites) $(tests)/stress/stack: link += -rdynamic
+$(suites): $(call objects,$(suite_support)) $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
 
@@ -259,7 +116,7 @@ $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
 # This program's rounds are programs of the fuzzer.
 $(tests)/stress/mix: $(fuzz_objects)
-$(fault) $(stress) $(races) $(gpu) $(soak): %: %.o $(whole) $(support)
+$(fault) $(stress) $(gpu) $(soak): %: %.o $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
 
@@ -333,7 +190,7 @@ sources := $(library_sources) $(command_sources) $(drop_in_sources) $(nvidia_sou
   $(kernel_sources) $(unit_sources) \
   $(api_sources) $(platform_sources) $(suite_support) $(support_sources) \
   $(fuzz_sources) $(replay_sources) $(mutate_sources) \
-  $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(races) $(gpu) $(soak) $(bench)) \
+  $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(gpu) $(soak) $(bench)) \
   tests/gpu/shared/nccl.c tests/gpu/shared/cudart.c \
   $(bench_support:%=bench/%.c)
 lint: $(library) $(drop_ins) $(out)/cohort

@@ -8,8 +8,7 @@
 #
 #	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK TESTS
 #
-# SUITES and PROGRAMS are lists, one argument each; a line names each suite that was not
-# built.  WALK is a command, whose table is shown.  COHORT_GPU_LIBRARIES says where the
+# SUITES and PROGRAMS are lists, one argument each.  WALK is a command, whose table is shown.  COHORT_GPU_LIBRARIES says where the
 # libraries are.  Tests that need more devices than the machine has, or that are about
 # the host platform, are skipped and named.  The last line and the exit status are those
 # of run-tests.sh.  Without a usable GPU the script ends with one line and exit status 1.
@@ -21,7 +20,6 @@
 # what one GPU's work holds up on another, the api suite, the demo, the drill and bandwidths
 # by each of NCCL's algorithms, lists whose trees connect late in 50 processes, respawns, two
 # groups on the same devices, and last a lost device.
-# TEST_PLATFORM: which tests of the platform suite hold on NVIDIA's NCCL.
 
 set -u
 
@@ -52,28 +50,26 @@ case $found in
 esac
 echo "$found"
 
-filter='*/*'
+filters=('*/*')
 case $found in
 *"Cohort's own drop-in libraries"*) ;;
 *)
 	export TEST_NCCL=nvidia
-	filter=${TEST_PLATFORM:-$filter}
+	mapfile -t filters < <(scripts/matrix.sh @not_ours)
 	;;
 esac
 
 commands=()
 
-# suite NAME FILTER - a suite, if it is built
+# suite NAME FILTER... - a suite, one program for each filter of its tests
 suite() {
-	local path
+	local path filter
 
 	for path in "${suites[@]}"; do
 		[[ $path == */$1 ]] || continue
-		if [ -x "$path" ]; then
-			commands+=("$path --jobs=1 --verbose --filter $2")
-		else
-			echo "left out: $path, which needs Criterion"
-		fi
+		for filter in "${@:2}"; do
+			commands+=("$path --jobs=1 --verbose --filter $filter")
+		done
 	done
 }
 
@@ -139,7 +135,7 @@ if [ -n "$several" ]; then
 	TEST_SHOW='all_reduce drill gpu/ walk' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi
 suite api '*/*'
-suite platform "$filter"
+suite platform "${filters[@]}"
 with_pytorch "$(sed -n 's/^gpu  *\([0-9]*\) device.*/\1/p' <<<"$found")"
 # One program after the other: only the process that lost a GPU has lost it.
 TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"

@@ -142,7 +142,7 @@ for block in "$scratch"/block.*.sh; do
 		fi
 		case $command in
 		'make bench'* | 'make test'* | 'make asan'* | 'make tsan'* | \
-			'make stress'* | 'make fuzz'* | 'make lint'* | 'make model'* | \
+			'make fuzz'* | 'make lint'* | 'make model'* | \
 			'make soak'* | scripts/drill-load.sh* | bench/peers.py* | \
 			'.ci/run'*) continue ;;
 		'build/cohort trace'*)

@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Print the commands of a run of tests/matrix.txt, one a line, or the words of a list.
+#
+#	scripts/matrix.sh RUN
+#	scripts/matrix.sh @LIST
+#
+# The environment has the variables that make sets.
+
+set -euo pipefail
+
+: "${OUT:=build}" "${DIR:=build/release}" "${CUDA:=}" "${LENGTH:=1}" "${GPU:=}"
+for suite in unit api platform; do
+	declare "${suite^^}=$DIR/tests/$suite/$suite --jobs=1 --verbose"
+done
+declare -A words
+
+# commands SETTINGS COMMAND - print the command, or one for each word of its list
+commands() {
+	local variables="" setting word list
+
+	for setting in ${1//[,-]/ }; do
+		variables+="${words[$setting]} "
+	done
+	if [[ $2 =~ @([a-z][a-z0-9_]*) ]]; then
+		list=${BASH_REMATCH[1]}
+		for word in ${words[$list]}; do
+			echo "${variables:+env $variables}${2/@$list/$word}"
+		done
+	else
+		echo "${variables:+env $variables}$2"
+	fi
+}
+
+# names PATTERN - names of files, without folder and ".c"
+names() (
+	set +f
+	shopt -s nullglob
+	# shellcheck disable=SC2206 # a pattern
+	files=($1)
+	[ ${#files[@]} -eq 0 ] || basename -as .c "${files[@]}"
+)
+
+# Patterns of tests are no names of files.
+set -f
+found=
+# shellcheck disable=SC2162 # a backslash continues a line
+while read first second rest; do
+	case $first:$second in
+	: | '#'*) ;;
+	*:=) eval "words[$first]=\"$rest\"" ;;
+	*:'<') words[$first]=$(names "$rest") ;;
+	*)
+		[[ ,$first, == *,$1,* ]] || continue
+		found=1
+		eval "commands $second \"$rest\""
+		;;
+	esac
+done <tests/matrix.txt
+# shellcheck disable=SC2086 # the words of a list
+case $1 in
+@*) printf '%s\n' ${words[${1#@}]} ;;
+*) [ -n "$found" ] || { echo "matrix.sh: there is no run $1" >&2 && exit 1; } ;;
+esac
