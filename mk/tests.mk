@@ -32,7 +32,7 @@ uses.release := $(suites) $(fault) $(stress) $(corpus) $(abi) $(foreign)
 uses.debug   := $(suites) $(drop_ins) $(fault) $(stress) $(corpus) $(abi)
 uses.asan    := $(suites) $(drop_ins) $(fault) $(stress) $(corpus) $(library)
 uses.tsan    := $(fault) $(stress) $(corpus)
-uses.more    := $(api) $(drop_ins) $(tests)/stress/memory $(soak) $(out)/cohort
+uses.more    := $(suites) $(drop_ins) $(fault) $(stress) $(soak) $(out)/cohort
 uses.stress  := $(stress)
 
 matrix := OUT=$(out) DIR=$(dir) CUDA=$(cuda) GPU='$(gpu)' LENGTH=$(STRESS_SECONDS)

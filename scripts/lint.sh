@@ -204,6 +204,15 @@ listed() {
 	done
 }
 
+# A place that the list lacks would not be tried on NVIDIA's NCCL.
+places() {
+	local command=${lib%/*}/cohort
+
+	[ -x "$command" ] || { echo "$command is not built" && return 77; }
+	diff <("$command" drill --list | cut -d ' ' -f 1 | sort -u) \
+		<(scripts/matrix.sh @places | sort)
+}
+
 symbols() {
 	local output
 
@@ -263,6 +272,7 @@ check "types of the Python package" types
 check "Markdown" pages
 check "manual pages" manual
 check "every source is in a list of mk/" listed
+check "all places of the drill are in tests/matrix.txt" places
 check "no circles of calls between folders, none of five sources" circles
 check "exported symbols are the declared ones" symbols
 check "version of the symbol map" level

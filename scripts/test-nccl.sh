@@ -23,7 +23,7 @@
 #	scenes      what NVIDIA's NCCL and the simulator's own do in many small scenes, and
 #	            random calls, aborts and ends of several communicators at once
 #
-# TEST_JOBS: programs at a time, 6 if unset, because they wait for NCCL most of the time.
+# TEST_JOBS: programs at a time, 8 if unset, because they wait for NCCL most of the time.
 # TEST_TIMEOUT: as for run-tests.sh.
 #
 # A line "MODE: N passed, N failed, N skipped" ends each mode.  The last line adds them
@@ -48,7 +48,7 @@ trap 'exit 1' INT TERM
 
 modes=("$@")
 [ $# -gt 0 ] || modes=(connected default lazy shm sockets cudamalloc processes scenes)
-export TEST_JOBS=${TEST_JOBS:-6} TEST_NCCL=nvidia
+export TEST_JOBS=${TEST_JOBS:-8} TEST_NCCL=nvidia
 unset COHORT_FAULTS COHORT_HOST_STRICT
 
 # AddressSanitizer's dlopen() does not look where the loader's RUNPATH says.  What NCCL's own
