@@ -29,6 +29,7 @@
 #
 #   VARIANT=release|debug|asan|tsan|fuzz   what to build; each has its own folder
 #   V=1  WERROR=1                     show commands; warnings are errors
+#   -jN                               jobs at a time; one for each processor if not given
 #   CC  CPPFLAGS  CFLAGS  LDFLAGS     your own flags come last
 #   RUN=...  STRESS_SECONDS=1 (or rounds: 2000r)  TEST_TIMEOUT=600
 #   FUZZ_SECONDS=60  FUZZ_FLAGS=...   for libFuzzer  CLANG=clang
@@ -109,6 +110,10 @@ with = $(if $(filter $1,$(optional)),$2 $(shell pkg-config --cflags $1))
 .SECONDARY:
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# In parallel, unless a -j says otherwise or make clean must be over first.
+ifeq ($(MAKELEVEL)$(filter clean,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
 
 include mk/sources.mk mk/build.mk mk/install.mk mk/tests.mk
 
