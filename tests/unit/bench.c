@@ -92,12 +92,12 @@ Test(bench, computes_quantiles)
 {
 	double values[] = { 5, 1, 4, 2, 3 }, one[] = { 7 };
 
-	cr_assert_eq(bench_quantile(values, 5, 0.5), 3);
-	cr_assert_eq(bench_quantile(values, 5, 0.0), 1);
-	cr_assert_eq(bench_quantile(values, 5, 1.0), 5);
-	cr_assert_eq(bench_quantile(values, 5, 0.125), 1.5);
-	cr_assert_eq(bench_quantile(values, 4, 0.5), 2.5);
-	cr_assert_eq(bench_quantile(one, 1, 0.95), 7);
+	cr_assert_eq(cli_quantile(values, 5, 0.5), 3);
+	cr_assert_eq(cli_quantile(values, 5, 0.0), 1);
+	cr_assert_eq(cli_quantile(values, 5, 1.0), 5);
+	cr_assert_eq(cli_quantile(values, 5, 0.125), 1.5);
+	cr_assert_eq(cli_quantile(values, 4, 0.5), 2.5);
+	cr_assert_eq(cli_quantile(one, 1, 0.95), 7);
 }
 
 /* ---- results that are wrong ------------------------------------------- */

@@ -183,7 +183,7 @@ static double speedup(const struct bench *b, const struct bench_case *c,
 			continue;
 		for (size_t k = 0; k < rounds; k++)
 			b->scratch[k] = other[k] / c->times_ns[k];
-		return bench_quantile(b->scratch, rounds, 0.5);
+		return cli_quantile(b->scratch, rounds, 0.5);
 	}
 	return NAN;
 }

@@ -343,10 +343,6 @@ bool gradients_compare(struct lane *lane);
 
 /* ---- report.c --------------------------------------------------------- */
 
-/* The quantile @place, from 0 to 1, of @n values, n > 0, which are sorted here.
- * Between two values it is interpolated. */
-double bench_quantile(double *values, size_t n, double place);
-
 /* The quantile @place of a case's times, in us. */
 double bench_time(const struct bench *b, const struct bench_case *c,
                   double place);

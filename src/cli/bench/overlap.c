@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cohort/reducer.h>
 
@@ -68,16 +67,6 @@ static int plan(struct bench *b)
 
 /* ---- a pass ----------------------------------------------------------- */
 
-static void sleep_until(uint64_t when)
-{
-	const struct timespec t = { .tv_sec = (time_t)(when / NS_PER_S),
-		                    .tv_nsec = (long)(when % NS_PER_S) };
-
-	while (clock_now() < when &&
-	       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
-		;
-}
-
 static bool succeeded(struct lane *l, const char *what, int rc)
 {
 	return rc == COHORT_OK || lane_fail(l, what, cohort_last_error());
@@ -92,7 +81,7 @@ static bool await(struct lane *l, bool sleeps, uint64_t when)
 	if (now >= when)
 		return true;
 	if (sleeps) {
-		sleep_until(when);
+		cli_sleep_until(when);
 		return true;
 	}
 	rc = cohort_reducer_progress(l->reducer, when - now);
@@ -156,7 +145,7 @@ static bool time_averaging(struct lane *l)
 			return false;
 	if (l->rank == 0) {
 		l->bench->buckets = cohort_reducer_buckets(l->reducer);
-		set_lengths(l->bench, bench_quantile(ns, FIRST_LOOKS, 0.5));
+		set_lengths(l->bench, cli_quantile(ns, FIRST_LOOKS, 0.5));
 	}
 	return lane_meet(l);
 }
@@ -233,7 +222,7 @@ static double ratio(const struct bench *b, const struct bench_case *c,
 			c[PART_STEP].times_ns[i] /
 			(by_sum ? backward + comm : fmax(backward, comm));
 	}
-	return bench_quantile(b->scratch, rounds, place);
+	return cli_quantile(b->scratch, rounds, place);
 }
 
 static void report(struct row *row, const struct bench *b,

@@ -12,32 +12,13 @@
 
 /* ---- figures ---------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double bench_quantile(double *values, size_t n, double place)
-{
-	double at = place * (double)(n - 1);
-	size_t below = (size_t)at;
-
-	qsort(values, n, sizeof(*values), compare);
-	if (below + 1 >= n)
-		return values[n - 1];
-	return values[below] +
-	       (at - (double)below) * (values[below + 1] - values[below]);
-}
-
 double bench_time(const struct bench *b, const struct bench_case *c,
                   double place)
 {
 	size_t rounds = b->options->rounds;
 
 	memcpy(b->scratch, c->times_ns, rounds * sizeof(double));
-	return bench_quantile(b->scratch, rounds, place) * 1e-3;
+	return cli_quantile(b->scratch, rounds, place) * 1e-3;
 }
 
 unsigned long long bench_wrong(const struct bench_case *c, size_t n)

@@ -95,7 +95,7 @@ static double evaluate(const struct lane *l, uint64_t n)
 		return slowest(b);
 	for (uint64_t i = 0; i < n; i++)
 		b->scratch[i] = span(b, i);
-	return bench_quantile(b->scratch, n, 0.5);
+	return cli_quantile(b->scratch, n, 0.5);
 }
 
 bool lane_time(struct lane *l, uint64_t n, double *ns_out)

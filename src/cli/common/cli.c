@@ -13,7 +13,47 @@
 
 #include <cohort/cohort.h>
 
+#include "base/clock.h"
 #include "base/text.h"
+
+/* ---- figures ---------------------------------------------------------- */
+
+void cli_sleep_until(uint64_t time_ns)
+{
+	const struct timespec until = clock_timespec(time_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) ==
+	       EINTR)
+		;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double cli_quantile(double *values, size_t n, double place)
+{
+	double at = place * (double)(n - 1);
+	size_t below = (size_t)at;
+
+	qsort(values, n, sizeof(*values), compare);
+	if (below + 1 >= n)
+		return values[n - 1];
+	return values[below] +
+	       (at - (double)below) * (values[below + 1] - values[below]);
+}
+
+/* ---- text ------------------------------------------------------------- */
+
+bool cli_ends_with(const char *text, const char *end)
+{
+	const size_t n = strlen(text), of = strlen(end);
+
+	return n > of && strcmp(text + n - of, end) == 0;
+}
 
 void cli_plain(char *text)
 {

@@ -3,12 +3,13 @@
 #define CLI_COMMON_CLI_H
 
 /*
- * What the commands share: exit codes, complaints and the values of options.  A
+ * Exit codes, complaints, values of options, and figures, which all commands share.  A
  * complaint is one line on stderr that starts with "cohort" and the command's name.
  */
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum cli_exit {
@@ -23,6 +24,22 @@ enum cli_exit {
 
 /* The signal that asks a thread for its stack, for verdicts. */
 #define CLI_STACK_SIGNAL (SIGRTMIN + 7)
+
+/* Milliseconds from one time to another. */
+static inline double cli_ms_between(uint64_t from_ns, uint64_t to_ns)
+{
+	return ((double)to_ns - (double)from_ns) * 1e-6;
+}
+
+/* Sleep until clock_now() has reached @time_ns. */
+void cli_sleep_until(uint64_t time_ns);
+
+/* Return the quantile @place, from 0 to 1, of @n values, n > 0, which are sorted here.  It
+ * is interpolated between two values. */
+double cli_quantile(double *values, size_t n, double place);
+
+/* True if @text has something before @end, with which it ends. */
+bool cli_ends_with(const char *text, const char *end);
 
 /* Replace each control character in @text, and each byte that is part of no UTF-8
  * character, by '?': a terminal would obey them. */

@@ -116,11 +116,6 @@ static struct summary summarize(const struct demo *d)
 	return s;
 }
 
-static double ms_between(uint64_t from_ns, uint64_t to_ns)
-{
-	return ((double)to_ns - (double)from_ns) * 1e-6;
-}
-
 /* ---- text -------------------------------------------------------------- */
 
 enum { TEXT_COLUMN = 10 };
@@ -135,7 +130,7 @@ print_when(const struct demo *d, uint64_t time_ns, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	printf("%8.3f  ", ms_between(d->start_ns, time_ns) * 1e-3);
+	printf("%8.3f  ", cli_ms_between(d->start_ns, time_ns) * 1e-3);
 	cli_print_wrapped(TEXT_COLUMN, text);
 }
 
@@ -166,12 +161,12 @@ static void print_detection(const struct demo *d)
 		print_when(d, cause->time_ns,
 		           "the watchdog reports, %.1f ms after the deadline "
 		           "of %.0f ms:",
-		           ms_between(cause->since_ns + cause->deadline_ns,
-		                      cause->time_ns),
+		           cli_ms_between(cause->since_ns + cause->deadline_ns,
+		                          cause->time_ns),
 		           (double)cause->deadline_ns * 1e-6);
 	else if (d->shared->fault_ns)
 		print_when(d, cause->time_ns, "the group ends, %.2f ms later:",
-		           ms_between(d->shared->fault_ns, cause->time_ns));
+		           cli_ms_between(d->shared->fault_ns, cause->time_ns));
 	else
 		print_when(d, cause->time_ns, "the group ends:");
 	cli_print_block(TEXT_COLUMN, cause->details);
@@ -209,8 +204,8 @@ static void print_text(const struct demo *d, const struct summary *s)
 	printf("loss      %.5g after %zu epochs, %llu steps\n", s->loss,
 	       o->epochs, (unsigned long long)d->steps);
 	printf("time      %.2f s: %.2f s in compute, %.2f s in communication\n",
-	       ms_between(d->start_ns, d->end_ns) * 1e-3, s->compute_seconds,
-	       s->comm_seconds);
+	       cli_ms_between(d->start_ns, d->end_ns) * 1e-3,
+	       s->compute_seconds, s->comm_seconds);
 	if (o->verify)
 		printf("verify    largest difference from a single run: %g\n",
 		       s->difference);
@@ -230,7 +225,7 @@ static void json_ms(struct json *json, const char *key, uint64_t from_ns,
                     uint64_t to_ns)
 {
 	json_double(json, key,
-	            from_ns && to_ns ? ms_between(from_ns, to_ns) : NAN);
+	            from_ns && to_ns ? cli_ms_between(from_ns, to_ns) : NAN);
 }
 
 /* Ranks have the numbers of generation 1. */
@@ -287,7 +282,7 @@ static void print_json(const struct demo *d, const struct summary *s)
 	json_double(&json, "loss", s->loss);
 	json_uint(&json, "steps", d->steps);
 	json_double(&json, "seconds",
-	            ms_between(d->start_ns, d->end_ns) * 1e-3);
+	            cli_ms_between(d->start_ns, d->end_ns) * 1e-3);
 	json_double(&json, "compute_seconds", s->compute_seconds);
 	json_double(&json, "comm_seconds", s->comm_seconds);
 	json_double(&json, "max_abs_diff_vs_single", s->difference);

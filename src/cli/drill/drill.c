@@ -358,22 +358,14 @@ static void print_json(const struct drill *d)
 	putchar('\n');
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Report all cells, and return the exit status. */
 static int report(struct drill *d, double seconds)
 {
 	const double most =
 		(double)d->options->slack_ns * 1e-6 * MEDIAN_PERCENT / 100;
-	double median;
+	const double median =
+		d->timed ? cli_quantile(d->late_ms, d->timed, 0.5) : 0.0;
 
-	qsort(d->late_ms, d->timed, sizeof(*d->late_ms), compare);
-	median = d->timed ? d->late_ms[d->timed / 2] : 0.0;
 	if (d->options->json)
 		print_json(d);
 	else

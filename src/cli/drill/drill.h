@@ -425,9 +425,6 @@ void drill_fire(struct drill_run *run, pthread_t thread);
 /* The signal whose handler fires. */
 #define DRILL_SIGNAL SIGUSR1
 
-/* The signal that asks a thread for its stack. */
-#define DRILL_STACK_SIGNAL (SIGRTMIN + 5)
-
 /* Open the group, which drill_close() closes: its status, or false after a complaint. */
 int drill_open_quietly(struct drill_run *run);
 bool drill_open(struct drill_run *run);

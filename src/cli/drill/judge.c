@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "cli/common/cli.h"
 #include "cli/drill/drill.h"
 
 /* How often the prober asks. */
@@ -23,11 +24,6 @@ void drill_spell(char *out, size_t size, int kind, int rank)
 	else
 		snprintf(out, size, "%s, rank %d", cohort_verdict_text(kind),
 		         rank);
-}
-
-static double ms_between(uint64_t from_ns, uint64_t to_ns)
-{
-	return ((double)to_ns - (double)from_ns) * 1e-6;
 }
 
 /* True if the fault strikes the process as a whole. */
@@ -58,12 +54,12 @@ static struct notice time_it(const struct drill_run *run, int process)
 		return n;
 	n.is_timed = true;
 	if (run->cell->bound != BY_DEADLINE) {
-		n.detected_ms = ms_between(fault, v->time_ns);
+		n.detected_ms = cli_ms_between(fault, v->time_ns);
 		n.bound_ms = run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
 		return n;
 	}
 	/* An end by close has no deadline with a begin of its own. */
-	n.detected_ms = ms_between(
+	n.detected_ms = cli_ms_between(
 		v->since_ns ? v->since_ns : atomic_load(&outcome->began_ns),
 		v->time_ns);
 	n.bound_ms = (double)run->deadline_ns * 1e-6;

@@ -17,6 +17,7 @@
 #include "api/join.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "cli/common/cli.h"
 
 /* ---- threads ---------------------------------------------------------- */
 
@@ -258,7 +259,7 @@ static void be_rank(struct drill_rank *k)
 	/* Threads are started with all signals blocked. */
 	sigemptyset(&signals);
 	sigaddset(&signals, DRILL_SIGNAL);
-	sigaddset(&signals, DRILL_STACK_SIGNAL);
+	sigaddset(&signals, CLI_STACK_SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 	if (!drill_has_workers(run))
 		drill_must(run, cohort_comm_bind(k->comm), "bind");

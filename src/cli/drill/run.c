@@ -15,6 +15,7 @@
 #include <cohort/sim.h>
 
 #include "base/clock.h"
+#include "cli/common/cli.h"
 
 /* A deadline that must not pass. */
 #define LONG_NS (10 * NS_PER_S)
@@ -149,7 +150,7 @@ static struct drill_run *create(const struct drill_options *options,
 	run->group_options.platform = options->platform;
 	run->group_options.on_verdict = keep_verdict;
 	run->group_options.user = run;
-	run->group_options.stack_signal = DRILL_STACK_SIGNAL;
+	run->group_options.stack_signal = CLI_STACK_SIGNAL;
 	/* The close must find a call in flight in which nobody waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;

@@ -30,13 +30,6 @@
 #define MERGED "_merged.json"
 #define ASKED "_asked" MERGED
 
-static bool ends_with(const char *text, const char *end)
-{
-	const size_t n = strlen(text), of = strlen(end);
-
-	return n > of && strcmp(text + n - of, end) == 0;
-}
-
 /* ---- the FIFO ---------------------------------------------------------- */
 
 /* Open a FIFO that some process reads; -1 with errno. */
@@ -313,7 +306,7 @@ static void look_at(struct feed *f, const char *file, const struct stat *status)
 	d->changed = status->st_mtim;
 	if (!f->round)
 		return;
-	if (ends_with(file, ASKED))
+	if (cli_ends_with(file, ASKED))
 		read_answer(f, d);
 	else
 		d->is_verdict = true;
@@ -330,7 +323,7 @@ bool feed_look(struct feed *f)
 		return false;
 	while ((errno = 0, entry = readdir(folder)))
 		if (strncmp(entry->d_name, "fr_", 3) == 0 &&
-		    ends_with(entry->d_name, MERGED) &&
+		    cli_ends_with(entry->d_name, MERGED) &&
 		    !fstatat(dirfd(folder), entry->d_name, &status, 0))
 			look_at(f, entry->d_name, &status);
 	err = errno;

@@ -133,13 +133,6 @@ static void complain_of_silence(const struct watch *w)
 		w->feed.problem);
 }
 
-static void sleep_until(uint64_t time_ns)
-{
-	const struct timespec until = clock_timespec(time_ns);
-
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
 /* Returns the state in which it ends, another one if all refreshes are made. */
 static enum watch_state watch_plainly(struct watch *w)
 {
@@ -148,7 +141,7 @@ static enum watch_state watch_plainly(struct watch *w)
 
 	do {
 		while ((state = watch_look(w)) == WATCH_WAITS)
-			sleep_until(w->next_ns);
+			cli_sleep_until(w->next_ns);
 		if (state == WATCH_ANSWERED)
 			print_sample(w, false);
 		else if (state == WATCH_SILENT)

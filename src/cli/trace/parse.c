@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/cli.h"
 #include "cli/trace/value.h"
 
 typedef struct json_object object;
@@ -187,15 +188,6 @@ static unsigned tag_number(struct flight_tag *tags, const char *text)
 	return i + 1;
 }
 
-/* True if @call names a call with host memory. */
-static bool is_from_host(const char *call)
-{
-	static const char end[] = "_host";
-	const size_t n = strlen(call), of = sizeof(end) - 1;
-
-	return n > of && strcmp(call + n - of, end) == 0;
-}
-
 /* Read the values that describe the call. */
 static void read_call(struct values *v, object *o, struct record *r)
 {
@@ -205,7 +197,7 @@ static void read_call(struct values *v, object *o, struct record *r)
 
 	TEXT(v, o, "call", call);
 	r->is_batch = strcmp(call, "batch") == 0;
-	r->from_host = is_from_host(call);
+	r->from_host = cli_ends_with(call, "_host");
 	r->type =
 		value_name(v, o, "dtype", type_name, COHORT_F8E5M2 + 1, "type");
 	r->n = value_count(v, o, "tensors");
