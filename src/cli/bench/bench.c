@@ -6,13 +6,10 @@
 #include <stdlib.h>
 
 #include <cohort/cohort.h>
-#include <cohort/sim.h>
 
 #include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
-
-enum { DEFAULT_HOST_DEVICES = 8 };
 
 static int count_cores(void)
 {
@@ -21,22 +18,6 @@ static int count_cores(void)
 	return sched_getaffinity(0, sizeof(allowed), &allowed)
 	               ? 1
 	               : CPU_COUNT(&allowed);
-}
-
-/* Give the host platform at least as many devices as @ranks needs, which must happen
- * before it is used; then probe the platform. */
-static int probe_devices(int platform, int ranks,
-                         struct cohort_platform_info *info)
-{
-	int devices = MAX(ranks, DEFAULT_HOST_DEVICES);
-
-	info->size = sizeof(*info);
-	if ((getenv("COHORT_HOST_DEVICES") ||
-	     cohort_sim_set_devices(devices) == COHORT_OK) &&
-	    cohort_platform_probe(platform, info) == COHORT_OK)
-		return CLI_OK;
-	cli_complain("bench", "%s", cohort_last_error());
-	return CLI_FAILED;
 }
 
 static int default_ranks(const struct cohort_platform_info *info, int cores)
@@ -54,11 +35,14 @@ static int default_ranks(const struct cohort_platform_info *info, int cores)
 
 static int settle_ranks(struct bench_options *options, int cores)
 {
-	struct cohort_platform_info info;
-	int status = probe_devices(options->platform, options->ranks, &info);
+	struct cohort_platform_info info = { .size = sizeof(info) };
 
-	if (status != CLI_OK)
-		return status;
+	if (cli_need_devices("bench", options->ranks) != CLI_OK)
+		return CLI_FAILED;
+	if (cohort_platform_probe(options->platform, &info) != COHORT_OK) {
+		cli_complain("bench", "%s", cohort_last_error());
+		return CLI_FAILED;
+	}
 	if (!options->ranks)
 		options->ranks = default_ranks(&info, cores);
 	if (options->root >= options->ranks) {

@@ -92,6 +92,17 @@ int cli_setenv(const char *command, const char *variable, const char *value,
 	return CLI_FAILED;
 }
 
+int cli_need_devices(const char *command, int ranks)
+{
+	enum { DEFAULT_HOST_DEVICES = 8 };
+	char devices[16];
+
+	if (ranks <= DEFAULT_HOST_DEVICES)
+		return CLI_OK;
+	snprintf(devices, sizeof(devices), "%d", ranks);
+	return cli_setenv(command, "COHORT_HOST_DEVICES", devices, false);
+}
+
 /* The columns of a terminal that are used. */
 #define WIDTH 79
 

@@ -54,6 +54,11 @@ void cli_complain(const char *command, const char *format, ...)
 int cli_setenv(const char *command, const char *variable, const char *value,
                bool replaces);
 
+/* Have the host platform make a device for each of @ranks, unless it makes as many anyway or
+ * the environment says how many.  To be called before the platform is used.  Returns as
+ * cli_setenv() does. */
+int cli_need_devices(const char *command, int ranks);
+
 /* Print the words of @text in lines, behind the @indent columns that are printed already. */
 void cli_print_wrapped(int indent, const char *text);
 

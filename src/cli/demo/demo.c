@@ -32,7 +32,7 @@
  * waits for its step. */
 #define EXEC_DEADLINE_NS (5 * NS_PER_S)
 
-enum { DEFAULT_RANKS = 4, DEFAULT_HOST_DEVICES = 8, MAX_EPOCHS = 10000 };
+enum { DEFAULT_RANKS = 4, MAX_EPOCHS = 10000 };
 
 const char *const demo_faults[FAULTS] = {
 	[FAULT_STALL] = "stall",
@@ -175,13 +175,11 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 static int settle_ranks(struct demo_options *o)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
-	char devices[16];
 
 	if (!o->ranks && o->processes > 1)
-		o->ranks = MAX(o->processes, DEFAULT_RANKS);
-	snprintf(devices, sizeof(devices), "%d",
-	         MAX(o->ranks, DEFAULT_HOST_DEVICES));
-	if (cli_setenv("demo", "COHORT_HOST_DEVICES", devices, false) != CLI_OK)
+		o->ranks = o->processes > DEFAULT_RANKS ? o->processes
+		                                        : DEFAULT_RANKS;
+	if (cli_need_devices("demo", o->ranks) != CLI_OK)
 		return CLI_FAILED;
 	if (o->ranks && o->ranks < o->processes) {
 		cli_complain("demo",

@@ -15,8 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cohort/sim.h>
-
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/common/cli.h"
@@ -27,8 +25,6 @@
 
 /* How much of the slack the median of all detections may use. */
 #define MEDIAN_PERCENT 20
-
-enum { DEFAULT_HOST_DEVICES = 8 };
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -412,18 +408,6 @@ static int drill(const struct drill_options *options)
 	return status;
 }
 
-/* Set the number of devices, which must happen before the host platform is used; and
- * make @platform the default, which unique ids are made for. */
-static int settle_platform(int platform)
-{
-	setenv("COHORT_PLATFORM", cli_platform_name(platform), 1);
-	if (getenv("COHORT_HOST_DEVICES") ||
-	    cohort_sim_set_devices(DEFAULT_HOST_DEVICES) == COHORT_OK)
-		return CLI_OK;
-	cli_complain("drill", "%s", cohort_last_error());
-	return CLI_FAILED;
-}
-
 static bool probe_nvidia(int platform)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -469,7 +453,9 @@ int drill_main(int argc, char **argv)
 					list_cell(&options, p, t);
 		return CLI_OK;
 	}
-	status = settle_platform(options.platform);
+	/* Unique ids are made for the default platform. */
+	status = cli_setenv("drill", "COHORT_PLATFORM",
+	                    cli_platform_name(options.platform), true);
 	if (status != CLI_OK)
 		return status;
 	options.is_nvidia = is_nvidia(options.platform);
