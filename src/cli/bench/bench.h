@@ -155,6 +155,8 @@ struct lane {
 	/* Of a collective. */
 	struct call call;
 	size_t block; /* bytes of one block */
+	size_t sends,
+		receives; /* blocks of a rank; of the root, if there is one */
 
 	/* Of average and overlap. */
 	struct cohort_tensor *tensors;

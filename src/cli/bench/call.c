@@ -4,7 +4,26 @@
 
 #include <string.h>
 
-#include "base/util.h"
+/*
+ * The collectives that have a function of their own: kind, name, that of NCCL's function,
+ * where the result is from, the buffers of a call with host memory, and the arguments behind
+ * the type
+ */
+#define ONE(c) c->recv
+#define TWO(c) c->send, c->recv
+#define NONE(c)
+#define OP(c) c->op,
+#define ROOT(c) c->root,
+#define OP_ROOT(c) c->op, c->root,
+#define COLLECTIVES(X)                                                         \
+	X(OP_ALL_REDUCE, all_reduce, AllReduce, FOLD, ONE, OP)                 \
+	X(OP_BROADCAST, broadcast, Broadcast, ROOT, ONE, ROOT)                 \
+	X(OP_REDUCE, reduce, Reduce, FOLD, ONE, OP_ROOT)                       \
+	X(OP_ALL_GATHER, all_gather, AllGather, EACH, TWO, NONE)               \
+	X(OP_REDUCE_SCATTER, reduce_scatter, ReduceScatter, FOLD, TWO, OP)     \
+	X(OP_ALL_TO_ALL, all_to_all, AlltoAll, EACH, TWO, NONE)                \
+	X(OP_GATHER, gather, Gather, EACH, TWO, ROOT)                          \
+	X(OP_SCATTER, scatter, Scatter, ROOT, TWO, ROOT)
 
 /* ---- calls ------------------------------------------------------------ */
 
@@ -36,73 +55,31 @@ static int exchange_by_api(struct call *c)
 static int submit_by_api(struct call *c)
 {
 	switch (c->kind) {
-	case CALL_ALL_REDUCE:
-		return cohort_all_reduce(c->comm, c->send, c->recv, c->count,
-		                         c->type, c->op, c->stream, &c->ticket);
-	case CALL_BROADCAST:
-		return cohort_broadcast(c->comm, c->send, c->recv, c->count,
-		                        c->type, c->root, c->stream,
-		                        &c->ticket);
-	case CALL_REDUCE:
-		return cohort_reduce(c->comm, c->send, c->recv, c->count,
-		                     c->type, c->op, c->root, c->stream,
+#define CASE(kind, name, native, source, buffers, arguments)                   \
+	case kind:                                                             \
+		return cohort_##name(c->comm, c->send, c->recv, c->count,      \
+		                     c->type, arguments(c) c->stream,          \
 		                     &c->ticket);
-	case CALL_ALL_GATHER:
-		return cohort_all_gather(c->comm, c->send, c->recv, c->count,
-		                         c->type, c->stream, &c->ticket);
-	case CALL_REDUCE_SCATTER:
-		return cohort_reduce_scatter(c->comm, c->send, c->recv,
-		                             c->count, c->type, c->op,
-		                             c->stream, &c->ticket);
-	case CALL_ALL_TO_ALL:
-		return cohort_all_to_all(c->comm, c->send, c->recv, c->count,
-		                         c->type, c->stream, &c->ticket);
-	case CALL_GATHER:
-		return cohort_gather(c->comm, c->send, c->recv, c->count,
-		                     c->type, c->root, c->stream, &c->ticket);
-	case CALL_SCATTER:
-		return cohort_scatter(c->comm, c->send, c->recv, c->count,
-		                      c->type, c->root, c->stream, &c->ticket);
-	case CALL_SEND_RECV:
-		break;
+		COLLECTIVES(CASE)
+#undef CASE
+	default:
+		return exchange_by_api(c);
 	}
-	return exchange_by_api(c);
 }
 
 static int submit_with_host_memory(struct call *c)
 {
 	switch (c->kind) {
-	case CALL_ALL_REDUCE:
-		return cohort_all_reduce_host(c->comm, c->recv, c->count,
-		                              c->type, c->op, COHORT_FOREVER);
-	case CALL_BROADCAST:
-		return cohort_broadcast_host(c->comm, c->recv, c->count,
-		                             c->type, c->root, COHORT_FOREVER);
-	case CALL_REDUCE:
-		return cohort_reduce_host(c->comm, c->recv, c->count, c->type,
-		                          c->op, c->root, COHORT_FOREVER);
-	case CALL_ALL_GATHER:
-		return cohort_all_gather_host(c->comm, c->send, c->recv,
-		                              c->count, c->type,
-		                              COHORT_FOREVER);
-	case CALL_REDUCE_SCATTER:
-		return cohort_reduce_scatter_host(c->comm, c->send, c->recv,
-		                                  c->count, c->type, c->op,
-		                                  COHORT_FOREVER);
-	case CALL_ALL_TO_ALL:
-		return cohort_all_to_all_host(c->comm, c->send, c->recv,
-		                              c->count, c->type,
-		                              COHORT_FOREVER);
-	case CALL_GATHER:
-		return cohort_gather_host(c->comm, c->send, c->recv, c->count,
-		                          c->type, c->root, COHORT_FOREVER);
-	case CALL_SCATTER:
-		return cohort_scatter_host(c->comm, c->send, c->recv, c->count,
-		                           c->type, c->root, COHORT_FOREVER);
-	case CALL_SEND_RECV:
-		break;
+#define CASE(kind, name, native, source, buffers, arguments)                   \
+	case kind:                                                             \
+		return cohort_##name##_host(c->comm, buffers(c), c->count,     \
+		                            c->type,                           \
+		                            arguments(c) COHORT_FOREVER);
+		COLLECTIVES(CASE)
+#undef CASE
+	default:
+		return COHORT_INVALID;
 	}
-	return COHORT_INVALID;
 }
 
 static ncclResult_t exchange_by_table(const struct call *c)
@@ -124,39 +101,17 @@ static ncclResult_t exchange_by_table(const struct call *c)
 
 static ncclResult_t submit_by_table(const struct call *c)
 {
-	const struct platform *p = c->platform;
-	ncclDataType_t type = (ncclDataType_t)c->type;
-	ncclRedOp_t op = (ncclRedOp_t)c->op;
-
 	switch (c->kind) {
-	case CALL_ALL_REDUCE:
-		return p->ncclAllReduce(c->send, c->recv, c->count, type, op,
-		                        c->native, c->stream);
-	case CALL_BROADCAST:
-		return p->ncclBroadcast(c->send, c->recv, c->count, type,
-		                        c->root, c->native, c->stream);
-	case CALL_REDUCE:
-		return p->ncclReduce(c->send, c->recv, c->count, type, op,
-		                     c->root, c->native, c->stream);
-	case CALL_ALL_GATHER:
-		return p->ncclAllGather(c->send, c->recv, c->count, type,
-		                        c->native, c->stream);
-	case CALL_REDUCE_SCATTER:
-		return p->ncclReduceScatter(c->send, c->recv, c->count, type,
-		                            op, c->native, c->stream);
-	case CALL_ALL_TO_ALL:
-		return p->ncclAlltoAll(c->send, c->recv, c->count, type,
-		                       c->native, c->stream);
-	case CALL_GATHER:
-		return p->ncclGather(c->send, c->recv, c->count, type, c->root,
-		                     c->native, c->stream);
-	case CALL_SCATTER:
-		return p->ncclScatter(c->send, c->recv, c->count, type, c->root,
-		                      c->native, c->stream);
-	case CALL_SEND_RECV:
-		break;
+#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	case kind:                                                             \
+		return c->platform->nccl##native_name(                         \
+			c->send, c->recv, c->count, (ncclDataType_t)c->type,   \
+			arguments(c) c->native, c->stream);
+		COLLECTIVES(CASE)
+#undef CASE
+	default:
+		return exchange_by_table(c);
 	}
-	return exchange_by_table(c);
 }
 
 int call_submit(struct call *c)
@@ -189,22 +144,17 @@ double collective_factor(const struct collective *c, int n)
 {
 	double others = (n - 1.0) / n;
 
-	return c->kind == CALL_ALL_REDUCE ? 2.0 * others
-	       : collective_has_blocks(c) ? others
-	                                  : 1.0;
+	return c->kind == OP_ALL_REDUCE ? 2.0 * others
+	       : op_has_blocks(c->kind) ? others
+	                                : 1.0;
 }
 
 const struct collective collectives[] = {
-	{ "all_reduce", CALL_ALL_REDUCE, SOURCE_FOLD, 0 },
-	{ "broadcast", CALL_BROADCAST, SOURCE_ROOT, HAS_ROOT },
-	{ "reduce", CALL_REDUCE, SOURCE_FOLD, HAS_ROOT },
-	{ "all_gather", CALL_ALL_GATHER, SOURCE_EACH, RECEIVES_BLOCKS },
-	{ "reduce_scatter", CALL_REDUCE_SCATTER, SOURCE_FOLD, SENDS_BLOCKS },
-	{ "all_to_all", CALL_ALL_TO_ALL, SOURCE_EACH,
-	  SENDS_BLOCKS | RECEIVES_BLOCKS },
-	{ "gather", CALL_GATHER, SOURCE_EACH, HAS_ROOT | RECEIVES_BLOCKS },
-	{ "scatter", CALL_SCATTER, SOURCE_ROOT, HAS_ROOT | SENDS_BLOCKS },
-	{ "send_recv", CALL_SEND_RECV, SOURCE_PREVIOUS, 0 },
+#define ROW(kind, name, native, source, buffers, arguments)                    \
+	{ #name, kind, SOURCE_##source },
+	COLLECTIVES(ROW)
+#undef ROW
+		{ "send_recv", OP_SEND, SOURCE_PREVIOUS },
 };
 
 const size_t collective_count = ARRAY_SIZE(collectives);

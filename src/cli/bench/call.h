@@ -15,6 +15,7 @@
 
 #include <cohort/cohort.h>
 
+#include "core/op.h"
 #include "platform/platform.h"
 
 /* How operations are made. */
@@ -25,21 +26,9 @@ enum bench_path {
 	BENCH_PATHS,
 };
 
-enum call_kind {
-	CALL_ALL_REDUCE,
-	CALL_BROADCAST,
-	CALL_REDUCE,
-	CALL_ALL_GATHER,
-	CALL_REDUCE_SCATTER,
-	CALL_ALL_TO_ALL,
-	CALL_GATHER,
-	CALL_SCATTER,
-	CALL_SEND_RECV, /* to the next rank, from the previous one */
-};
-
 /* A rank's call.  Only its own thread uses it. */
 struct call {
-	enum call_kind kind;
+	enum op_kind kind; /* of the collective */
 	enum bench_path path;
 	struct cohort_comm *comm;
 	const struct platform *platform;
@@ -71,47 +60,23 @@ enum bench_source {
 	SOURCE_PREVIOUS, /* the previous rank's block */
 };
 
-/* Facts of a collective. */
-enum {
-	HAS_ROOT = 1,
-	SENDS_BLOCKS = 2,    /* one block for each rank; else one block */
-	RECEIVES_BLOCKS = 4, /* one block for each rank; else one block */
-};
-
 struct collective {
 	const char *name;
-	enum call_kind kind;
+	enum op_kind
+		kind; /* OP_SEND: to the next rank, from the previous one */
 	enum bench_source source;
-	int facts;
 };
-
-static inline bool collective_has_op(const struct collective *c)
-{
-	return c->source == SOURCE_FOLD;
-}
-
-/* True if only the root receives. */
-static inline bool collective_only_root(const struct collective *c)
-{
-	return c->facts & HAS_ROOT && c->source != SOURCE_ROOT;
-}
 
 /* True if the result may replace what is sent. */
 static inline bool collective_has_in_place(const struct collective *c)
 {
-	return c->kind != CALL_ALL_TO_ALL && c->kind != CALL_SEND_RECV;
-}
-
-/* True if a rank has as many blocks as there are ranks. */
-static inline bool collective_has_blocks(const struct collective *c)
-{
-	return c->facts & (SENDS_BLOCKS | RECEIVES_BLOCKS);
+	return c->kind != OP_ALL_TO_ALL && c->kind != OP_SEND;
 }
 
 /* True if calls with host memory have a single buffer. */
 static inline bool collective_is_single(const struct collective *c)
 {
-	return collective_has_in_place(c) && !collective_has_blocks(c);
+	return collective_has_in_place(c) && !op_has_blocks(c->kind);
 }
 
 /* Bus bandwidth divided by algorithm bandwidth. */

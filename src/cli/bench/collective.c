@@ -18,8 +18,7 @@
  * as there are ranks if the collective takes blocks. */
 static void set_size(struct bench_case *c, size_t bytes, int ranks)
 {
-	size_t blocks =
-		collective_has_blocks(c->collective) ? (size_t)ranks : 1;
+	size_t blocks = op_has_blocks(c->collective->kind) ? (size_t)ranks : 1;
 	size_t size = cohort_type_size(c->type);
 
 	c->count = bytes / size / blocks;
@@ -51,7 +50,7 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
 	bool can = collective_has_in_place(c->collective);
-	bool has_host = c->collective->kind != CALL_SEND_RECV;
+	bool has_host = c->collective->kind != OP_SEND;
 	bool is_host = c->path == PATH_HOST;
 
 	if (!(c->rewrites ? o->rewrites : o->loops) || !o->paths[c->path] ||
@@ -80,7 +79,7 @@ static void add_ops(struct bench *b, struct bench_case like)
 {
 	const struct bench_options *o = b->options;
 
-	if (!collective_has_op(like.collective)) {
+	if (!op_has_redop(like.collective->kind)) {
 		like.op = -1;
 		add_modes(b, like);
 		return;
@@ -134,25 +133,18 @@ static bool operate(struct lane *l)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-/* How many blocks a rank sends, or receives. */
-static size_t count_blocks(const struct lane *l, int fact)
-{
-	return l->c->collective->facts & fact ? (size_t)l->call.ranks : 1;
-}
-
 /* In place a rank's single block is the one of its rank. */
 static void find_buffers(struct lane *l)
 {
-	int facts = l->c->collective->facts;
 	char **buffers = l->is_plain && l->staging ? l->plain : l->buffer;
 	char *send = buffers[1], *recv = buffers[0];
 	size_t offset = (size_t)l->rank * l->block;
 
 	if (l->c->in_place) {
 		send = recv;
-		if (facts & RECEIVES_BLOCKS)
+		if (l->receives > 1)
 			send += offset;
-		if (facts & SENDS_BLOCKS)
+		if (l->sends > 1)
 			recv += offset;
 	}
 	l->call.send = send;
@@ -180,6 +172,10 @@ static bool enter(struct lane *l)
 		.op = c->op < 0 ? COHORT_SUM : c->op,
 		.root = b->options->root,
 	};
+	op_blocks(&(struct op){ .kind = c->collective->kind }, 0,
+	          b->options->ranks, &l->sends, &l->receives);
+	if (c->collective->kind == OP_SEND)
+		l->receives = 1;
 	find_buffers(l);
 	pattern_of_rank(&l->pattern, c->type, c->op, l->rank,
 	                b->options->ranks);
@@ -199,11 +195,10 @@ static void leave(struct lane *l)
 
 static bool rewrite(struct lane *l)
 {
-	size_t blocks = count_blocks(l, SENDS_BLOCKS);
 	char *send = (char *)(uintptr_t)l->call.send, *at = lane_host(l, send);
 
-	pattern_put(&l->pattern, at, blocks * l->c->count);
-	return lane_copy(l, send, at, blocks * l->block);
+	pattern_put(&l->pattern, at, l->sends * l->c->count);
+	return lane_copy(l, send, at, l->sends * l->block);
 }
 
 static bool fill(struct lane *l, int byte)
@@ -247,16 +242,16 @@ static void expect(struct lane *l, int b)
 static bool compare(struct lane *l)
 {
 	const struct collective *c = l->c->collective;
-	size_t blocks = count_blocks(l, RECEIVES_BLOCKS);
 	size_t count = l->c->count;
-	size_t first = c->facts & SENDS_BLOCKS ? (size_t)l->rank * count : 0;
+	size_t first = l->sends > 1 ? (size_t)l->rank * count : 0;
 	char *at = lane_host(l, l->call.recv);
 
-	if (collective_only_root(c) && l->rank != l->call.root)
+	if (op_has_root(c->kind) && c->source != SOURCE_ROOT &&
+	    l->rank != l->call.root)
 		return true;
-	if (!lane_copy(l, at, l->call.recv, blocks * l->block))
+	if (!lane_copy(l, at, l->call.recv, l->receives * l->block))
 		return false;
-	for (size_t b = 0; b < blocks; b++) {
+	for (size_t b = 0; b < l->receives; b++) {
 		expect(l, (int)b);
 		lane_add_wrong(l, pattern_wrong(&l->expected, at + b * l->block,
 		                                first, count));
@@ -282,7 +277,7 @@ static void report(struct row *row, const struct bench *b,
 {
 	const char *type = cohort_type_name(c->type);
 	const char *op = c->op < 0 ? NULL : cohort_op_name(c->op);
-	int root = c->collective->facts & HAS_ROOT ? b->options->root : -1;
+	int root = op_has_root(c->collective->kind) ? b->options->root : -1;
 
 	row_text(row, 0, NULL, "collective", c->title);
 	row_text(row, 0, NULL, "dtype", type);
