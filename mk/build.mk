@@ -40,7 +40,7 @@ demo: $(out)/cohort
 	$(Q)$< demo
 
 $(dir)/src/cli/common/symbols.o: extra = $(call with,libdw,-DHAVE_LIBDW)
-json_objects := $(addprefix $(dir)/src/cli/trace/,parse.o read.o value.o)
+json_objects := $(addprefix $(dir)/src/cli/trace/,parse.o reader.o value.o)
 $(json_objects): extra = $(call with,json-c,-DHAVE_JSON_C)
 $(dir)/src/cli/top/terminal.o: extra = $(call with,ncursesw,-DHAVE_NCURSES)
 $(dir)/src/cli/common/symbols.o $(dir)/src/cli/top/terminal.o $(json_objects): $(dir)/optional

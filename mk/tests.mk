@@ -98,7 +98,7 @@ $(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
            $(filter $(dir)/src/cli/bench/%,$(command_objects))) \
          $(filter-out %/check.o,\
            $(filter $(dir)/src/cli/check/%,$(command_objects))) \
-         $(call objects,src/cli/common/cli.c src/cli/common/options.c \
+         $(call objects,src/cli/common/cli.c src/cli/common/cli_options.c \
            src/cli/drill/table.c \
            src/cli/common/progress.c src/cli/top/page.c src/cli/top/sample.c)
 $(api): $(call objects,$(api_sources))

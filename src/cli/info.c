@@ -17,7 +17,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 
 static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
 

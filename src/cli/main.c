@@ -19,10 +19,10 @@
 #include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 #include "cli/demo/demo.h"
 #include "cli/drill/drill.h"
-#include "cli/launch/launch.h"
+#include "cli/launch/job.h"
 #include "cli/top/top.h"
 #include "cli/trace/trace.h"
 

@@ -5,11 +5,11 @@
 /*
  * cohort bench: its options, its cases, and one runner and one report for all of them
  *
- * An operation is what the command measures: collectives (collective.c), the lists of
+ * An operation is what the command measures: collectives (sweep.c), the lists of
  * gradients of cohort bench average (average.c), or the steps of cohort bench overlap
- * (overlap.c).  It makes a list of cases from the options (options.c).  The ranks'
- * threads measure all cases in every round (run.c), and the results are printed at the
- * end (report.c, plot.c).
+ * (overlap.c).  It makes a list of cases from the options (bench_options.c).  The ranks'
+ * threads measure all cases in every round (rounds.c), and the results are printed at the
+ * end (results.c, plot.c).
  */
 
 #include <stdatomic.h>
@@ -20,8 +20,8 @@
 #include <cohort/cohort.h>
 
 #include "base/json.h"
-#include "cli/bench/call.h"
 #include "cli/bench/data.h"
+#include "cli/bench/perf_calls.h"
 #include "cli/common/progress.h"
 #include "platform/platform.h"
 
@@ -270,14 +270,14 @@ extern const char *const bench_method_names[LIST_METHODS];
 extern const struct bench_operation bench_collectives, bench_average,
 	bench_overlap;
 
-/* ---- options.c -------------------------------------------------------- */
+/* ---- bench_options.c -------------------------------------------------- */
 
 /* Read the command line.  An enum cli_exit; @help_out is true if the help was
  * printed. */
 int bench_parse(int argc, char **argv, struct bench_options *options,
                 bool *help_out);
 
-/* ---- run.c ------------------------------------------------------------ */
+/* ---- rounds.c --------------------------------------------------------- */
 
 /* Memory of zeros for @n elements; ends the command if there is none.  Not for the
  * ranks' threads. */
@@ -343,7 +343,7 @@ bool gradients_place(struct lane *lane,
 bool gradients_rewrite(struct lane *lane);
 bool gradients_compare(struct lane *lane);
 
-/* ---- report.c --------------------------------------------------------- */
+/* ---- results.c -------------------------------------------------------- */
 
 /* The quantile @place of a case's times, in us. */
 double bench_time(const struct bench *b, const struct bench_case *c,

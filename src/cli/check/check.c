@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 
 #define SECOND UINT64_C(1000000000)
 

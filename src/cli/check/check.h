@@ -124,21 +124,22 @@ int check_read(const struct check *c, const char *path, char *text,
 /* ---- the checks, in the order of their output ---------------------------- */
 
 void check_platform(struct check *c);  /* platform.c; fills @c->probed */
-void check_versions(struct check *c);  /* versions.c */
+void check_versions(struct check *c);  /* known_faults.c */
 void check_libraries(struct check *c); /* libraries.c */
 void check_variables(struct check *c); /* variables.c: COHORT_... */
-void check_nccl(struct check *c);      /* nccl.c: NCCL_..., from files, too */
-void check_cuda(struct check *c);      /* variables.c: CUDA_... */
-void check_limits(struct check *c);    /* limits.c */
+void check_nccl(
+	struct check *c); /* nccl_variables.c: NCCL_..., from files, too */
+void check_cuda(struct check *c);         /* variables.c: CUDA_... */
+void check_limits(struct check *c);       /* limits.c */
 void check_devices_work(struct check *c); /* devices.c */
 
 /* ---- parts that are tested by themselves ---------------------------------- */
 
 /* The version in the text of /proc/driver/nvidia/version, as DRIVER_VERSION(), or 0
- * (versions.c). */
+ * (known_faults.c). */
 int driver_version(const char *text);
 
-/* Tell of the version @is what is known of it (versions.c).  @library is an enum
+/* Tell of the version @is what is known of it (known_faults.c).  @library is an enum
  * known_library; true if anything is. */
 bool versions_tell(struct check *c, int library, int is, const char *check,
                    const char *subject);
@@ -150,7 +151,7 @@ void nccl_files_read(struct check *c, int nccl_version);
 /* Parse one line, as NCCL does: false if it sets nothing.  Cuts @line. */
 bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out);
 
-/* True if a list as in NCCL_SOCKET_IFNAME matches the interface @name (nccl.c). */
+/* True if a list as in NCCL_SOCKET_IFNAME matches the interface @name (nccl_variables.c). */
 bool nccl_list_matches(const char *list, const char *name);
 
 /* What is wrong with a value of CUDA_VISIBLE_DEVICES on a machine with @devices (0: not

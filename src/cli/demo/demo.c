@@ -18,8 +18,8 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
-#include "cli/common/processes.h"
+#include "cli/common/cli_options.h"
+#include "cli/common/fork.h"
 #include "cli/common/symbols.h"
 
 #define NS_PER_MS (NS_PER_S / 1000)

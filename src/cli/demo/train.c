@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "cli/common/cli.h"
-#include "cli/common/processes.h"
+#include "cli/common/fork.h"
 
 #define STEP_TIMEOUT_NS (30 * NS_PER_S)
 

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 #include "cli/common/progress.h"
 
 #define NS_PER_MS UINT64_C(1000000)

@@ -7,16 +7,16 @@
  *
  * A *cell* is one fault in one place.  The files, each of which uses those below it:
  *
- *	drill.c   the command: all cells in turn, and how they are shown
- *	run.c     one cell, from its group's options to its judgement
- *	forked.c  a cell in several processes, and what strikes one of them
- *	alone.c   the places where one thread acts for all ranks
- *	ranks.c   the places where each rank has a thread
- *	calls.c   what a rank calls in each place
- *	census.c  whether a cell has left anything behind
- *	judge.c   whether a cell did what it should
- *	cell.c    what all places use: notes, faults, waits, aborts, groups
- *	table.c   each cell: what is expected, what is scripted, and what each thread does
+ *	drill.c     the command: all cells in turn, and how they are shown
+ *	run_cell.c  one cell, from its group's options to its judgement
+ *	forked.c    a cell in several processes, and what strikes one of them
+ *	alone.c     the places where one thread acts for all ranks
+ *	ranks.c     the places where each rank has a thread
+ *	calls.c     what a rank calls in each place
+ *	census.c    whether a cell has left anything behind
+ *	judge.c     whether a cell did what it should
+ *	cell.c      what all places use: notes, faults, waits, aborts, groups
+ *	table.c     each cell: what is expected, what is scripted, and what each thread does
  */
 
 #include <pthread.h>

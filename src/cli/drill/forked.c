@@ -22,7 +22,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "cli/common/cli.h"
-#include "cli/common/processes.h"
+#include "cli/common/fork.h"
 
 /* Nothing in a process may take longer. */
 #define LIMIT_S 90

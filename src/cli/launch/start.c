@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/launch/launch.h"
+#include "cli/launch/job.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 
 static void print_help(void)
 {

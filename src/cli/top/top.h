@@ -6,13 +6,13 @@
  * The parts of cohort top, which has a group write dumps again and again, and shows what
  * changes
  *
- *	top.c       options, and the output that is no terminal's
- *	terminal.c  the terminal, if there is ncurses: keys, signals, frames
- *	watch.c     rounds: a group is asked, and answers, or does not, or has ended
- *	feed.c      the FIFO, and the files that come
- *	sample.c    pure: what dumps say of the ranks, and how fast these were since
- *	page.c      pure: a sample as lines of text
- *	json.c      a sample as JSON
+ *	top.c          options, and the output that is no terminal's
+ *	terminal.c     the terminal, if there is ncurses: keys, signals, frames
+ *	watch_group.c  rounds: a group is asked, and answers, or does not, or has ended
+ *	feed.c         the FIFO, and the files that come
+ *	sample.c       pure: what dumps say of the ranks, and how fast these were since
+ *	page.c         pure: a sample as lines of text
+ *	sample_json.c  a sample as JSON
  */
 
 #include <limits.h>
@@ -88,7 +88,7 @@ struct top_dump {
 	bool is_verdict;     /* it came, unasked */
 	struct trace *trace; /* NULL: it was not read */
 
-	/* Set by watch.c. */
+	/* Set by watch_group.c. */
 	bool is_member;               /* of the group that is shown */
 	int pidfd;                    /* of the process that wrote it, or -1 */
 	const struct top_dump *group; /* its first dump; NULL: not shown */

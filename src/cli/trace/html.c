@@ -5,7 +5,7 @@
  *
  * The template, its style, and the parts of its script are in the folder page.  All text
  * of a dump is untrusted: it is escaped here in markup, and in the data, which are in
- * json.c, no '<' ends the script element that they stand in.
+ * trace_json.c, no '<' ends the script element that they stand in.
  */
 
 #include "cli/trace/trace.h"

@@ -16,7 +16,7 @@
 
 #include "base/json.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 #include "dump/chrome.h"
 
 struct trace_options {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_BENCH_CALL_H
-#define CLI_BENCH_CALL_H
+#ifndef CLI_BENCH_PERF_CALLS_H
+#define CLI_BENCH_PERF_CALLS_H
 
 /*
  * The collectives that can be measured: how each is called, by cohort_*() or by the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_COMMON_OPTIONS_H
-#define CLI_COMMON_OPTIONS_H
+#ifndef CLI_COMMON_CLI_OPTIONS_H
+#define CLI_COMMON_CLI_OPTIONS_H
 
 /*
  * The options of a command as a table: each says how its value is read and where the

@@ -27,7 +27,7 @@
 
 #include "base/util.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 #include "cli/run_nccl.h"
 
 static void print_help(void)

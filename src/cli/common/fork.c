@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/common/processes.h"
+#include "cli/common/fork.h"
 
 #include <errno.h>
 #include <signal.h>

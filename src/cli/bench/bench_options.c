@@ -16,7 +16,7 @@
 
 #include "base/util.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 
 #define MAX_BYTES (UINT64_C(1) << 40)
 #define MAX_COUNT UINT64_C(1000000)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 
 #include <assert.h>
 #include <getopt.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_LAUNCH_LAUNCH_H
-#define CLI_LAUNCH_LAUNCH_H
+#ifndef CLI_LAUNCH_JOB_H
+#define CLI_LAUNCH_JOB_H
 
 /*
  * cohort launch: starts the processes of a program, and tells each which have ended
  *
  * The files, each of which uses those below it:
  *
- *	launch.c       the command: its options, and which process is on which host
- *	wait.c         passing signals on, and waiting until all have ended
- *	program.c      whether there is what is to be started
- *	start.c        starting one, here or by an agent on another host
- *	environment.c  what each finds in its environment
- *	server.c       the PMIx server, whose clients they are
- *	library.c      libpmix, and what it is told of the job
+ *	job.c              the command: its options, and which process is on which host
+ *	wait.c             passing signals on, and waiting until all have ended
+ *	find_program.c     whether there is what is to be started
+ *	start.c            starting one, here or by an agent on another host
+ *	job_environment.c  what each finds in its environment
+ *	server.c           the PMIx server, whose clients they are
+ *	library.c          libpmix, and what it is told of the job
  */
 
 #include <signal.h>

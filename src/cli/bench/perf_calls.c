@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/bench/call.h"
+#include "cli/bench/perf_calls.h"
 
 #include <string.h>
 

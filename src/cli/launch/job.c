@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/launch/launch.h"
+#include "cli/launch/job.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -17,7 +17,7 @@
 
 #include "base/util.h"
 #include "cli/common/cli.h"
-#include "cli/common/options.h"
+#include "cli/common/cli_options.h"
 #include "cli/launch/server.h"
 
 #define AGENT                                                                  \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_COMMON_PROCESSES_H
-#define CLI_COMMON_PROCESSES_H
+#ifndef CLI_COMMON_FORK_H
+#define CLI_COMMON_FORK_H
 
 /*
  * A command in several processes, which can open a group by COHORT_BOOTSTRAP_ENV
