@@ -3,14 +3,20 @@
 #define CLI_COMMANDS_H
 
 /*
- * The commands that have no header of their own; bench/, demo/, drill/, launch/, top/
- * and trace/ declare theirs
+ * The commands
+ *
+ * @argv[0] is the name of the command.  Each returns an exit status: an enum cli_exit or,
+ * from run and launch, what a shell returns for the program.
  */
 
-/* @argv[0] is the command's name.  Returns the exit status: an enum cli_exit, or for
- * run_main() what a shell returns for a program that cannot be executed. */
+int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
+int demo_main(int argc, char **argv);
+int drill_main(int argc, char **argv);
 int info_main(int argc, char **argv);
+int launch_main(int argc, char **argv);
 int run_main(int argc, char **argv);
+int top_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
 
 #endif

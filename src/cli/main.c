@@ -20,11 +20,6 @@
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
-#include "cli/demo/demo.h"
-#include "cli/drill/drill.h"
-#include "cli/launch/job.h"
-#include "cli/top/top.h"
-#include "cli/trace/trace.h"
 
 static const struct command {
 	const char *name;

@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "cli/bench/bench.h"
+#include "cli/commands.h"
 #include "cli/common/cli.h"
 
 static int count_cores(void)

@@ -389,9 +389,4 @@ void plot_begin(struct plot *plot, const char *title, const char *settings);
 void plot_line(struct plot *plot, const char *style, const char *title);
 void plot_point(struct plot *plot, double x, double y);
 
-/* ---- bench.c ---------------------------------------------------------- */
-
-/* The command: @argv[0] is its name, an enum cli_exit is returned. */
-int bench_main(int argc, char **argv);
-
 #endif

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 #include "cli/common/fork.h"
@@ -243,6 +244,41 @@ static int settle_fault(struct demo_options *o, uint64_t steps)
 	return CLI_OK;
 }
 
+/* ---- images ----------------------------------------------------------- */
+
+/* Defined in digits_data.S: each row has 64 pixels 0..16 and a class 0..9, separated by
+ * commas, and ends with a newline. */
+extern const char digits_csv[] __attribute__((visibility("hidden")));
+
+/* Read a number, and move @text to the next one. */
+static int read_number(const char **text)
+{
+	char *end;
+	long number = strtol(*text, &end, 10);
+
+	*text = end + 1;
+	return (int)number;
+}
+
+static void read_sample(const char **text, struct mlp_sample *sample)
+{
+	for (int i = 0; i < MLP_INPUTS; i++)
+		sample->inputs[i] = (float)read_number(text) / 16.0f;
+	sample->label = read_number(text);
+}
+
+/* Read the embedded table.  Called once. */
+static const struct digits *load_digits(void)
+{
+	static struct digits digits;
+	struct mlp_sample *train = digits.train, *held_out = digits.held_out;
+	const char *text = digits_csv;
+
+	for (int row = 0; row < DIGITS_ROWS; row++)
+		read_sample(&text, row % 5 == 4 ? held_out++ : train++);
+	return &digits;
+}
+
 /* ---- run: open, train, close ------------------------------------------ */
 
 /* Each process drives the devices whose numbers are those of its ranks. */
@@ -332,7 +368,7 @@ static int run(struct demo *d)
 	};
 	int status = create_ranks(d);
 
-	d->digits = digits_load();
+	d->digits = load_digits();
 	sem_init(&d->release, 0, 0);
 	sem_init(&d->released, 0, 0);
 	if (status == CLI_OK)

@@ -5,11 +5,10 @@
 /*
  * cohort demo: trains a perceptron on handwritten digits, one thread per rank
  *
- *	demo.c    the options, the processes, and the group
+ *	demo.c    the options, the images, the processes, and the group
  *	train.c   the rank's thread and the supervisor
  *	report.c  the results as text or JSON, and the comparison with a single run
  *	mlp.c     the arithmetic of a perceptron
- *	digits.c  the images
  */
 
 #include <semaphore.h>
@@ -147,8 +146,5 @@ void train_gradients(const struct demo *d, struct rank *rank, size_t part,
 
 /* Print the results, once all processes are done. */
 void report(const struct demo *d);
-
-/* Run the command; @argv[0] is its name.  Returns an enum cli_exit. */
-int demo_main(int argc, char **argv);
 
 #endif

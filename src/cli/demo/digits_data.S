@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of digits as bytes of the binary, read by digits.c
+ * The table of digits as bytes of the binary, which demo.c reads
  */
 
 	.section .rodata

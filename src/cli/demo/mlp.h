@@ -95,7 +95,4 @@ struct digits {
 	struct mlp_sample held_out[DIGITS_HELD_OUT];
 };
 
-/* Read the embedded table.  Called once. */
-const struct digits *digits_load(void);
-
 #endif

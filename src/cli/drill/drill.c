@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 #include "cli/common/progress.h"

@@ -526,7 +526,4 @@ void drill_spell(char *out, size_t size, int kind, int rank);
 /* The rank that the verdict must blame among @ranks ranks of @processes, or -1. */
 int drill_expected_rank(const struct cell *cell, int ranks, int processes);
 
-/* The command: @argv[0] is its name, an enum cli_exit is returned. */
-int drill_main(int argc, char **argv);
-
 #endif

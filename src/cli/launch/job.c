@@ -16,6 +16,7 @@
 #include <cohort/cohort.h>
 
 #include "base/util.h"
+#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 #include "cli/launch/server.h"

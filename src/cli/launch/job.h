@@ -85,8 +85,4 @@ int launch_wait(struct launch *l, int signals, int wake);
 /* Ask all processes to end, with @signal. */
 void launch_end_all(struct launch *l, int signal);
 
-/* The command: @argv[0] is its name.  Returns an enum cli_exit or what launch_wait()
- * does. */
-int launch_main(int argc, char **argv);
-
 #endif

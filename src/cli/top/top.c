@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 

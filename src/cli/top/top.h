@@ -248,7 +248,4 @@ bool terminal_open(void);
  * another one if the user has ended it. */
 enum watch_state terminal_watch(struct watch *watch);
 
-/* The command: @argv[0] is its name, an enum cli_exit is returned. */
-int top_main(int argc, char **argv);
-
 #endif

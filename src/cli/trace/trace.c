@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 #include "dump/chrome.h"

@@ -217,7 +217,4 @@ struct trace_words trace_words(const struct flight_op *op);
 /* Return how far an operation is, in words; "none" if @op is NULL. */
 const char *trace_state(const struct flight_op *op);
 
-/* The command: @argv[0] is its name, an enum cli_exit is returned. */
-int trace_main(int argc, char **argv);
-
 #endif
