@@ -98,6 +98,15 @@ static int split_hosts(const char *text, char *list, const char **hosts,
 	return 0;
 }
 
+bool launch_has(const struct launch *l, bool is_remote)
+{
+	int i = 0;
+
+	while (i < l->n && l->processes[i].is_remote != is_remote)
+		i++;
+	return i < l->n;
+}
+
 static bool are_together(const struct process *a, const struct process *b)
 {
 	return a->is_remote ? b->is_remote && strcmp(a->host, b->host) == 0

@@ -9,11 +9,9 @@
  *
  *	job.c              the command: its options, and which process is on which host
  *	wait.c             passing signals on, and waiting until all have ended
- *	find_program.c     whether there is what is to be started
- *	start.c            starting one, here or by an agent on another host
+ *	start.c            finding the program, and starting a process, here or elsewhere
  *	job_environment.c  what each finds in its environment
- *	server.c           the PMIx server, whose clients they are
- *	library.c          libpmix, and what it is told of the job
+ *	server.c           the PMIx server, whose clients they are, by libpmix
  */
 
 #include <signal.h>

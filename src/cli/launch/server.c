@@ -14,6 +14,7 @@
 #include "cli/launch/server.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <ftw.h>
 #include <limits.h>
@@ -31,7 +32,72 @@
 #include <unistd.h>
 
 #include "cli/common/cli.h"
-#include "cli/launch/library.h"
+#include "cli/launch/pmix_server_abi.h"
+
+/* ---- libpmix ------------------------------------------------------------ */
+
+#define LIBRARY "libpmix.so.2"
+
+/* An info of type PMIX_ABI_@kind with @x, whose pointers have to outlive it. */
+#define PMIX_INFO(name, kind, member, x)                                       \
+	((struct pmix_info){                                                   \
+		.key = name,                                                   \
+		.value = { .type = PMIX_ABI_##kind, .data = { .member = x } }, \
+	})
+
+/* There is one in a process: constant once it is loaded. */
+static struct {
+#define POINTER(name, result, arguments) result(*name) arguments;
+	PMIX_ABI_SERVER_FUNCTIONS(POINTER)
+#undef POINTER
+} library;
+
+/* Returns CLI_OK, or CLI_FAILED after a complaint. */
+static int load_library(void)
+{
+	static const char *const names[] = {
+#define NAME(name, result, arguments) #name,
+		PMIX_ABI_SERVER_FUNCTIONS(NAME)
+#undef NAME
+	};
+	void **const functions[] = {
+#define PLACE(name, result, arguments) (void **)(void *)&library.name,
+		PMIX_ABI_SERVER_FUNCTIONS(PLACE)
+#undef PLACE
+	};
+	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	size_t i;
+
+	if (!opened) {
+		cli_complain("launch",
+		             "cannot open " LIBRARY
+		             ": %s; of Debian, the package libpmix2",
+		             dlerror());
+		return CLI_FAILED;
+	}
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*functions[i] = dlsym(opened, names[i]);
+		if (!*functions[i]) {
+			cli_complain("launch", LIBRARY " has no %s()",
+			             names[i]);
+			return CLI_FAILED;
+		}
+	}
+	return CLI_OK;
+}
+
+/* Judge what @function has returned: CLI_OK, or CLI_FAILED after a complaint. */
+static int check_status(const char *function, int status)
+{
+	if (status == PMIX_ABI_SUCCESS ||
+	    status == PMIX_ABI_OPERATION_SUCCEEDED)
+		return CLI_OK;
+	cli_complain("launch", "%s: %s (%d)", function,
+	             library.PMIx_Error_string(status), status);
+	return CLI_FAILED;
+}
+
+/* ---- the clients --------------------------------------------------------- */
 
 /* Atomic. */
 struct client {
@@ -392,7 +458,7 @@ static int init(const struct server_options *o)
 	unsetenv("PMIX_MCA_pmix_max_events");
 	unsetenv("PMIX_MCA_pmix_event_caching_window");
 	unsetenv("PMIX_MCA_gds");
-	return library_check("PMIx_server_init", status);
+	return check_status("PMIx_server_init", status);
 }
 
 struct registration {
@@ -420,7 +486,7 @@ static int watch_connections(void)
 	while (sem_wait(&r.done))
 		;
 	sem_destroy(&r.done);
-	return library_check("PMIx_Register_event_handler", r.status);
+	return check_status("PMIx_Register_event_handler", r.status);
 }
 
 static int register_clients(void)
@@ -430,17 +496,66 @@ static int register_clients(void)
 
 	for (i = 0; i < server.processes && rc == CLI_OK; i++) {
 		p = name_process(i);
-		rc = library_check("PMIx_server_register_client",
-		                   library.PMIx_server_register_client(
-					   &p, geteuid(), getegid(), NULL, NULL,
-					   NULL));
+		rc = check_status("PMIx_server_register_client",
+		                  library.PMIx_server_register_client(
+					  &p, geteuid(), getegid(), NULL, NULL,
+					  NULL));
 	}
+	return rc;
+}
+
+/* What is known of a process. */
+struct facts {
+	struct pmix_array array;
+	struct pmix_info info[2];
+};
+
+static void set_facts(struct pmix_info *info, struct facts *f, uint32_t process)
+{
+	f->array = (struct pmix_array){ PMIX_ABI_INFO, 2, f->info };
+	f->info[0] = PMIX_INFO(PMIX_ABI_RANK, PROC_RANK, uint32, process);
+	f->info[1] =
+		PMIX_INFO(PMIX_ABI_GLOBAL_RANK, PROC_RANK, uint32, process);
+	*info = PMIX_INFO(PMIX_ABI_PROC_DATA, DATA_ARRAY, array, &f->array);
+}
+
+/* OpenPMIx 4.2.2 gives a job to no client if it knows nothing of the last process. */
+static int register_namespace(const char *job, int n, struct pmix_info *info,
+                              struct facts *facts)
+{
+	const uint32_t count = (uint32_t)n;
+
+	for (uint32_t i = 0; i < count; i++)
+		set_facts(&info[i], &facts[i], i);
+	info[n] = PMIX_INFO(PMIX_ABI_JOB_SIZE, UINT32, uint32, count);
+	info[n + 1] = PMIX_INFO(PMIX_ABI_UNIV_SIZE, UINT32, uint32, count);
+	info[n + 2] = PMIX_INFO(PMIX_ABI_MAX_PROCS, UINT32, uint32, count);
+	info[n + 3] =
+		PMIX_INFO(PMIX_ABI_RM_NAME, STRING, string, PMIX_LINE_LAUNCHER);
+	return check_status("PMIx_server_register_nspace",
+	                    library.PMIx_server_register_nspace(
+				    job, n, info, (size_t)n + 4, NULL, NULL));
+}
+
+static int register_job(const char *job, int processes)
+{
+	const size_t n = (size_t)processes;
+	struct pmix_info *info = calloc(n + 4, sizeof(*info));
+	struct facts *facts = calloc(n, sizeof(*facts));
+	int rc = CLI_FAILED;
+
+	if (info && facts)
+		rc = register_namespace(job, processes, info, facts);
+	else
+		cli_complain("launch", "out of memory");
+	free(info);
+	free(facts);
 	return rc;
 }
 
 int server_start(const struct server_options *o)
 {
-	int rc = library_load();
+	int rc = load_library();
 
 	if (rc != CLI_OK)
 		return rc;
@@ -462,7 +577,7 @@ int server_start(const struct server_options *o)
 		goto err_after_folder;
 	rc = watch_connections();
 	if (rc == CLI_OK)
-		rc = library_register_job(server.job, server.processes);
+		rc = register_job(server.job, server.processes);
 	if (rc == CLI_OK)
 		rc = register_clients();
 	if (rc == CLI_OK)
@@ -486,8 +601,8 @@ char **server_environment(int process)
 	struct pmix_proc p = name_process(process);
 	char **out = NULL;
 
-	if (library_check("PMIx_server_setup_fork",
-	                  library.PMIx_server_setup_fork(&p, &out)) == CLI_OK)
+	if (check_status("PMIx_server_setup_fork",
+	                 library.PMIx_server_setup_fork(&p, &out)) == CLI_OK)
 		return out;
 	return NULL;
 }
