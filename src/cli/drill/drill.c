@@ -9,6 +9,7 @@
 #include "cli/drill/drill.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
@@ -76,13 +78,11 @@ static int read_only(const struct cli_option *option, const char *text)
 
 	for (int p = 0; p < PLACES; p++)
 		for (int t = 0; t < TROUBLES; t++) {
-			const char *place = drill_place_name((enum place)p);
-
-			snprintf(name, sizeof(name), "%s/%s", place,
-			         drill_trouble_name((enum trouble)t));
-			if (!is_name(text, place) && !is_name(text, name))
-				continue;
-			options->only[p][t] = found = true;
+			snprintf(name, sizeof(name), "%s/%s",
+			         drill_place_name(p), drill_trouble_name(t));
+			if (is_name(text, drill_place_name(p)) ||
+			    is_name(text, name))
+				options->only[p][t] = found = true;
 		}
 	options->is_limited |= found;
 	if (found)
@@ -94,34 +94,23 @@ static int read_only(const struct cli_option *option, const char *text)
 	return CLI_USAGE;
 }
 
-static int read_ranks(const struct cli_option *option, const char *text)
+/* Check the numbers of ranks and processes. */
+static int check_numbers(const struct drill_options *options)
 {
-	uint64_t ranks;
-	int status = cli_number("drill", option->name, text, 2,
-	                        DRILL_MOST_RANKS, &ranks);
+	const int ranks = options->ranks, n = options->processes;
 
-	if (status != CLI_OK)
-		return status;
 	if (ranks & (ranks - 1)) {
-		cli_complain("drill", "--ranks: '%s' is not 2, 4 or 8", text);
+		cli_complain("drill", "--ranks: '%d' is not 2, 4 or 8", ranks);
 		return CLI_USAGE;
 	}
-	*(int *)option->value = (int)ranks;
-	return CLI_OK;
-}
-
-static int check_processes(const struct drill_options *options)
-{
-	int n = options->processes;
-
 	if (n & (n - 1)) {
 		cli_complain("drill", "--processes: '%d' is not 1, 2 or 4", n);
 		return CLI_USAGE;
 	}
-	if (n > 1 && options->ranks < 2 * n) {
+	if (n > 1 && ranks < 2 * n) {
 		cli_complain("drill",
 		             "--processes: %d of them take %d ranks, not %d", n,
-		             2 * n, options->ranks);
+		             2 * n, ranks);
 		return CLI_USAGE;
 	}
 	return CLI_OK;
@@ -131,7 +120,8 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 {
 	const uint64_t most = 1000000;
 	const struct cli_option options[] = {
-		{ "ranks", 0, CLI_READ, &o->ranks, .read = read_ranks },
+		{ "ranks", 0, CLI_INT, &o->ranks, .least = 2,
+		  .most = DRILL_MOST_RANKS },
 		{ "processes", 0, CLI_INT, &o->processes, .least = 1,
 		  .most = DRILL_MOST_RANKS / 2 },
 		{ "only", 0, CLI_READ, o, .read = read_only },
@@ -148,19 +138,19 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 
 	if (!o->is_limited)
 		memset(o->only, true, sizeof(o->only));
-	return status == CLI_OK && !*help_out ? check_processes(o) : status;
+	return status == CLI_OK && !*help_out ? check_numbers(o) : status;
 }
 
 /* ---- what is expected ------------------------------------------------- */
 
-static void print_name(int place, int trouble)
+static void print_name(enum place place, enum trouble trouble)
 {
-	printf("%-11s%-25s", drill_place_name((enum place)place),
-	       drill_trouble_name((enum trouble)trouble));
+	printf("%-11s%-25s", drill_place_name(place),
+	       drill_trouble_name(trouble));
 }
 
-static void list_cell(const struct drill_options *options, int place,
-                      int trouble)
+static void list_cell(const struct drill_options *options, enum place place,
+                      enum trouble trouble)
 {
 	static const char *const bounds[] = {
 		[NO_BOUND] = "",
@@ -168,8 +158,8 @@ static void list_cell(const struct drill_options *options, int place,
 		[AT_ONCE] = ", at once",
 		[BY_PROBER] = ", within 50 ms",
 	};
-	const struct cell *cell = drill_cell(
-		(enum place)place, (enum trouble)trouble, options->processes);
+	const struct cell *cell =
+		drill_cell(place, trouble, options->processes);
 	char expected[96];
 
 	print_name(place, trouble);
@@ -201,34 +191,28 @@ struct drill {
 	struct drill_result results[PLACES * TROUBLES];
 };
 
-static bool is_possible(const struct drill_options *options, int place,
-                        int trouble)
+/* Return why the cell is left out: "" if it is impossible or was not asked for, NULL if it
+ * is run. */
+static const char *why_not(const struct drill_options *options,
+                           enum place place, enum trouble trouble)
 {
-	const struct cell *cell = drill_cell(
-		(enum place)place, (enum trouble)trouble, options->processes);
+	const struct cell *cell =
+		drill_cell(place, trouble, options->processes);
 
-	return options->only[place][trouble] && !cell->impossible &&
-	       cell->least <= options->ranks;
+	if (!options->only[place][trouble] || cell->impossible ||
+	    cell->least > options->ranks)
+		return "";
+	return options->is_nvidia ? drill_why_not(place, trouble) : NULL;
 }
 
-/* Why the possible cell is left out, or NULL. */
-static const char *why_not(const struct drill_options *options, int place,
-                           int trouble)
-{
-	return options->is_nvidia
-	               ? drill_why_not((enum place)place, (enum trouble)trouble)
-	               : NULL;
-}
-
-static void draw(struct drill *d, int place, int trouble)
+static void draw(struct drill *d, enum place place, enum trouble trouble)
 {
 	char text[80];
 
 	if (!d->progress.shown)
 		return;
 	snprintf(text, sizeof(text), "%zu/%zu %s, %s", d->done + 1, d->total,
-	         drill_place_name((enum place)place),
-	         drill_trouble_name((enum trouble)trouble));
+	         drill_place_name(place), drill_trouble_name(trouble));
 	progress_draw(&d->progress, d->done, d->total, text);
 }
 
@@ -252,22 +236,18 @@ static void print_result(const struct drill_result *result)
 	fflush(stdout);
 }
 
-static void do_cell(struct drill *d, int place, int trouble)
+static void do_cell(struct drill *d, enum place place, enum trouble trouble)
 {
 	struct drill_result *result = &d->results[d->done];
 	struct drill_census before = drill_census();
 	char left[80];
-	size_t used;
 
 	draw(d, place, trouble);
-	drill_run(d->options, &d->memory, (enum place)place,
-	          (enum trouble)trouble, result);
+	drill_run(d->options, &d->memory, place, trouble, result);
 	d->done++;
 	if (drill_is_left(&before, left, sizeof(left))) {
 		result->ok = false;
-		used = strlen(result->got);
-		snprintf(result->got + used, sizeof(result->got) - used, "; %s",
-		         left);
+		text_append(result->got, sizeof(result->got), "; %s", left);
 	}
 	d->wrong += !result->ok;
 	if (result->is_timed)
@@ -278,14 +258,15 @@ static void do_cell(struct drill *d, int place, int trouble)
 	print_result(result);
 }
 
-static void leave_out(struct drill *d, int place, int trouble)
+static void leave_out(struct drill *d, enum place place, enum trouble trouble,
+                      const char *why)
 {
 	d->left_out++;
 	if (d->options->json)
 		return;
 	progress_clear(&d->progress);
 	print_name(place, trouble);
-	printf("left out: %s\n", why_not(d->options, place, trouble));
+	printf("left out: %s\n", why);
 }
 
 /* Run a cell without a fault, which must succeed.  The platform then has what it keeps
@@ -302,21 +283,24 @@ static bool warm_up(struct drill *d)
 
 static void do_all(struct drill *d)
 {
+	const int troubles = drill_troubles(d->options);
+	const char *why;
+
 	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < drill_troubles(d->options); t++)
-			d->total += is_possible(d->options, p, t) &&
-			            !why_not(d->options, p, t);
+		for (int t = 0; t < troubles; t++)
+			d->total += !why_not(d->options, p, t);
 	if (!d->options->json)
 		printf("%-11s%-25s%-31s%6s%6s\n", "where", "fault", "verdict",
 		       "ms", "bound");
 	progress_start(&d->progress);
 	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < drill_troubles(d->options); t++)
-			if (is_possible(d->options, p, t) &&
-			    why_not(d->options, p, t))
-				leave_out(d, p, t);
-			else if (is_possible(d->options, p, t))
+		for (int t = 0; t < troubles; t++) {
+			why = why_not(d->options, p, t);
+			if (!why)
 				do_cell(d, p, t);
+			else if (*why)
+				leave_out(d, p, t, why);
+		}
 	progress_erase(&d->progress);
 }
 
@@ -331,13 +315,10 @@ static void json_cell(struct json *json, const struct drill_result *result)
 	json_string(json, "expected", result->expected);
 	json_string(json, "got", result->got);
 	json_string(json, "text", *result->text ? result->text : NULL);
-	if (result->is_timed) {
-		json_double(json, "detected_ms", result->detected_ms);
-		json_double(json, "bound_ms", result->bound_ms);
-	} else {
-		json_null(json, "detected_ms");
-		json_null(json, "bound_ms");
-	}
+	json_double(json, "detected_ms",
+	            result->is_timed ? result->detected_ms : NAN);
+	json_double(json, "bound_ms",
+	            result->is_timed ? result->bound_ms : NAN);
 	json_bool(json, "ok", result->ok);
 	json_close(json, '}');
 }

@@ -8,13 +8,12 @@
  * A *cell* is one fault in one place.  The files, each of which uses those below it:
  *
  *	drill.c     the command: all cells in turn, and how they are shown
- *	run_cell.c  one cell, from its group's options to its judgement
+ *	run_cell.c  one cell, from its group's options to whether it did what it should
  *	forked.c    a cell in several processes, and what strikes one of them
  *	alone.c     the places where one thread acts for all ranks
  *	ranks.c     the places where each rank has a thread
  *	calls.c     what a rank calls in each place
  *	census.c    whether a cell has left anything behind
- *	judge.c     whether a cell did what it should
  *	cell.c      what all places use: notes, faults, waits, aborts, groups
  *	table.c     each cell: what is expected, what is scripted, and what each thread does
  */
@@ -451,9 +450,6 @@ void drill_strike(struct drill_run *run);
  * they are given back, or remove the name of the file by which it opens its group. */
 void drill_strike_process(struct drill_run *run);
 
-/* Judge a run that is over by what was noted. */
-void drill_judge(struct drill_run *run, struct drill_result *result);
-
 /* ---- where each rank has a thread ------------------------------------- */
 
 /* True if the cell has @trouble and @k is its victim. */
@@ -517,8 +513,6 @@ struct drill_census drill_census(void);
 /* True if more is left than in @before, even after a grace period for what goes
  * away by itself: @out then names what is left. */
 bool drill_is_left(const struct drill_census *before, char *out, size_t size);
-
-/* ---- reporting -------------------------------------------------------- */
 
 /* Write a verdict as text, such as "busy in the program, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);

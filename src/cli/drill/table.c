@@ -6,42 +6,25 @@
 
 #include "cli/drill/drill.h"
 
+#include <stdio.h>
+
 #include <cohort/sim.h>
 
 #include "base/util.h"
 #include "platform/cuda_abi.h"
 
-#define PEACE                                                                  \
-	{                                                                      \
-		.kind = COHORT_VERDICT_NONE                                    \
-	}
+#define PEACE .cell.kind = COHORT_VERDICT_NONE
 #define ENDS(kind_, blame_, bound_, says_)                                     \
-	{                                                                      \
-		.kind = COHORT_VERDICT_##kind_, .blame = (blame_),             \
-		.bound = (bound_), .says = (says_)                             \
-	}
+	.cell.kind = COHORT_VERDICT_##kind_, .cell.blame = (blame_),           \
+	.cell.bound = (bound_), .cell.says = (says_)
 #define ENDS_OF(least_, kind_, blame_, bound_, says_)                          \
-	{                                                                      \
-		.kind = COHORT_VERDICT_##kind_, .blame = (blame_),             \
-		.bound = (bound_), .says = (says_), .least = (least_)          \
-	}
+	ENDS(kind_, blame_, bound_, says_), .cell.least = (least_)
 #define LEAVES(kind_, says_)                                                   \
-	{                                                                      \
-		.kind = COHORT_VERDICT_##kind_, .bound = AT_ONCE,              \
-		.says = (says_), .leaves = true                                \
-	}
-#define CANNOT(why)                                                            \
-	{                                                                      \
-		.impossible = (why)                                            \
-	}
-#define SCRIPT(kind, value)                                                    \
-	{                                                                      \
-		COHORT_FAULT_##kind, value                                     \
-	}
-#define STEPS(...)                                                             \
-	{                                                                      \
-		__VA_ARGS__                                                    \
-	}
+	ENDS(kind_, NOBODY, AT_ONCE, says_), .cell.leaves = true
+#define CANNOT(why) .cell.impossible = (why)
+#define SCRIPT(kind_, value_)                                                  \
+	.of.kind = COHORT_FAULT_##kind_, .of.value = (value_)
+#define STEPS(...) .steps = { __VA_ARGS__ }
 #define INIT_STUCK(says) ENDS(INIT_STUCK, NOBODY, BY_DEADLINE, says)
 #define ERROR(blame, says) ENDS(NATIVE_ERROR, blame, AT_ONCE, says)
 #define MISMATCH(says) ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, says)
@@ -532,6 +515,17 @@ const char *drill_trouble_name(enum trouble trouble)
 	static const char *const names[] = { DRILL_TROUBLES(NAME) };
 
 	return names[trouble];
+}
+
+void drill_spell(char *out, size_t size, int kind, int rank)
+{
+	if (kind == COHORT_VERDICT_NONE)
+		snprintf(out, size, "none");
+	else if (rank < 0)
+		snprintf(out, size, "%s", cohort_verdict_text(kind));
+	else
+		snprintf(out, size, "%s, rank %d", cohort_verdict_text(kind),
+		         rank);
 }
 
 int drill_expected_rank(const struct cell *cell, int ranks, int processes)
