@@ -156,31 +156,6 @@ struct size_reader {
 
 /* ---- values ----------------------------------------------------------- */
 
-/* Read each word of a list with commas. */
-static int read_words(const struct cli_option *option, const char *text,
-                      int (*read)(const struct cli_option *option,
-                                  const char *word))
-{
-	int status = CLI_OK;
-	char word[64];
-
-	while (status == CLI_OK) {
-		int length = (int)strcspn(text, ",");
-
-		if (length >= (int)sizeof(word)) {
-			cli_complain("bench", "--%s: '%.*s' is too long",
-			             option->name, length, text);
-			return CLI_USAGE;
-		}
-		snprintf(word, sizeof(word), "%.*s", length, text);
-		status = read(option, word);
-		if (!text[length])
-			break;
-		text += length + 1;
-	}
-	return status;
-}
-
 static int parse_size(const char *option, const char *text, uint64_t *bytes_out)
 {
 	static const char letters[] = "KMG";
@@ -223,22 +198,19 @@ static int add_size(struct bench_options *options, uint64_t bytes)
 	return CLI_OK;
 }
 
-static int read_one_size(const struct cli_option *option, const char *word)
+static int read_sizes(const struct cli_option *option, const char *word)
 {
 	struct size_reader *reader = option->value;
 	uint64_t bytes = 0;
-	int status = parse_size(option->name, word, &bytes);
+	int status;
 
+	if (!word) {
+		reader->has_sizes = true;
+		reader->options->size_count = 0;
+		return CLI_OK;
+	}
+	status = parse_size(option->name, word, &bytes);
 	return status == CLI_OK ? add_size(reader->options, bytes) : status;
-}
-
-static int read_sizes(const struct cli_option *option, const char *text)
-{
-	struct size_reader *reader = option->value;
-
-	reader->has_sizes = true;
-	reader->options->size_count = 0;
-	return read_words(option, text, read_one_size);
 }
 
 /* Find the value up to @most of a name; -1 for "all", which only collectives take. */
@@ -292,15 +264,14 @@ static int read_op(const struct cli_option *option, const char *text)
 	return parse_name(o, 'o', text, cohort_op_name, COHORT_AVG, &o->op);
 }
 
-static int read_launch(const struct cli_option *option, const char *text)
-{
-	return cli_launch("bench", text, option->value);
-}
-
-static int read_method(const struct cli_option *option, const char *word)
+static int read_methods(const struct cli_option *option, const char *word)
 {
 	struct bench_options *o = option->value;
 
+	if (!word) {
+		memset(o->methods, 0, sizeof(o->methods));
+		return CLI_OK;
+	}
 	for (int m = 0; m < LIST_METHODS; m++) {
 		if (strcmp(word, bench_method_names[m]))
 			continue;
@@ -313,24 +284,22 @@ static int read_method(const struct cli_option *option, const char *word)
 	return CLI_USAGE;
 }
 
-static int read_methods(const struct cli_option *option, const char *text)
-{
-	struct bench_options *o = option->value;
-
-	memset(o->methods, 0, sizeof(o->methods));
-	return read_words(option, text, read_method);
-}
-
 #define MOST_MS 60000.0
 #define MOST_TIMES 1000.0
 
-static int read_length(const struct cli_option *option, const char *word)
+static int read_lengths(const struct cli_option *option, const char *word)
 {
 	struct bench_options *o = option->value;
-	struct overlap_length length = { .is_factor = *word == 'x' };
-	const char *digits = word + length.is_factor;
+	struct overlap_length length;
+	const char *digits;
 	char *end;
 
+	if (!word) {
+		o->length_count = 0;
+		return CLI_OK;
+	}
+	length.is_factor = *word == 'x';
+	digits = word + length.is_factor;
 	if (o->length_count == BENCH_MAX_LENGTHS) {
 		cli_complain("bench overlap", "--backward: more than %d",
 		             BENCH_MAX_LENGTHS);
@@ -348,14 +317,6 @@ static int read_length(const struct cli_option *option, const char *word)
 	}
 	o->lengths[o->length_count++] = length;
 	return CLI_OK;
-}
-
-static int read_lengths(const struct cli_option *option, const char *text)
-{
-	struct bench_options *o = option->value;
-
-	o->length_count = 0;
-	return read_words(option, text, read_length);
 }
 
 /* ---- defaults --------------------------------------------------------- */
@@ -434,7 +395,7 @@ static int parse_collective(int argc, char **argv,
 		{ "check", 'c', CLI_BIT, .value = &(o)->check },               \
 		{ "rounds",     0,          CLI_UINT,                          \
 		  &(o)->rounds, .least = 1, .most = 100000 },                  \
-		{ "platform", 0, CLI_PLATFORM, .value = &(o)->platform },      \
+		{ "platform", 0, CLI_PLATFORM(&(o)->platform) },               \
 		{ "no-pin", 0, CLI_FALSE, .value = &(o)->pin },                \
 	{                                                                      \
 		"json", 0, CLI_TRUE, .value = &(o)->json                       \
@@ -453,7 +414,7 @@ static int parse_collectives(int argc, char **argv, struct bench_options *o,
 		{ "stepfactor", 'f', CLI_UINT, &reader.factor, .least = 2,
 		  .most = 1024 },
 		{ "stepbytes", 'i', CLI_READ, &reader.step, .read = read_size },
-		{ "sizes", 0, CLI_READ, &reader, .read = read_sizes },
+		{ "sizes", 0, CLI_LIST, &reader, .read = read_sizes },
 		{ "iters", 'n', CLI_UINT, &o->iterations, .least = 1,
 		  .most = MAX_COUNT },
 		{ "warmup_iters", 'w', CLI_UINT, &o->warm_up, .least = 0,
@@ -468,7 +429,7 @@ static int parse_collectives(int argc, char **argv, struct bench_options *o,
 		{ "host", 0, CLI_TRUE, .value = &o->paths[PATH_HOST] },
 		{ "in-place", 0, CLI_TRUE, .value = &o->in_place },
 		{ "out-of-place", 0, CLI_TRUE, .value = &o->out_of_place },
-		{ "launch", 0, CLI_READ, &o->launch, .read = read_launch },
+		{ "launch", 0, CLI_LAUNCH(&o->launch) },
 		{ "plot", 0, CLI_TEXT, .value = &o->plot },
 		{ .kind = CLI_REST },
 	};
@@ -500,7 +461,7 @@ static int parse_average(int argc, char **argv, struct bench_options *o,
 		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
 		  .is_needed = true },
 		{ "rewrite", 0, CLI_TRUE, .value = &o->rewrites },
-		{ "only", 0, CLI_READ, o, .read = read_methods },
+		{ "only", 0, CLI_LIST, o, .read = read_methods },
 		{ "max-count", 0, CLI_UINT, &o->max_count, .least = 1,
 		  .most = UINT64_C(1) << 40 },
 		{ .kind = CLI_END },
@@ -517,7 +478,7 @@ static int parse_overlap(int argc, char **argv, struct bench_options *o,
 		COMMON_OPTIONS(o),
 		{ "shapes", 0, CLI_TEXT, .value = &o->shapes,
 		  .is_needed = true },
-		{ "backward", 0, CLI_READ, o, .read = read_lengths },
+		{ "backward", 0, CLI_LIST, o, .read = read_lengths },
 		{ "sleep", 0, CLI_TRUE, .value = &o->sleeps },
 		{ "first-bytes", 0, CLI_UINT, &o->first_bytes, .least = 1,
 		  .most = MAX_BYTES },

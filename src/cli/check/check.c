@@ -2,6 +2,7 @@
 
 #include "cli/check/check.h"
 
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,39 +132,38 @@ static void print_help(void)
 	/* clang-format on */
 }
 
-static int read_devices(struct check *c, const char *text)
+static int read_devices(const struct cli_option *option, const char *word)
 {
 	static int devices[COHORT_MAX_RANKS];
 	static bool is_named[COHORT_MAX_RANKS];
-	char *copy = strdup(text), *rest = copy, *part;
+	struct check *c = option->value;
 	uint64_t device;
-	int status = copy ? CLI_OK : CLI_FAILED;
+	int status;
 
-	if (!copy)
-		cli_complain("check", "out of memory");
-	while (status == CLI_OK && (part = strsep(&rest, ","))) {
-		status = cli_number("check", "devices", part, 0,
-		                    COHORT_MAX_RANKS - 1, &device);
-		if (status == CLI_OK && is_named[device]) {
-			cli_complain(
-				"check",
-				"--devices: '%s': it names device %d twice",
-				text, (int)device);
-			status = CLI_USAGE;
-		} else if (status == CLI_OK) {
-			is_named[device] = true;
-			devices[c->device_count++] = (int)device;
-		}
+	if (!word) {
+		memset(is_named, 0, sizeof(is_named));
+		c->devices = devices;
+		c->device_count = 0;
+		return CLI_OK;
 	}
-	free(copy);
-	c->devices = devices;
+	status = cli_number("check", option->name, word, 0,
+	                    COHORT_MAX_RANKS - 1, &device);
+	if (status == CLI_OK && is_named[device]) {
+		cli_complain("check",
+		             "--devices: '%s': it names device %d twice",
+		             optarg, (int)device);
+		return CLI_USAGE;
+	}
+	if (status == CLI_OK) {
+		is_named[device] = true;
+		devices[c->device_count++] = (int)device;
+	}
 	return status;
 }
 
 int check_main(int argc, char **argv)
 {
 	bool json = false, strict = false, help;
-	const char *list = NULL;
 	struct check c = {
 		.platform = COHORT_PLATFORM_AUTO,
 		.root = "",
@@ -171,10 +171,10 @@ int check_main(int argc, char **argv)
 	};
 	uint64_t deadline = 20, limit = 300;
 	const struct cli_option options[] = {
-		{ "devices", 0, CLI_TEXT, .value = &list },
+		{ "devices", 0, CLI_LIST, &c, .read = read_devices },
 		{ "deadline", 0, CLI_UINT, .value = &deadline, 1, 3600 },
 		{ "limit", 0, CLI_UINT, .value = &limit, 1, 86400 },
-		{ "platform", 0, CLI_PLATFORM, .value = &c.platform },
+		{ "platform", 0, CLI_PLATFORM(&c.platform) },
 		{ "strict", 0, CLI_TRUE, .value = &strict },
 		{ "json", 0, CLI_TRUE, .value = &json },
 		{ .kind = CLI_END },
@@ -184,10 +184,6 @@ int check_main(int argc, char **argv)
 		cli_options(argv[0], argc, argv, options, print_help, &help);
 
 	if (status != CLI_OK || help)
-		return status;
-	if (list)
-		status = read_devices(&c, list);
-	if (status != CLI_OK)
 		return status;
 	c.deadline_ns = deadline * SECOND;
 	c.limit_ns = limit * SECOND;

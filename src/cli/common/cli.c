@@ -83,6 +83,14 @@ void cli_complain(const char *command, const char *format, ...)
 	free(text);
 }
 
+void *cli_need(const char *command, void *memory)
+{
+	if (memory)
+		return memory;
+	cli_complain(command, "out of memory");
+	exit(CLI_FAILED);
+}
+
 int cli_setenv(const char *command, const char *variable, const char *value,
                bool replaces)
 {
@@ -193,38 +201,9 @@ const char *cli_platform_name(int platform)
 	                                          : "?";
 }
 
-int cli_platform(const char *command, const char *text, int *platform_out)
-{
-	if (!strcmp(text, "gpu")) {
-		*platform_out = COHORT_PLATFORM_GPU;
-	} else if (!strcmp(text, "host")) {
-		*platform_out = COHORT_PLATFORM_HOST;
-	} else {
-		cli_complain(command,
-		             "--platform: '%s' is neither gpu nor host", text);
-		return CLI_USAGE;
-	}
-	return CLI_OK;
-}
-
 const char *cli_launch_name(int launch)
 {
 	return launch == COHORT_LAUNCH_TOGETHER ? "together"
 	       : launch == COHORT_LAUNCH_AHEAD  ? "ahead"
 	                                        : NULL;
-}
-
-int cli_launch(const char *command, const char *text, int *launch_out)
-{
-	if (!strcmp(text, "together")) {
-		*launch_out = COHORT_LAUNCH_TOGETHER;
-	} else if (!strcmp(text, "ahead")) {
-		*launch_out = COHORT_LAUNCH_AHEAD;
-	} else {
-		cli_complain(command,
-		             "--launch: '%s' is neither together nor ahead",
-		             text);
-		return CLI_USAGE;
-	}
-	return CLI_OK;
 }

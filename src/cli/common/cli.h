@@ -49,6 +49,9 @@ void cli_plain(char *text);
 void cli_complain(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Return @memory; end the program, after a complaint, if that is NULL. */
+void *cli_need(const char *command, void *memory);
+
 /* Set an environment variable, unless it is set and @replaces is false.  Returns CLI_OK, or
  * CLI_FAILED after a complaint. */
 int cli_setenv(const char *command, const char *variable, const char *value,
@@ -85,14 +88,7 @@ int cli_number(const char *command, const char *option, const char *text,
 /* "gpu", "host", or "?" for any other value. */
 const char *cli_platform_name(int platform);
 
-/* Parse the value of --platform: CLI_OK, or CLI_USAGE after a complaint that names
- * @text. */
-int cli_platform(const char *command, const char *text, int *platform_out);
-
 /* "together", "ahead", or NULL for any other value. */
 const char *cli_launch_name(int launch);
-
-/* Parse the value of --launch, with the results of cli_platform(). */
-int cli_launch(const char *command, const char *text, int *launch_out);
 
 #endif

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <getopt.h>
 #include <stddef.h>
-
-#include "cli/common/cli.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -82,6 +82,29 @@ static int take_number(const char *command, const struct cli_option *o)
 	return CLI_OK;
 }
 
+static int take_name(const char *command, const struct cli_option *o)
+{
+	for (int i = (int)o->least; i <= (int)o->most; i++) {
+		if (strcmp(optarg, o->name_of(i)) != 0)
+			continue;
+		*(int *)o->value = i;
+		return CLI_OK;
+	}
+	cli_complain(command, "--%s: '%s' %s", o->name, optarg, o->says);
+	return CLI_USAGE;
+}
+
+static int take_list(const char *command, const struct cli_option *o)
+{
+	char *list = cli_need(command, strdup(optarg)), *rest = list, *word;
+	int status = o->read(o, NULL);
+
+	while (status == CLI_OK && (word = strsep(&rest, ",")))
+		status = o->read(o, word);
+	free(list);
+	return status;
+}
+
 static int take(const char *command, const struct cli_option *o)
 {
 	switch (o->kind) {
@@ -97,8 +120,10 @@ static int take(const char *command, const struct cli_option *o)
 	case CLI_TEXT:
 		*(const char **)o->value = optarg;
 		break;
-	case CLI_PLATFORM:
-		return cli_platform(command, optarg, o->value);
+	case CLI_NAME:
+		return take_name(command, o);
+	case CLI_LIST:
+		return take_list(command, o);
 	case CLI_READ:
 	case CLI_CALL:
 		return o->read(o, optarg);

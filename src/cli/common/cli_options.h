@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <cohort/cohort.h>
+
+#include "cli/common/cli.h"
+
 enum cli_value {
 	CLI_END,   /* of the table, for a command without operands */
 	CLI_FILES, /* of the table, for a command that needs one file or more */
@@ -23,9 +27,10 @@ enum cli_value {
 	CLI_UINT,    /* a number from least to most, for a uint64_t or size_t */
 	CLI_MS,      /* milliseconds from least to most, for a uint64_t of ns */
 	CLI_TEXT,    /* for a const char * */
-	CLI_PLATFORM, /* for an int */
-	CLI_READ,     /* for @read */
-	CLI_CALL,     /* takes no value: calls @read with NULL */
+	CLI_NAME,    /* one of the names of least to most, for an int */
+	CLI_READ,    /* for @read */
+	CLI_LIST, /* words between commas: calls @read with NULL, then for each */
+	CLI_CALL, /* takes no value: calls @read with NULL */
 };
 
 struct cli_option {
@@ -36,9 +41,23 @@ struct cli_option {
 	uint64_t least, most;
 	bool is_needed; /* for CLI_TEXT, the name of a file */
 
-	/* For CLI_READ and CLI_CALL: an enum cli_exit, after a complaint. */
+	/* For CLI_NAME; and what is said of a text that is none of them. */
+	const char *(*name_of)(int number);
+	const char *says;
+
+	/* For CLI_READ, CLI_LIST and CLI_CALL: an enum cli_exit, after a complaint. */
 	int (*read)(const struct cli_option *option, const char *text);
 };
+
+/* The values of two options that several commands have, for the int at @to. */
+#define CLI_PLATFORM(to)                                                       \
+	CLI_NAME, (to), COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST,             \
+		.name_of = cli_platform_name,                                  \
+		.says = "is neither gpu nor host"
+#define CLI_LAUNCH(to)                                                         \
+	CLI_NAME, (to), COHORT_LAUNCH_TOGETHER, COHORT_LAUNCH_AHEAD,           \
+		.name_of = cli_launch_name,                                    \
+		.says = "is neither together nor ahead"
 
 /* A table has at most so many options. */
 enum { CLI_MOST_OPTIONS = 30 };

@@ -152,7 +152,7 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 		{ "lr", 0, CLI_READ, &o->lr, .read = read_rate },
 		{ "seed", 0, CLI_UINT, &o->seed, .least = 0,
 		  .most = UINT64_MAX },
-		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "platform", 0, CLI_PLATFORM(&o->platform) },
 		{ "stall", 0, CLI_READ, o, .read = read_fault },
 		{ "die", 0, CLI_READ, o, .read = read_fault },
 		{ "mismatch", 0, CLI_READ, o, .read = read_fault },

@@ -125,7 +125,7 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 		{ "processes", 0, CLI_INT, &o->processes, .least = 1,
 		  .most = DRILL_MOST_RANKS / 2 },
 		{ "only", 0, CLI_READ, o, .read = read_only },
-		{ "platform", 0, CLI_PLATFORM, .value = &o->platform },
+		{ "platform", 0, CLI_PLATFORM(&o->platform) },
 		{ "deadline", 0, CLI_MS, &o->deadline_ns, .least = 10,
 		  .most = most },
 		{ "slack", 0, CLI_MS, &o->slack_ns, .least = 0, .most = most },

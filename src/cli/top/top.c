@@ -87,21 +87,6 @@ static int read_interval(const struct cli_option *option, const char *text)
 	return CLI_OK;
 }
 
-static int read_sort(const struct cli_option *option, const char *text)
-{
-	int sort;
-
-	for (sort = 0; top_sort_name(sort); sort++) {
-		if (strcmp(text, top_sort_name(sort)) != 0)
-			continue;
-		*(enum top_sort *)option->value = (enum top_sort)sort;
-		return CLI_OK;
-	}
-	cli_complain("top", "--sort: '%s' is neither rank, last nor rate",
-	             text);
-	return CLI_USAGE;
-}
-
 /* ---- without a terminal ------------------------------------------------ */
 
 static void print_sample(struct watch *w, bool has_ended)
@@ -220,6 +205,7 @@ static int run(const struct top_options *o, char *const *operands, int n)
 int top_main(int argc, char **argv)
 {
 	struct top_options o = { .interval_ns = 2 * NS_PER_S };
+	int sort = TOP_BY_RANK;
 	const struct cli_option options[] = {
 		{ "interval", 0, CLI_READ, .value = &o.interval_ns,
 		  .read = read_interval },
@@ -227,7 +213,9 @@ int top_main(int argc, char **argv)
 		  .most = UINT32_MAX },
 		{ "json", 0, CLI_TRUE, .value = &o.is_json },
 		{ "plain", 0, CLI_TRUE, .value = &o.is_plain },
-		{ "sort", 0, CLI_READ, .value = &o.sort, .read = read_sort },
+		{ "sort", 0, CLI_NAME, &sort, .most = TOP_BY_RATE,
+		  .name_of = top_sort_name,
+		  .says = "is neither rank, last nor rate" },
 		{ "group", 0, CLI_TEXT, .value = &o.group },
 		{ "pid", 0, CLI_INT, .value = &o.pid, .least = 1,
 		  .most = INT_MAX },
@@ -241,6 +229,7 @@ int top_main(int argc, char **argv)
 		return status;
 	if (!trace_is_able("top"))
 		return CLI_FAILED;
+	o.sort = (enum top_sort)sort;
 	o.is_plain = o.is_plain || o.is_json || o.count;
 	return run(&o, argv + optind, argc - optind);
 }
