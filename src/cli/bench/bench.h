@@ -304,16 +304,8 @@ void bench_add_case(struct bench *b, const struct bench_case *c);
 /* Time @n operations of the current case; only rank 0 gets the time. */
 bool lane_time(struct lane *lane, uint64_t n, double *ns_out);
 
-/* ---- lane.c ----------------------------------------------------------- */
-
 /* Wait for all ranks; false if one has failed, or the group has ended. */
 bool lane_meet(struct lane *lane);
-
-/* Pin the thread to one of the cores that the process may use, in turn. */
-void lane_pin(const struct lane *lane);
-
-/* Allocate the rank's memory. */
-bool lane_allocate(struct lane *lane);
 
 /* Complain that @what has failed, and end all groups.  Returns false. */
 bool lane_fail(struct lane *lane, const char *what, const char *why);
