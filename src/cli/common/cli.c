@@ -111,6 +111,14 @@ int cli_need_devices(const char *command, int ranks)
 	return cli_setenv(command, "COHORT_HOST_DEVICES", devices, false);
 }
 
+void cli_put_quoted(FILE *out, const char *text)
+{
+	putc('\'', out);
+	for (; *text; text++)
+		fprintf(out, *text == '\'' ? "'\\''" : "%c", *text);
+	putc('\'', out);
+}
+
 /* The columns of a terminal that are used. */
 #define WIDTH 79
 

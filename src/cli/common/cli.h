@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum cli_exit {
 	CLI_OK = 0,
@@ -61,6 +62,9 @@ int cli_setenv(const char *command, const char *variable, const char *value,
  * the environment says how many.  To be called before the platform is used.  Returns as
  * cli_setenv() does. */
 int cli_need_devices(const char *command, int ranks);
+
+/* Write @text as one word of a shell, in quotes. */
+void cli_put_quoted(FILE *out, const char *text);
 
 /* Print the words of @text in lines, behind the @indent columns that are printed already. */
 void cli_print_wrapped(int indent, const char *text);

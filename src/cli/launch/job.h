@@ -7,11 +7,10 @@
  *
  * The files, each of which uses those below it:
  *
- *	job.c              the command: its options, and which process is on which host
- *	wait.c             passing signals on, and waiting until all have ended
- *	start.c            finding the program, and starting a process, here or elsewhere
- *	job_environment.c  what each finds in its environment
- *	server.c           the PMIx server, whose clients they are, by libpmix
+ *	job.c     the command: its options, and which process is on which host
+ *	wait.c    passing signals on, and waiting until all have ended
+ *	start.c   finding the program, and starting a process, here or elsewhere
+ *	server.c  the PMIx server, whose clients they are, by libpmix
  */
 
 #include <signal.h>
@@ -70,11 +69,6 @@ int launch_find_programs(struct launch *l);
 
 /* Start @p.  CLI_OK, or CLI_FAILED after a complaint. */
 int launch_start(const struct launch *l, struct process *p);
-
-/* The environment of @p, or what an agent adds to that of its host; NULL after a
- * complaint.  launch_free_list() frees it. */
-char **launch_environment(const struct launch *l, const struct process *p);
-void launch_free_list(char **list);
 
 /* Wait until every process that has a pid has ended.  @signals: a signalfd;
  * @wake: the server's.  Returns the exit status of the first that has failed, or 0. */

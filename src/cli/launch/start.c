@@ -2,9 +2,12 @@
 
 #include "cli/launch/job.h"
 
+#include <argz.h>
 #include <ctype.h>
+#include <envz.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/common/cli.h"
+#include "cli/launch/server.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
@@ -126,18 +130,85 @@ int launch_find_programs(struct launch *l)
 	return err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 
-/* ---- the command of an agent ------------------------------------------- */
+/* ---- the environment --------------------------------------------------- */
 
-static void add_quoted(FILE *out, const char *text)
+/* What a process finds in its environment, or what an agent adds to that of its host. */
+struct environment {
+	char *text; /* NAME=value, and a zero, for each variable */
+	size_t size;
+	char **lines;    /* in @text, and NULL */
+	bool has_failed; /* memory was lacking */
+};
+
+/* Set what @line does: nothing else may set it. */
+static void set(struct environment *e, const char *line)
 {
-	fputs(" '", out);
-	for (; *text; text++)
-		if (*text == '\'')
-			fputs("'\\''", out);
-		else
-			fputc(*text, out);
-	fputc('\'', out);
+	e->has_failed |= envz_merge(&e->text, &e->size, line, strlen(line) + 1,
+	                            true) != 0;
 }
+
+__attribute__((format(printf, 2, 3))) static void
+set_format(struct environment *e, const char *format, ...)
+{
+	char line[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	set(e, line);
+}
+
+static bool begins_with(const char *line, const char *begin)
+{
+	return strncmp(line, begin, strlen(begin)) == 0;
+}
+
+/* True for what another host does not have of its own. */
+static bool goes_along(const char *line)
+{
+	return begins_with(line, "COHORT_") || begins_with(line, "NCCL_") ||
+	       begins_with(line, "LD_LIBRARY_PATH=");
+}
+
+/* True for what names this host, and folders of it. */
+static bool stays(const char *line)
+{
+	return begins_with(line, "PMIX_HOSTNAME=") ||
+	       begins_with(line, "PMIX_SERVER_TMPDIR=") ||
+	       begins_with(line, "PMIX_SYSTEM_TMPDIR=");
+}
+
+/* False after a complaint.  The caller frees text and lines. */
+static bool make_environment(const struct launch *l, const struct process *p,
+                             struct environment *e)
+{
+	char **pmix = server_environment(p->number), **line;
+
+	if (!pmix)
+		return false;
+	for (line = environ; *line; line++)
+		if (!p->is_remote || goes_along(*line))
+			set(e, *line);
+	for (line = pmix; *line; free(*line++))
+		if (!p->is_remote || !stays(*line))
+			set(e, *line);
+	free(pmix);
+	set_format(e, "COHORT_PROCESS=%d", p->number);
+	set_format(e, "COHORT_PROCESSES=%d", l->n);
+	set_format(e, "COHORT_JOB=%s", server_job());
+	set_format(e, "COHORT_LOCAL_PROCESS=%d", p->local_number);
+	set_format(e, "COHORT_LOCAL_PROCESSES=%d", p->local_count);
+	e->lines = calloc(argz_count(e->text, e->size) + 1, sizeof(*e->lines));
+	if (e->lines)
+		argz_extract(e->text, e->size, e->lines);
+	if (e->lines && !e->has_failed)
+		return true;
+	cli_complain("launch", "out of memory");
+	return false;
+}
+
+/* ---- the command of an agent ------------------------------------------- */
 
 /* One command for a POSIX shell; NULL if memory is lacking. */
 static char *make_command(const struct launch *l)
@@ -149,12 +220,14 @@ static char *make_command(const struct launch *l)
 
 	if (!out)
 		return NULL;
-	fputs("exec sh -c", out);
-	add_quoted(out, script);
-	fputs(" sh", out);
-	add_quoted(out, l->folder);
-	for (word = l->program; *word; word++)
-		add_quoted(out, *word);
+	fputs("exec sh -c ", out);
+	cli_put_quoted(out, script);
+	fputs(" sh ", out);
+	cli_put_quoted(out, l->folder);
+	for (word = l->program; *word; word++) {
+		putc(' ', out);
+		cli_put_quoted(out, *word);
+	}
 	has_failed = ferror(out);
 	if (!fclose(out) && !has_failed)
 		return command;
@@ -294,15 +367,15 @@ static int start_agent(const struct launch *l, struct process *p,
 
 int launch_start(const struct launch *l, struct process *p)
 {
-	char **environment = launch_environment(l, p);
-	int rc;
+	struct environment e = { .size = 0 };
+	int rc = CLI_FAILED;
 
-	if (!environment)
-		return CLI_FAILED;
-	rc = p->is_remote ? start_agent(l, p, environment)
-	                  : spawn(l, p,
-	                          &(struct image){ l->path, l->program,
-	                                           environment, -1 });
-	launch_free_list(environment);
+	if (make_environment(l, p, &e))
+		rc = p->is_remote ? start_agent(l, p, e.lines)
+		                  : spawn(l, p,
+		                          &(struct image){ l->path, l->program,
+		                                           e.lines, -1 });
+	free(e.lines);
+	free(e.text);
 	return rc;
 }

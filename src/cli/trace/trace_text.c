@@ -266,19 +266,15 @@ static void print_last(const struct trace_model *m)
 /* ---- stacks ----------------------------------------------------------- */
 
 /* Print a path as one word of a shell. */
-static void print_quoted(const char *path)
+static void print_path(const char *path)
 {
 	const char *plain = "abcdefghijklmnopqrstuvwxyz"
 			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@";
 
-	if (!path[strspn(path, plain)]) {
+	if (path[strspn(path, plain)])
+		cli_put_quoted(stdout, path);
+	else
 		printf("%s", path);
-		return;
-	}
-	putchar('\'');
-	for (; *path; path++)
-		printf(*path == '\'' ? "'\\''" : "%c", *path);
-	putchar('\'');
 }
 
 static bool is_unnamed(const struct trace_frame *f)
@@ -298,7 +294,7 @@ static void print_command(const struct trace_stack *s, int i)
 		    strcmp(s->frames[k].path, f->path) == 0)
 			return;
 	printf("   addr2line -e ");
-	print_quoted(f->path);
+	print_path(f->path);
 	printf(" -f -C");
 	for (; k < s->n; k++)
 		if (is_unnamed(&s->frames[k]) &&
