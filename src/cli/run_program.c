@@ -10,7 +10,6 @@
 #include "cli/commands.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <glob.h>
 #include <limits.h>
@@ -18,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cohort/cohort.h>
@@ -173,26 +170,15 @@ static bool has_own_runtime(const char *image, size_t bytes)
 /* Warn of such a program; one that is found by PATH is not checked. */
 static void warn_of_own_runtime(const char *program)
 {
-	int fd =
-		strchr(program, '/') ? open(program, O_RDONLY | O_CLOEXEC) : -1;
-	struct stat file;
-	char *image;
+	size_t size = 0;
+	const char *image =
+		strchr(program, '/') ? cli_map_file(program, &size) : NULL;
 
-	if (fd < 0)
-		return;
-	if (!fstat(fd, &file) && S_ISREG(file.st_mode) && file.st_size > 0) {
-		image = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE,
-		             fd, 0);
-		if (image != MAP_FAILED) {
-			if (has_own_runtime(image, (size_t)file.st_size))
-				cli_complain("run",
-				             "%s seems to have a CUDA runtime "
-				             "of its own, which needs a GPU",
-				             program);
-			munmap(image, (size_t)file.st_size);
-		}
-	}
-	close(fd);
+	if (image && has_own_runtime(image, size))
+		cli_complain("run",
+		             "%s seems to have a CUDA runtime of its own, "
+		             "which needs a GPU",
+		             program);
 }
 
 static int become(char **argv)

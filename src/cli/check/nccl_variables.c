@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <libgen.h>
 #include <net/if.h>
@@ -15,14 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/environment.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "cli/check/check.h"
+#include "cli/common/cli.h"
 #include "core/config.h"
 
 #define CHECK "nccl-variables"
@@ -314,26 +312,6 @@ struct image {
 	size_t size;
 };
 
-static struct image map_library(const char *file)
-{
-	const int fd = open(file, O_RDONLY | O_CLOEXEC);
-	struct image image = { NULL, 0 };
-	struct stat status;
-	void *bytes;
-
-	if (fd < 0)
-		return image;
-	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-	    status.st_size > 0) {
-		bytes = mmap(NULL, (size_t)status.st_size, PROT_READ,
-		             MAP_PRIVATE, fd, 0);
-		if (bytes != MAP_FAILED)
-			image = (struct image){ bytes, (size_t)status.st_size };
-	}
-	close(fd);
-	return image;
-}
-
 /* The length of a variable's name at @at, with a zero behind it; else 0. */
 static size_t name_length(const struct image *image, const char *at)
 {
@@ -378,7 +356,7 @@ static void check_name(struct check *c, const struct image *image,
 {
 	char meant[ENVIRONMENT_NAME_SIZE], advice[256];
 
-	if (!image->size || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
+	if (!image->bytes || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
 	    check_has_word(of_builds, name, strncmp) ||
 	    library_knows(image, name, meant))
 		return;
@@ -405,7 +383,7 @@ void check_nccl(struct check *c)
 	nccl_files_read(c, version);
 	before = check_troubles(c);
 	if (check_is_nvidia(c))
-		image = map_library(c->probed.nccl_file);
+		image.bytes = cli_map_file(c->probed.nccl_file, &image.size);
 	for (at = environ; at && *at; at++) {
 		value = strchr(*at, '=');
 		if (strncmp(*at, "NCCL_", 5) != 0 || !value)
@@ -417,8 +395,6 @@ void check_nccl(struct check *c)
 		if (value[1] || strcmp(name, "NCCL_GRAPH_FILE") == 0)
 			checked += check_setting(c, name, value + 1);
 	}
-	if (image.size)
-		munmap((void *)(uintptr_t)image.bytes, image.size);
 	if (check_troubles(c) == before)
 		check_ok(c, CHECK,
 		         n ? "%u set; nothing is wrong with the %u that are "

@@ -3,6 +3,7 @@
 #include "cli/common/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -10,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cohort/cohort.h>
 
@@ -109,6 +113,22 @@ int cli_need_devices(const char *command, int ranks)
 		return CLI_OK;
 	snprintf(devices, sizeof(devices), "%d", ranks);
 	return cli_setenv(command, "COHORT_HOST_DEVICES", devices, false);
+}
+
+const char *cli_map_file(const char *path, size_t *size_out)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *bytes = MAP_FAILED;
+	struct stat file;
+
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &file) && S_ISREG(file.st_mode) && file.st_size > 0) {
+		*size_out = (size_t)file.st_size;
+		bytes = mmap(NULL, *size_out, PROT_READ, MAP_PRIVATE, fd, 0);
+	}
+	close(fd);
+	return bytes == MAP_FAILED ? NULL : bytes;
 }
 
 void cli_put_quoted(FILE *out, const char *text)

@@ -63,6 +63,10 @@ int cli_setenv(const char *command, const char *variable, const char *value,
  * cli_setenv() does. */
 int cli_need_devices(const char *command, int ranks);
 
+/* Map a regular file to be read.  Returns NULL if that is not possible, as of an empty
+ * file. */
+const char *cli_map_file(const char *path, size_t *size_out);
+
 /* Write @text as one word of a shell, in quotes. */
 void cli_put_quoted(FILE *out, const char *text);
 
