@@ -370,23 +370,18 @@ static int report(struct drill *d, double seconds)
 
 static int drill(const struct drill_options *options)
 {
-	struct drill *d = calloc(1, sizeof(*d));
+	static struct drill d;
 	uint64_t began = clock_now();
 	int status = CLI_FAILED;
 
-	if (!d) {
-		cli_complain("drill", "out of memory");
-		return CLI_FAILED;
-	}
-	d->options = options;
+	d.options = options;
 	if ((options->processes > 1 ||
-	     drill_memory_open(&d->memory, options, 0, options->ranks)) &&
-	    warm_up(d)) {
-		do_all(d);
-		status = report(d, (double)(clock_now() - began) * 1e-9);
+	     drill_memory_open(&d.memory, options, 0, options->ranks)) &&
+	    warm_up(&d)) {
+		do_all(&d);
+		status = report(&d, (double)(clock_now() - began) * 1e-9);
 	}
-	drill_memory_close(&d->memory);
-	free(d);
+	drill_memory_close(&d.memory);
 	return status;
 }
 

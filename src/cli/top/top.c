@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
@@ -89,6 +90,78 @@ static int read_interval(const struct cli_option *option, const char *text)
 
 /* ---- without a terminal ------------------------------------------------ */
 
+static void put_last_call(struct json *j, const struct top_rank *r)
+{
+	if (!*r->call) {
+		json_null(j, "last_call");
+		return;
+	}
+	json_open(j, "last_call", '{');
+	json_string(j, "call", r->call);
+	json_uint(j, "bytes", r->bytes);
+	json_string(j, "tag", r->tag);
+	json_string(j, "label", r->label);
+	json_uint(j, "ago_ns", r->ago_ns);
+	json_close(j, '}');
+}
+
+static void put_rank(struct json *j, const struct top_rank *r)
+{
+	json_open(j, NULL, '{');
+	json_int(j, "rank", r->rank);
+	json_int(j, "device", r->device);
+	json_int(j, "pid", r->pid);
+	json_string(j, "state", top_state_name(r->state));
+	put_last_call(j, r);
+	json_uint(j, "collectives", r->collectives);
+	json_uint(j, "behind", r->behind);
+	json_double(j, "collectives_per_second", r->collectives_rate);
+	json_double(j, "bytes_per_second", r->bytes_rate);
+	json_uint(j, "in_flight", r->in_flight);
+	json_bool(j, "in_flight_is_least", r->is_more);
+	json_uint(j, "came_last", r->last);
+	json_close(j, '}');
+}
+
+static void put_cause(struct json *j, const struct cohort_cause *c)
+{
+	if (c->status == COHORT_OK) {
+		json_null(j, "cause");
+		return;
+	}
+	json_open(j, "cause", '{');
+	json_string(j, "kind", cohort_verdict_text(c->kind));
+	json_int(j, "rank", c->rank);
+	json_string(j, "text", c->text);
+	json_close(j, '}');
+}
+
+/* Print one object, on one line. */
+static void print_json(const struct top_sample *s, bool has_ended)
+{
+	struct json json = { .out = stdout }, *j = &json;
+	int i;
+
+	json_open(j, NULL, '{');
+	json_string(j, "group", s->group);
+	json_int(j, "generation", s->generation);
+	json_int(j, "world", s->world);
+	json_string(j, "host", s->host);
+	json_uint(j, "wall_ns", s->wall_ns);
+	json_uint(j, "monotonic_ns", s->time_ns);
+	json_bool(j, "ended", has_ended);
+	json_string(j, "gone", *s->gone ? s->gone : NULL);
+	put_cause(j, &s->cause);
+	flight_put_set(j, "missing_ranks", s->missing);
+	json_uint(j, "met", s->met);
+	json_open(j, "ranks", '[');
+	for (i = 0; i < s->n; i++)
+		put_rank(j, &s->ranks[i]);
+	json_close(j, ']');
+	json_close(j, '}');
+	putchar('\n');
+}
+
 static void print_sample(struct watch *w, bool has_ended)
 {
 	struct page page = { .sort = w->options->sort, .has_ended = has_ended };
@@ -96,7 +169,7 @@ static void print_sample(struct watch *w, bool has_ended)
 
 	if (w->options->is_json) {
 		sample_sort(&w->sample, page.sort);
-		top_json(stdout, &w->sample, has_ended);
+		print_json(&w->sample, has_ended);
 	} else {
 		page_make(&page, &w->sample);
 		for (i = 0; i < page.n; i++)
@@ -179,26 +252,18 @@ static bool is_terminal(void)
 
 static int run(const struct top_options *o, char *const *operands, int n)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	static struct watch w;
 	const bool on_terminal = !o->is_plain && is_terminal();
-	int status;
+	int status = feed_open(&w.feed, operands, n);
 
-	if (!w) {
-		cli_complain("top", "out of memory");
-		return CLI_FAILED;
-	}
-	w->options = o;
-	status = feed_open(&w->feed, operands, n);
-	if (status == CLI_OK) {
-		if (on_terminal && !terminal_open())
-			status = CLI_FAILED;
-		else
-			status = tell_end(w, on_terminal ? terminal_watch(w)
-			                                 : watch_plainly(w));
-	}
-	feed_close(&w->feed);
-	sample_free(&w->sample);
-	free(w);
+	w.options = o;
+	if (status == CLI_OK && on_terminal && !terminal_open())
+		status = CLI_FAILED;
+	else if (status == CLI_OK)
+		status = tell_end(&w, on_terminal ? terminal_watch(&w)
+		                                  : watch_plainly(&w));
+	feed_close(&w.feed);
+	sample_free(&w.sample);
 	return status;
 }
 

@@ -12,7 +12,6 @@
  *	feed.c         the FIFO, and the files that come
  *	sample.c       pure: what dumps say of the ranks, and how fast these were since
  *	page.c         pure: a sample as lines of text
- *	sample_json.c  a sample as JSON
  */
 
 #include <limits.h>
@@ -148,9 +147,6 @@ struct page_number {
 
 struct page_number page_count(double value);
 struct page_number page_time(uint64_t ns);
-
-/* One object, on one line. */
-void top_json(FILE *out, const struct top_sample *sample, bool has_ended);
 
 /* ---- feeds ------------------------------------------------------------- */
 

@@ -21,24 +21,22 @@
 #include "base/thread.h"
 #include "cli/common/cli.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
 /* How long to wait for other groups after the first answer. */
-#define SETTLE_NS (300 * NS_PER_MS)
+#define SETTLE_NS (NS_PER_S * 3 / 10)
 
 /* How long to wait for other processes of a group. */
-#define OTHERS_NS (1500 * NS_PER_MS)
+#define OTHERS_NS (NS_PER_S * 3 / 2)
 
 /* How long a round may take, and when it asks again. */
-#define DEADLINE_NS (2000 * NS_PER_MS)
-#define AGAIN_NS (1000 * NS_PER_MS)
-#define TURN_NS (100 * NS_PER_MS)
+#define DEADLINE_NS (2 * NS_PER_S)
+#define AGAIN_NS NS_PER_S
+#define TURN_NS (NS_PER_S / 10)
 
 /* How often it looks for answers. */
-#define LOOK_NS (20 * NS_PER_MS)
+#define LOOK_NS (NS_PER_S / 50)
 
 /* How long a living process may be without its FIFO, as while its group respawns. */
-#define GONE_NS (5000 * NS_PER_MS)
+#define GONE_NS (5 * NS_PER_S)
 
 static const struct flight *flight_of(const struct top_dump *d)
 {

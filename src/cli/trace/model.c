@@ -20,11 +20,7 @@
 
 void *trace_need(void *memory)
 {
-	if (!memory) {
-		cli_complain("trace", "out of memory");
-		exit(CLI_FAILED);
-	}
-	return memory;
+	return cli_need("trace", memory);
 }
 
 /* ---- the stall -------------------------------------------------------- */

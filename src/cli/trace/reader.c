@@ -653,12 +653,6 @@ static void find_missing(struct reader *r)
 			~(UINT64_C(1) << r->parts[i].rank.rank % 64);
 }
 
-bool trace_is_able(const char *command)
-{
-	(void)command;
-	return true;
-}
-
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 {
 	struct reader r = {
@@ -687,14 +681,6 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 
 #else
 
-bool trace_is_able(const char *command)
-{
-	cli_complain(command, "built without json-c: install libjson-c-dev "
-	                      "(Debian, Ubuntu) and pkg-config, then make "
-	                      "again");
-	return false;
-}
-
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 {
 	(void)trace;
@@ -705,6 +691,19 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 }
 
 #endif
+
+bool trace_is_able(const char *command)
+{
+#ifndef HAVE_JSON_C
+	cli_complain(command, "built without json-c: install libjson-c-dev "
+	                      "(Debian, Ubuntu) and pkg-config, then make "
+	                      "again");
+	return false;
+#else
+	(void)command;
+	return true;
+#endif
+}
 
 int trace_read(struct trace *trace, char *const *files, int n)
 {
@@ -729,4 +728,14 @@ void trace_free(struct trace *trace)
 	free(trace->problems);
 	trace_stacks_free(&trace->stacks);
 	flight_fini(&trace->flight);
+}
+
+void trace_stacks_free(struct trace_stacks *s)
+{
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		free(s->at[i].frames);
+	free(s->at);
+	*s = (struct trace_stacks){ .n = 0 };
 }

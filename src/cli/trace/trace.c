@@ -7,7 +7,9 @@
 #include "cli/trace/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
+#include "cli/common/symbols.h"
 #include "dump/chrome.h"
 
 struct trace_options {
@@ -56,6 +59,53 @@ static void print_help(void)
 	/* clang-format on */
 }
 
+/* ---- stacks ----------------------------------------------------------- */
+
+/* Name a frame from the symbol table of its file. */
+static void name_from(const struct image *image, struct trace_frame *f)
+{
+	struct image_function function = { .address = f->offset };
+	char name[PLACE_NAME];
+
+	image_find(image, &function, 1);
+	if (image_name(image, &function, name, sizeof(name)))
+		snprintf(f->function, sizeof(f->function), "%s+0x%" PRIx64,
+		         name, f->offset - function.start);
+}
+
+static void name_frame(struct trace_frame *f)
+{
+	struct text t = { f->function, sizeof(f->function) };
+	char id[2 * IMAGE_BUILD_ID + 1];
+	struct image image;
+	int fd = *f->path == '/' ? open(f->path, O_RDONLY | O_CLOEXEC |
+	                                                 O_NONBLOCK | O_NOCTTY)
+	                         : -1;
+
+	if (fd < 0)
+		return;
+	if (image_begin(&image, fd, 0)) {
+		image_build_id(&image, id);
+		f->is_other_build = strcmp(id, f->build_id) != 0;
+		if (!f->is_other_build && !symbols_find(f->path, f->offset, &t))
+			name_from(&image, f);
+	}
+	close(fd);
+}
+
+/* Name the frames of all stacks from the files on this machine. */
+static void name_stacks(struct trace *t)
+{
+	struct trace_stack *s;
+	int i;
+
+	for (s = t->stacks.at; s < t->stacks.at + t->stacks.n; s++)
+		for (i = 0; i < s->n; i++)
+			name_frame(&s->frames[i]);
+}
+
+/* ---- output ----------------------------------------------------------- */
+
 static bool write_chrome(FILE *out, const struct trace_model *m)
 {
 	struct json json = { .out = out };
@@ -86,12 +136,18 @@ static int write_file(const char *path, const struct trace_model *m,
 	return CLI_FAILED;
 }
 
-static int show(const struct trace *t, const struct trace_options *o)
+static int run(const struct trace_options *o, char **files, int n)
 {
+	static struct trace t;
 	struct trace_model m;
 	int chrome, html;
 
-	trace_model(&m, t);
+	if (trace_read(&t, files, n) != CLI_OK) {
+		trace_free(&t);
+		return CLI_FAILED;
+	}
+	name_stacks(&t);
+	trace_model(&m, &t);
 	if (o->json)
 		trace_json(stdout, &m);
 	else
@@ -99,22 +155,8 @@ static int show(const struct trace *t, const struct trace_options *o)
 	chrome = write_file(o->chrome, &m, write_chrome);
 	html = write_file(o->html, &m, trace_html);
 	trace_model_free(&m);
+	trace_free(&t);
 	return chrome == CLI_OK ? html : chrome;
-}
-
-static int run(const struct trace_options *o, char **files, int n)
-{
-	struct trace *t = trace_need(calloc(1, sizeof(*t)));
-	int status;
-
-	status = trace_read(t, files, n);
-	if (status == CLI_OK) {
-		trace_stacks_name(t);
-		status = show(t, o);
-	}
-	trace_free(t);
-	free(t);
-	return status;
 }
 
 int trace_main(int argc, char **argv)

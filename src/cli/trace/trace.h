@@ -71,9 +71,6 @@ void trace_free(struct trace *trace);
 
 void trace_stacks_free(struct trace_stacks *stacks);
 
-/* Name the frames of all stacks from the files on this machine. */
-void trace_stacks_name(struct trace *trace);
-
 /* Return @memory; end the program if that is NULL. */
 void *trace_need(void *memory);
 
