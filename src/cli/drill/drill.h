@@ -11,8 +11,7 @@
  *	run_cell.c  one cell, from its group's options to whether it did what it should
  *	forked.c    a cell in several processes, and what strikes one of them
  *	alone.c     the places where one thread acts for all ranks
- *	ranks.c     the places where each rank has a thread
- *	calls.c     what a rank calls in each place
+ *	ranks.c     the places where each rank has a thread, and what it calls there
  *	census.c    whether a cell has left anything behind
  *	cell.c      what all places use: notes, faults, waits, aborts, groups
  *	table.c     each cell: what is expected, what is scripted, and what each thread does
@@ -452,32 +451,11 @@ void drill_strike_process(struct drill_run *run);
 
 /* ---- where each rank has a thread ------------------------------------- */
 
-/* True if the cell has @trouble and @k is its victim. */
-bool drill_is_odd(const struct drill_rank *k, enum trouble trouble);
-
-/* In transfers: the rank that sends to @k or receives from it, which is in another process
- * if there are several. */
-int drill_partner(const struct drill_rank *k);
-
-/* Make a first call in @comm, so that the deadline for it does not apply any more, and fill
- * the tensors with what the rank sends. */
-void drill_warm_up(struct drill_rank *k, struct cohort_comm *comm);
-
-/* Make the calls of the place, and check their results. */
-int drill_call(struct drill_rank *k);
-void drill_check(struct drill_rank *k);
-
 /* True if ranks make a first call before the cell's. */
 static inline bool drill_warms_up(const struct drill_run *run)
 {
 	return run->place != AT_FIRST &&
 	       (run->place != AT_TRANSFER || run->trouble != BY_REMOTE);
-}
-
-/* True if each rank is a worker of cohort_group_run(). */
-static inline bool drill_has_workers(const struct drill_run *run)
-{
-	return run->trouble == BY_RETURN || run->trouble == BY_TIMEOUT;
 }
 
 /* Start a thread of each rank of this process, or the workers; false after a complaint.
