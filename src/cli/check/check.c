@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
-
-#define SECOND UINT64_C(1000000000)
 
 static const char *const names[CHECK_RESULTS] = {
 	[CHECK_OK] = "ok",
@@ -185,8 +184,8 @@ int check_main(int argc, char **argv)
 
 	if (status != CLI_OK || help)
 		return status;
-	c.deadline_ns = deadline * SECOND;
-	c.limit_ns = limit * SECOND;
+	c.deadline_ns = deadline * NS_PER_S;
+	c.limit_ns = limit * NS_PER_S;
 	if (json) {
 		c.tell = write_finding;
 		c.user = &out;

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "cli/check/check.h"
 #include "cli/check/trial.h"
+#include "cli/common/cli.h"
 
 #define DEVICE "device"
 #define COPIES "peer-copy"
@@ -367,22 +368,18 @@ void check_devices_work(struct check *c)
 		check_skip(c, DEVICE, "The platform cannot be used.");
 		return;
 	}
-	f = calloc(1, sizeof(*f));
+	f = cli_need("check", calloc(1, sizeof(*f)));
 	/* As many as there are devices, or pairs. */
-	jobs = calloc(n > 2 ? n * (n - 1) / 2 : 2, sizeof(*jobs));
-	if (f && jobs) {
-		f->c = c;
-		f->n = (int)n;
-		f->until_ns = clock_deadline(c->limit_ns);
-		f->slot_count = cores < 2        ? 2
-		                : cores > TRIALS ? TRIALS
-		                                 : (unsigned)cores;
-		run_devices(f, jobs);
-		run_pairs(f, jobs);
-	} else {
-		check_error(c, DEVICE, NULL, "Free memory.",
-		            "No device was tried: out of memory.");
-	}
+	jobs = cli_need("check",
+	                calloc(n > 2 ? n * (n - 1) / 2 : 2, sizeof(*jobs)));
+	f->c = c;
+	f->n = (int)n;
+	f->until_ns = clock_deadline(c->limit_ns);
+	f->slot_count = cores < 2        ? 2
+	                : cores > TRIALS ? TRIALS
+	                                 : (unsigned)cores;
+	run_devices(f, jobs);
+	run_pairs(f, jobs);
 	free(f);
 	free(jobs);
 }

@@ -19,10 +19,8 @@
 #include "base/thread.h"
 #include "cli/check/check.h"
 
-#define MS UINT64_C(1000000)
-
 /* How long a child that was killed may take to end. */
-#define KILL_NS (2000 * MS)
+#define KILL_NS (2 * NS_PER_S)
 
 /* ---- in the child --------------------------------------------------------- */
 

@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/check/check.h"
 #include "platform/platform.h"
-
-#define SECOND UINT64_C(1000000000)
 
 #define COUNT (TRY_BYTES / sizeof(float))
 
 /* How long an abort may take; NCCL's own threads look for one twice a second. */
-#define ABORT_NS (3 * SECOND)
+#define ABORT_NS (3 * NS_PER_S)
 
 /* ---- memory and copies --------------------------------------------------------- */
 

@@ -14,20 +14,13 @@
 
 #include "cli/common/cli.h"
 
+/* Set a variable that COHORT_BOOTSTRAP_ENV reads. */
 static bool set_number(const char *name, int number)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%d", number);
 	return setenv(name, text, 1) == 0;
-}
-
-/* What COHORT_BOOTSTRAP_ENV reads. */
-static bool set_environment(int number, int n, pid_t parent)
-{
-	return set_number("COHORT_PROCESS", number) &&
-	       set_number("COHORT_PROCESSES", n) &&
-	       set_number("COHORT_JOB", (int)parent);
 }
 
 int processes_fork(struct processes *p, int *number_out)
@@ -58,7 +51,9 @@ int processes_fork(struct processes *p, int *number_out)
 		if (getppid() != parent)
 			_exit(CLI_FAILED);
 	}
-	if (*number_out < 0 || set_environment(*number_out, p->n, parent))
+	if (*number_out < 0 || (set_number("COHORT_PROCESS", *number_out) &&
+	                        set_number("COHORT_PROCESSES", p->n) &&
+	                        set_number("COHORT_JOB", (int)parent)))
 		return CLI_OK;
 	cli_complain(p->command, "out of memory");
 	if (*number_out >= p->first)

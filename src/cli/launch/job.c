@@ -240,33 +240,26 @@ static int split_agent(struct launch *l, char *agent)
 /* @hosts: as given, or NULL. */
 static int launch(struct launch *l, const char *hosts)
 {
-	char *list = hosts ? strdup(hosts) : NULL;
-	char *agent = strdup(l->agent);
-	int rc = CLI_FAILED;
+	char *list = hosts ? cli_need("launch", strdup(hosts)) : NULL;
+	char *agent = cli_need("launch", strdup(l->agent));
+	int rc;
 
-	l->processes = calloc((size_t)l->n, sizeof(*l->processes));
-	l->words = calloc(strlen(l->agent) + 3, sizeof(*l->words));
+	l->processes =
+		cli_need("launch", calloc((size_t)l->n, sizeof(*l->processes)));
+	l->words = cli_need("launch",
+	                    calloc(strlen(l->agent) + 3, sizeof(*l->words)));
 	l->folder = get_current_dir_name();
-	if (!l->folder)
+	if (!l->folder) {
 		cli_complain("launch", "the current folder: %s",
 		             strerror(errno));
-	else if (!l->processes || !l->words || !agent || (hosts && !list))
-		cli_complain("launch", "out of memory");
-	else
-		rc = place(l, hosts, list);
+		return CLI_FAILED;
+	}
+	rc = place(l, hosts, list);
 	if (rc == CLI_OK)
 		rc = split_agent(l, agent);
 	if (rc == CLI_OK)
 		rc = launch_find_programs(l);
-	if (rc == CLI_OK)
-		rc = run(l);
-	free(l->path);
-	free(l->folder);
-	free(l->words);
-	free(l->processes);
-	free(agent);
-	free(list);
-	return rc;
+	return rc == CLI_OK ? run(l) : rc;
 }
 
 /* ---- options ----------------------------------------------------------- */

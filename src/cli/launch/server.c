@@ -561,20 +561,19 @@ int server_start(const struct server_options *o)
 		return rc;
 	server.processes = o->processes;
 	server.wake = o->wake;
-	server.clients = calloc((size_t)o->processes, sizeof(*server.clients));
-	if (!server.clients) {
-		cli_complain("launch", "out of memory");
-		return CLI_FAILED;
-	}
+	server.clients = cli_need("launch", calloc((size_t)o->processes,
+	                                           sizeof(*server.clients)));
 	forget_outer_launcher();
 	rc = name_job();
 	if (rc == CLI_OK)
 		rc = make_folder();
 	if (rc != CLI_OK)
-		goto err_after_clients;
+		return rc;
 	rc = init(o);
-	if (rc != CLI_OK)
-		goto err_after_folder;
+	if (rc != CLI_OK) {
+		remove_folder();
+		return rc;
+	}
 	rc = watch_connections();
 	if (rc == CLI_OK)
 		rc = register_job(server.job, server.processes);
@@ -583,11 +582,6 @@ int server_start(const struct server_options *o)
 	if (rc == CLI_OK)
 		return CLI_OK;
 	server_stop();
-	return rc;
-err_after_folder:
-	remove_folder();
-err_after_clients:
-	free(server.clients);
 	return rc;
 }
 
