@@ -21,11 +21,35 @@
 
 #include "base/json.h"
 #include "cli/bench/data.h"
-#include "cli/bench/perf_calls.h"
 #include "cli/common/progress.h"
+#include "core/op.h"
 #include "platform/platform.h"
 
 /* ---- options ---------------------------------------------------------- */
+
+/* How operations of collectives are made. */
+enum bench_path {
+	PATH_API,  /* cohort_*() */
+	PATH_RAW,  /* NCCL's functions in the platform's table */
+	PATH_HOST, /* cohort_*_host(), with plain memory */
+	BENCH_PATHS,
+};
+
+/* Where a block of the result comes from. */
+enum bench_source {
+	SOURCE_FOLD,     /* the reduction of all ranks' blocks */
+	SOURCE_ROOT,     /* the root's block */
+	SOURCE_EACH,     /* block r is rank r's */
+	SOURCE_PREVIOUS, /* the previous rank's block */
+};
+
+/* A collective that can be measured. */
+struct collective {
+	const char *name;
+	/* OP_SEND: to the next rank, from the previous one. */
+	enum op_kind kind;
+	enum bench_source source;
+};
 
 /* How cohort bench average reduces a list. */
 enum list_method {
@@ -153,8 +177,12 @@ struct lane {
 	struct pattern expected; /* of one block of the result */
 
 	/* Of a collective. */
-	struct call call;
-	size_t block; /* bytes of one block */
+	const void *send;
+	void *recv;
+	cudaStream_t stream;
+	ncclComm_t native; /* inside cohort_comm_native_enter(), for PATH_RAW */
+	uint64_t ticket;   /* of the newest operation */
+	size_t block;      /* bytes of one block */
 	size_t sends,
 		receives; /* blocks of a rank; of the root, if there is one */
 
@@ -266,6 +294,13 @@ struct bench_operation {
 };
 
 extern const char *const bench_method_names[LIST_METHODS];
+
+extern const struct collective collectives[];
+extern const size_t collective_count;
+
+/* Find a collective by its name or by that of its program of nccl-tests, as
+ * "all_reduce_perf" and "alltoall_perf"; NULL if there is none. */
+const struct collective *collective_find(const char *name);
 
 extern const struct bench_operation bench_collectives, bench_average,
 	bench_overlap;

@@ -12,6 +12,67 @@
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
+/* ---- the collectives -------------------------------------------------- */
+
+/*
+ * The collectives that have a function of their own: kind, name, that of NCCL's function,
+ * where the result is from, the buffers of a call with host memory, and the arguments behind
+ * the type
+ */
+#define ONE(l) l->recv
+#define TWO(l) l->send, l->recv
+#define NONE(l)
+#define OP(l) l->c->op,
+#define ROOT(l) l->bench->options->root,
+#define OP_ROOT(l) OP(l) ROOT(l)
+#define COLLECTIVES(X)                                                         \
+	X(OP_ALL_REDUCE, all_reduce, AllReduce, FOLD, ONE, OP)                 \
+	X(OP_BROADCAST, broadcast, Broadcast, ROOT, ONE, ROOT)                 \
+	X(OP_REDUCE, reduce, Reduce, FOLD, ONE, OP_ROOT)                       \
+	X(OP_ALL_GATHER, all_gather, AllGather, EACH, TWO, NONE)               \
+	X(OP_REDUCE_SCATTER, reduce_scatter, ReduceScatter, FOLD, TWO, OP)     \
+	X(OP_ALL_TO_ALL, all_to_all, AlltoAll, EACH, TWO, NONE)                \
+	X(OP_GATHER, gather, Gather, EACH, TWO, ROOT)                          \
+	X(OP_SCATTER, scatter, Scatter, ROOT, TWO, ROOT)
+
+const struct collective collectives[] = {
+#define ROW(kind, name, native, source, buffers, arguments)                    \
+	{ #name, kind, SOURCE_##source },
+	COLLECTIVES(ROW)
+#undef ROW
+		{ "send_recv", OP_SEND, SOURCE_PREVIOUS },
+};
+
+const size_t collective_count = sizeof(collectives) / sizeof(collectives[0]);
+
+/* True if the names are equal without underscores, of which nccl-tests has fewer, up to
+ * the ending of its programs. */
+static bool is_name(const char *name, const char *text)
+{
+	for (;;) {
+		name += *name == '_';
+		if (!*name)
+			return !*text || !strcmp(text, "_perf");
+		text += *text == '_';
+		if (*name++ != *text++)
+			return false;
+	}
+}
+
+const struct collective *collective_find(const char *name)
+{
+	for (size_t i = 0; i < collective_count; i++)
+		if (is_name(collectives[i].name, name))
+			return &collectives[i];
+	return NULL;
+}
+
+/* True if the result may replace what is sent. */
+static bool has_in_place(const struct collective *c)
+{
+	return c->kind != OP_ALL_TO_ALL && c->kind != OP_SEND;
+}
+
 /* ---- cases ------------------------------------------------------------ */
 
 /* Set the size to @bytes or less: whole elements, one or more; and as many blocks
@@ -49,14 +110,15 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
  * no form with host memory. */
 static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
-	bool can = collective_has_in_place(c->collective);
+	bool can = has_in_place(c->collective);
 	bool has_host = c->collective->kind != OP_SEND;
 	bool is_host = c->path == PATH_HOST;
 
 	if (!(c->rewrites ? o->rewrites : o->loops) || !o->paths[c->path] ||
 	    (is_host && !has_host))
 		return false;
-	if (is_host && collective_is_single(c->collective))
+	/* There is one buffer. */
+	if (is_host && can && !op_has_blocks(c->collective->kind))
 		return c->in_place;
 	return c->in_place ? o->in_place && can : o->out_of_place || !can;
 }
@@ -108,27 +170,119 @@ static int plan(struct bench *b)
 
 /* ---- operations ------------------------------------------------------- */
 
-/* Complain if a call or its wait returned an error. */
-static bool explain(struct lane *l, int submitted, int finished)
+/* Return the rank that is @by before or behind this one, in a circle. */
+static int neighbor(const struct lane *l, int by)
+{
+	const int ranks = l->bench->options->ranks;
+
+	return (l->rank + ranks + by) % ranks;
+}
+
+static int exchange_by_api(struct lane *l)
+{
+	const struct bench_case *c = l->c;
+	int rc = cohort_batch_begin(l->comm);
+
+	if (rc == COHORT_OK)
+		rc = cohort_send(l->comm, l->send, c->count, c->type,
+		                 neighbor(l, 1), NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_recv(l->comm, l->recv, c->count, c->type,
+		                 neighbor(l, -1), NULL, NULL);
+	if (rc == COHORT_OK)
+		rc = cohort_batch_end(l->comm, l->stream, &l->ticket);
+	return rc;
+}
+
+static int submit_by_api(struct lane *l)
+{
+	switch (l->c->collective->kind) {
+#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	case kind:                                                             \
+		return cohort_##name(l->comm, l->send, l->recv, l->c->count,   \
+		                     l->c->type, arguments(l) l->stream,       \
+		                     &l->ticket);
+		COLLECTIVES(CASE)
+#undef CASE
+	default:
+		return exchange_by_api(l);
+	}
+}
+
+static int call_with_host_memory(struct lane *l)
+{
+	switch (l->c->collective->kind) {
+#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	case kind:                                                             \
+		return cohort_##name##_host(l->comm, buffers(l), l->c->count,  \
+		                            l->c->type,                        \
+		                            arguments(l) COHORT_FOREVER);
+		COLLECTIVES(CASE)
+#undef CASE
+	default:
+		return COHORT_INVALID;
+	}
+}
+
+static ncclResult_t exchange_by_table(const struct lane *l)
 {
 	const struct platform *p = l->bench->platform;
-	const char *why;
+	ncclDataType_t type = (ncclDataType_t)l->c->type;
+	ncclResult_t res = p->ncclGroupStart(), end;
 
-	if (l->c->path != PATH_RAW)
-		why = cohort_last_error();
-	else if (submitted)
-		why = p->ncclGetErrorString((ncclResult_t)submitted);
-	else
-		why = p->cudaGetErrorString((cudaError_t)finished);
-	return lane_fail(l, l->c->title, why);
+	if (res != ncclSuccess)
+		return res;
+	res = p->ncclSend(l->send, l->c->count, type, neighbor(l, 1), l->native,
+	                  l->stream);
+	if (res == ncclSuccess)
+		res = p->ncclRecv(l->recv, l->c->count, type, neighbor(l, -1),
+		                  l->native, l->stream);
+	end = p->ncclGroupEnd();
+	return res == ncclSuccess ? end : res;
+}
+
+static ncclResult_t submit_by_table(const struct lane *l)
+{
+	switch (l->c->collective->kind) {
+#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	case kind:                                                             \
+		return l->bench->platform->nccl##native_name(                  \
+			l->send, l->recv, l->c->count,                         \
+			(ncclDataType_t)l->c->type, arguments(l) l->native,    \
+			l->stream);
+		COLLECTIVES(CASE)
+#undef CASE
+	default:
+		return exchange_by_table(l);
+	}
+}
+
+static bool operate_by_table(struct lane *l)
+{
+	const struct platform *p = l->bench->platform;
+	ncclResult_t submitted = submit_by_table(l);
+	cudaError_t finished;
+
+	if (submitted != ncclSuccess)
+		return lane_fail(l, l->c->title,
+		                 p->ncclGetErrorString(submitted));
+	finished = p->cudaStreamSynchronize(l->stream);
+	return finished == cudaSuccess ||
+	       lane_fail(l, l->c->title, p->cudaGetErrorString(finished));
 }
 
 static bool operate(struct lane *l)
 {
-	int submitted = call_submit(&l->call);
-	int finished = submitted ? 0 : call_finish(&l->call);
+	int rc;
 
-	return (!submitted && !finished) || explain(l, submitted, finished);
+	if (l->c->path == PATH_RAW)
+		return operate_by_table(l);
+	rc = l->c->path == PATH_HOST ? call_with_host_memory(l)
+	                             : submit_by_api(l);
+	if (rc == COHORT_OK && l->c->path == PATH_API)
+		rc = cohort_wait(l->comm, l->ticket, COHORT_FOREVER);
+	return rc == COHORT_OK ||
+	       lane_fail(l, l->c->title, cohort_last_error());
 }
 
 /* ---- buffers ---------------------------------------------------------- */
@@ -147,8 +301,8 @@ static void find_buffers(struct lane *l)
 		if (l->sends > 1)
 			recv += offset;
 	}
-	l->call.send = send;
-	l->call.recv = recv;
+	l->send = send;
+	l->recv = recv;
 }
 
 static bool enter(struct lane *l)
@@ -159,19 +313,7 @@ static bool enter(struct lane *l)
 
 	l->block = c->count * cohort_type_size(c->type);
 	l->is_plain = c->path == PATH_HOST;
-	l->call = (struct call){
-		.kind = c->collective->kind,
-		.path = c->path,
-		.comm = l->comm,
-		.platform = b->platform,
-		.stream = cohort_comm_stream(l->comm),
-		.rank = l->rank,
-		.ranks = b->options->ranks,
-		.count = c->count,
-		.type = c->type,
-		.op = c->op < 0 ? COHORT_SUM : c->op,
-		.root = b->options->root,
-	};
+	l->stream = cohort_comm_stream(l->comm);
 	op_blocks(&(struct op){ .kind = c->collective->kind }, 0,
 	          b->options->ranks, &l->sends, &l->receives);
 	if (c->collective->kind == OP_SEND)
@@ -183,7 +325,7 @@ static bool enter(struct lane *l)
 		return true;
 	if (cohort_comm_native_enter(l->comm, &native) != COHORT_OK)
 		return lane_fail(l, c->title, cohort_last_error());
-	l->call.native = native;
+	l->native = native;
 	return true;
 }
 
@@ -195,7 +337,7 @@ static void leave(struct lane *l)
 
 static bool rewrite(struct lane *l)
 {
-	char *send = (char *)(uintptr_t)l->call.send, *at = lane_host(l, send);
+	char *send = (char *)(uintptr_t)l->send, *at = lane_host(l, send);
 
 	pattern_put(&l->pattern, at, l->sends * l->c->count);
 	return lane_copy(l, send, at, l->sends * l->block);
@@ -221,14 +363,14 @@ static bool fill(struct lane *l, int byte)
 static void expect(struct lane *l, int b)
 {
 	const struct bench_case *c = l->c;
-	int ranks = l->call.ranks, from = b;
+	int ranks = l->bench->options->ranks, from = b;
 
 	switch (c->collective->source) {
 	case SOURCE_FOLD:
 		pattern_of_fold(&l->expected, c->type, c->op, ranks);
 		return;
 	case SOURCE_ROOT:
-		from = l->call.root;
+		from = l->bench->options->root;
 		break;
 	case SOURCE_EACH:
 		break;
@@ -244,12 +386,12 @@ static bool compare(struct lane *l)
 	const struct collective *c = l->c->collective;
 	size_t count = l->c->count;
 	size_t first = l->sends > 1 ? (size_t)l->rank * count : 0;
-	char *at = lane_host(l, l->call.recv);
+	char *at = lane_host(l, l->recv);
 
 	if (op_has_root(c->kind) && c->source != SOURCE_ROOT &&
-	    l->rank != l->call.root)
+	    l->rank != l->bench->options->root)
 		return true;
-	if (!lane_copy(l, at, l->call.recv, l->receives * l->block))
+	if (!lane_copy(l, at, l->recv, l->receives * l->block))
 		return false;
 	for (size_t b = 0; b < l->receives; b++) {
 		expect(l, (int)b);
@@ -268,8 +410,13 @@ static double bandwidth(const struct bench *b, const struct bench_case *c)
 
 static double bus_bandwidth(const struct bench *b, const struct bench_case *c)
 {
-	return bandwidth(b, c) *
-	       collective_factor(c->collective, b->options->ranks);
+	const int ranks = b->options->ranks;
+	const double others = (ranks - 1.0) / ranks;
+	const enum op_kind kind = c->collective->kind;
+
+	return bandwidth(b, c) * (kind == OP_ALL_REDUCE ? 2.0 * others
+	                          : op_has_blocks(kind) ? others
+	                                                : 1.0);
 }
 
 static void report(struct row *row, const struct bench *b,
