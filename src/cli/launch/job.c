@@ -196,12 +196,6 @@ static int run(struct launch *l)
 {
 	int signals = open_signals(l);
 	int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	const struct server_options options = {
-		.processes = l->n,
-		.interface = l->interface,
-		.is_remote = launch_has(l, true),
-		.wake = wake,
-	};
 	int rc;
 
 	allow_files(l);
@@ -211,7 +205,7 @@ static int run(struct launch *l)
 		             strerror(errno));
 		rc = CLI_FAILED;
 	} else {
-		rc = server_start(&options);
+		rc = server_start(l, wake);
 		if (rc == CLI_OK) {
 			rc = start_and_wait(l, signals, wake);
 			server_stop();

@@ -421,7 +421,7 @@ static void remove_folder(void)
 	server.folder[0] = '\0';
 }
 
-static int init(const struct server_options *o)
+static int init(const struct launch *l)
 {
 	static struct pmix_server_module module = {
 		.client_connected = connected,
@@ -439,12 +439,12 @@ static int init(const struct server_options *o)
 	                      server.folder);
 	info[n++] = PMIX_INFO(PMIX_ABI_SYSTEM_TMPDIR, STRING, string,
 	                      server.folder);
-	if (o->is_remote)
+	if (launch_has(l, true))
 		info[n++] = PMIX_INFO(PMIX_ABI_REMOTE_CONNECTIONS, BOOL, flag,
 		                      true);
-	if (o->interface)
+	if (l->interface)
 		info[n++] = PMIX_INFO(PMIX_ABI_TCP_IF_INCLUDE, STRING, string,
-		                      (char *)(uintptr_t)o->interface);
+		                      (char *)(uintptr_t)l->interface);
 	/* Other hosts cannot map a store in shared memory. */
 	setenv("PMIX_MCA_gds", "hash", 1);
 	/* A lost connection is reported at once, and not after a second in which no
@@ -553,15 +553,15 @@ static int register_job(const char *job, int processes)
 	return rc;
 }
 
-int server_start(const struct server_options *o)
+int server_start(const struct launch *l, int wake)
 {
 	int rc = load_library();
 
 	if (rc != CLI_OK)
 		return rc;
-	server.processes = o->processes;
-	server.wake = o->wake;
-	server.clients = cli_need("launch", calloc((size_t)o->processes,
+	server.processes = l->n;
+	server.wake = wake;
+	server.clients = cli_need("launch", calloc((size_t)l->n,
 	                                           sizeof(*server.clients)));
 	forget_outer_launcher();
 	rc = name_job();
@@ -569,7 +569,7 @@ int server_start(const struct server_options *o)
 		rc = make_folder();
 	if (rc != CLI_OK)
 		return rc;
-	rc = init(o);
+	rc = init(l);
 	if (rc != CLI_OK) {
 		remove_folder();
 		return rc;

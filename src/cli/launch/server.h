@@ -11,15 +11,12 @@
 
 #include <stdbool.h>
 
-struct server_options {
-	int processes;
-	const char *interface; /* to listen at, NULL: the first that suits */
-	bool is_remote;        /* some processes are on other hosts */
-	int wake; /* an eventfd; written to for an abort, and a lost connection */
-};
+#include "cli/launch/job.h"
 
-/* Returns CLI_OK, or CLI_FAILED after a complaint: nothing is left then. */
-int server_start(const struct server_options *options);
+/* Start the server of @l, whose processes are known.  @wake: an eventfd, which is written to
+ * for an abort, and a lost connection.  Returns CLI_OK, or CLI_FAILED after a complaint:
+ * nothing is left then. */
+int server_start(const struct launch *l, int wake);
 
 /* The job's name, with 128 random bits. */
 const char *server_job(void);
