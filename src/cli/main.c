@@ -58,12 +58,9 @@ static void print_help(void)
 
 static int run_command(int argc, char **argv)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (strcmp(argv[0], commands[i].name))
-			continue;
-		optind = 0; /* getopt starts afresh */
-		return commands[i].main(argc, argv);
-	}
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(argv[0], commands[i].name) == 0)
+			return commands[i].main(argc, argv);
 	cli_complain(NULL, "'%s': no such command, see cohort --help", argv[0]);
 	return CLI_USAGE;
 }

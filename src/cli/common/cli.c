@@ -4,9 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,20 +183,6 @@ void cli_print_block(int column, const char *text)
 		n = (int)strcspn(text, "\n");
 		print_row(column, text, n);
 	}
-}
-
-void cli_bad_option(const char *command, char **argv, int answer)
-{
-	const char *option = argv[optind - 1];
-
-	if (answer == ':')
-		cli_complain(command, "%s: needs a value", option);
-	else if (optopt > UCHAR_MAX || optopt == 'h')
-		cli_complain(command, "%s: takes no value", option);
-	else if (optopt)
-		cli_complain(command, "-%c: no such option", optopt);
-	else
-		cli_complain(command, "%s: no such option", option);
 }
 
 int cli_number(const char *command, const char *option, const char *text,

@@ -77,15 +77,6 @@ void cli_print_wrapped(int indent, const char *text);
  * that exceed the width of a terminal are wrapped. */
 void cli_print_block(int column, const char *text);
 
-/* The first getopt_long() value of an option without a short form. */
-enum { CLI_LONG_OPTION = 256 };
-
-/*
- * Complain about the option for which getopt_long() returned @answer: '?' or ':'.
- * opterr must be 0, and the short options must start with ':'.
- */
-void cli_bad_option(const char *command, char **argv, int answer);
-
 /*
  * Parse @text as a decimal number from @min to @max.  CLI_OK, or CLI_USAGE after a
  * complaint that names the @option and its @text.

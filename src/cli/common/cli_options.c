@@ -4,11 +4,15 @@
 
 #include <assert.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
+
+/* The value that getopt_long() returns for the first option without a letter. */
+enum { CLI_LONG_OPTION = 256 };
 
 static bool takes_value(const struct cli_option *option)
 {
@@ -60,6 +64,21 @@ static const struct cli_option *find(const struct cli_option *options,
 		if (o->letter == answer)
 			return o;
 	return NULL;
+}
+
+/* Complain about the option for which getopt_long() returned @answer: '?' or ':'. */
+static void refuse(const char *command, char **argv, int answer)
+{
+	const char *option = argv[optind - 1];
+
+	if (answer == ':')
+		cli_complain(command, "%s: needs a value", option);
+	else if (optopt > UCHAR_MAX || optopt == 'h')
+		cli_complain(command, "%s: takes no value", option);
+	else if (optopt)
+		cli_complain(command, "-%c: no such option", optopt);
+	else
+		cli_complain(command, "%s: no such option", option);
 }
 
 static_assert(sizeof(size_t) == sizeof(uint64_t), "CLI_UINT is for both");
@@ -183,7 +202,7 @@ int cli_options(const char *command, int argc, char **argv,
 		if (option) {
 			status = take(command, option);
 		} else {
-			cli_bad_option(command, argv, c);
+			refuse(command, argv, c);
 			status = CLI_USAGE;
 		}
 	}

@@ -27,16 +27,6 @@ static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 	                               COHORT_SUM, streams, ticket);
 }
 
-/* Copy a value to or from the tensor of the process's rank @i. */
-static int copy(struct drill_run *run, int i, void *to, const void *from)
-{
-	struct cohort_comm *c = run->memory->comms[i];
-	const int rc =
-		cohort_copy(c, to, from, sizeof(float), cohort_comm_stream(c));
-
-	return rc == COHORT_OK ? cohort_synchronize(c, DRILL_LIMIT_NS) : rc;
-}
-
 /* Sum ones over the group, which has @n ranks in all processes, and check the result; false
  * after a complaint. */
 static bool sum(struct drill_run *run, int n)
@@ -48,13 +38,17 @@ static bool sum(struct drill_run *run, int n)
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < own && rc == COHORT_OK; i++)
-		rc = copy(run, i, run->ranks[run->first + i].tensors, &one);
+		rc = drill_copy(run->memory->comms[i],
+		                run->ranks[run->first + i].tensors, &one,
+		                sizeof(one));
 	if (rc == COHORT_OK)
 		rc = reduce(run, NULL, &ticket);
 	if (rc == COHORT_OK)
 		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
 	for (i = 0; i < own && rc == COHORT_OK; i++) {
-		rc = copy(run, i, &value, run->ranks[run->first + i].tensors);
+		rc = drill_copy(run->memory->comms[i], &value,
+		                run->ranks[run->first + i].tensors,
+		                sizeof(value));
 		if (rc == COHORT_OK && value != (float)n) {
 			drill_complain(run, "a sum is %g, not %d",
 			               (double)value, n);

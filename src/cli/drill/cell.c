@@ -254,6 +254,15 @@ void drill_memory_close(struct drill_memory *m)
 		cohort_group_close(m->keeper);
 }
 
+int drill_copy(struct cohort_comm *comm, void *to, const void *from,
+               size_t size)
+{
+	const int rc =
+		cohort_copy(comm, to, from, size, cohort_comm_stream(comm));
+
+	return rc == COHORT_OK ? cohort_synchronize(comm, DRILL_LIMIT_NS) : rc;
+}
+
 /* Return the stream of a group that was closed, which was on the victim's device. */
 static void *destroyed_stream(struct drill_run *run)
 {

@@ -439,6 +439,10 @@ void drill_keep_cause(struct drill_run *run);
 /* Close the group, which must return @status. */
 void drill_close(struct drill_run *run, int status);
 
+/* Copy to or from device memory, and wait.  An enum cohort_status. */
+int drill_copy(struct cohort_comm *comm, void *to, const void *from,
+               size_t size);
+
 /* Return a stream that the calls of rank @rank must refuse, or NULL if the cell has none. */
 void *drill_bad_stream(struct drill_run *run, int rank);
 

@@ -142,15 +142,11 @@ static _Noreturn void be_process(struct drill_run *run,
 
 /* ---- the process that waits for them ---------------------------------- */
 
-static int victim_process(const struct drill_run *run)
-{
-	return run->options->processes - 1;
-}
-
 /* Process @i has ended. */
 static void check_end(struct drill_run *run, int i, int status)
 {
-	bool is_killed = run->trouble == BY_KILL && i == victim_process(run);
+	bool is_killed =
+		run->trouble == BY_KILL && i == run->options->processes - 1;
 
 	run->own = &run->shared->outcomes[i];
 	if (is_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)

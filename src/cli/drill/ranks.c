@@ -26,24 +26,13 @@ static float *tensor(struct drill_rank *k, int i)
 	return k->tensors + (size_t)i * DRILL_COUNT;
 }
 
-/* Copy both tensors. */
-static int copy(struct drill_rank *k, float *to, const float *from)
-{
-	const size_t size = 2 * DRILL_COUNT * sizeof(float);
-	const int rc = cohort_copy(k->comm, to, from, size,
-	                           cohort_comm_stream(k->comm));
-
-	return rc == COHORT_OK ? cohort_synchronize(k->comm, DRILL_LIMIT_NS)
-	                       : rc;
-}
-
 static int fill(struct drill_rank *k)
 {
 	float values[2 * DRILL_COUNT];
 
 	for (int i = 0; i < 2 * DRILL_COUNT; i++)
 		values[i] = (float)k->number + 1.0f;
-	return copy(k, k->tensors, values);
+	return drill_copy(k->comm, k->tensors, values, sizeof(values));
 }
 
 /* In transfers: the rank that sends to @k or receives from it, which is in another process
@@ -74,7 +63,9 @@ static void check_results(struct drill_rank *k)
 	const bool two = k->run->place == AT_BATCH || k->tickets[1];
 	float values[2 * DRILL_COUNT];
 
-	if (!drill_must(k->run, copy(k, values, k->tensors), "copy"))
+	if (!drill_must(k->run,
+	                drill_copy(k->comm, values, k->tensors, sizeof(values)),
+	                "copy"))
 		return;
 	for (int i = 0; i < (1 + two) * DRILL_COUNT; i++) {
 		if (values[i] == expected(k, i / DRILL_COUNT))
