@@ -16,8 +16,6 @@
 #include <cohort/cohort.h>
 
 #include "base/environment.h"
-#include "base/util.h"
-#include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 
@@ -40,6 +38,8 @@ static const struct command {
 	  "print what the dumps of a flight recorder show" },
 };
 
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
 static void print_help(void)
 {
 	puts("usage: cohort COMMAND [OPTION]...\n"
@@ -49,7 +49,7 @@ static void print_help(void)
 	     "GPU.\n"
 	     "\n"
 	     "Commands:");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+	for (size_t i = 0; i < N_COMMANDS; i++)
 		printf("  %-6s %s\n", commands[i].name, commands[i].summary);
 	puts("\n"
 	     "'cohort COMMAND --help' prints a command's options.\n"

@@ -152,7 +152,7 @@ static void consider_pattern(const char *pattern, struct found *best)
 	globfree(&hits);
 }
 
-/* What make deps-nvidia brings has its libraries there. */
+/* What scripts/deps-nvidia.sh brings has its libraries there. */
 #define WHEELS "*/nvidia/nccl/lib/libnccl.so.2"
 
 static int find_nccl(const char *own, char out[PATH_MAX])
