@@ -123,12 +123,12 @@ versions() {
 	local known
 
 	known=$(sed -nE 's/^\s*X\([0-9]+, ([0-9]+), ([0-9]+), ([0-9]+)\).*/\1.\2.\3/p' \
-		src/sim/nvidia/known.h)
+		src/sim/nvidia/kernel/version.h)
 	diff <(echo "$known") <(sed -n 's/^\([0-9.]*\) sha256:.*/\1/p' scripts/nccl.txt) |
-		sed -n 's/^[<>] \(.*\)/\1: in known.h or nccl.txt, not both/p'
-	diff <(echo "$known") <(printf '%s\n' src/sim/nvidia/kernel/v*_*.c |
-		sed -E 's|.*/v(.*)\.c|\1|; y/_/./') |
-		sed -n 's/^[<>] \(.*\)/\1: in known.h or with a table, not both/p'
+		sed -n 's/^[<>] \(.*\)/\1: in version.h or nccl.txt, not both/p'
+	diff <(echo "$known") <(sed -nE 's/^\s*VERSION\((.*), (.*), (.*)\),/\1.\2.\3/p' \
+		src/sim/nvidia/kernel/version.c) |
+		sed -n 's/^[<>] \(.*\)/\1: in version.h or with a table, not both/p'
 }
 
 # The first #ifndef must be followed by its #define; no two headers share a guard.

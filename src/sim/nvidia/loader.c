@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "sim/nvidia/elf_file.h"
-#include "sim/nvidia/fits.h"
 #include "sim/nvidia/forward.h"
 #include "sim/nvidia/image.h"
 #include "sim/nvidia/launch.h"
@@ -93,29 +92,47 @@ static const struct nccl_version *find_version(void *library)
 	return version;
 }
 
-/* The drop-in libcudart that @version needs, or NULL. */
-static void *open_runtime(const struct nccl_version *version)
+/* The drop-in library with the functions of the CUDA runtime that NCCL has linked in, or
+ * NULL. */
+static void *open_runtime(void)
 {
-	void *runtime =
-		dlopen(version->runtime, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	static const char name[] = "libcudart.so.13";
+	void *runtime = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!runtime)
 		fail("%s", dlerror());
 	else if (!is_ours(runtime))
-		fail("%s is not the simulator's", version->runtime);
+		fail("%s is not the simulator's", name);
 	else
 		return runtime;
 	return NULL;
 }
 
+/* The name of a table that is missing in the library, or has another size than in
+ * @version; NULL if there is none. */
+static const char *other_table(const struct nccl_version *version)
+{
+	static const char *const names[] = NCCL_TABLES;
+	const Elf64_Sym *symbol;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		symbol = image_symbol(&image, names[i]);
+		if (!symbol || symbol->st_size != version->table_bytes[i])
+			return names[i];
+	}
+	return NULL;
+}
+
 static bool adapt(void *library, const struct nccl_version *version)
 {
-	void *runtime = open_runtime(version);
+	void *runtime = open_runtime();
 	const char *table;
 
 	if (!runtime || !image_find(&image, library, failure, sizeof(failure)))
 		return false;
-	if (!version_fits(version, &image, &table))
+	table = other_table(version);
+	if (table)
 		return fail("%s is NCCL %s, but not the build that is known: "
 		            "%s has another size",
 		            image.path, version->text, table);

@@ -27,7 +27,7 @@
  * this library's list.
  *
  * The loader depends on the processor's instructions, and on facts that change from one
- * version of NCCL to the next: it is for x86-64, and for the versions in version.h.
+ * version of NCCL to the next: it is for x86-64, and for the versions in kernel/version.h.
  */
 
 #include <cohort/status.h>

@@ -8,9 +8,7 @@
 
 #include "sim/nvidia/kernel/version.h"
 
-/* The table with an id for each function, the number of its rows, and what the function
- * of a row does. */
-#define FUNCTION_TABLE "ncclDevFuncRowToId"
+/* The number of rows of FUNCTION_TABLE, and what the function of a row does. */
 int read_row_count(const struct layout *l);
 struct function read_row(const struct layout *l, int row);
 

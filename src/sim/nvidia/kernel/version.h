@@ -3,16 +3,26 @@
 #define SIM_NVIDIA_KERNEL_VERSION_H
 
 /*
- * What is known of a version of NCCL: where the structures are, and where in them, that
- * its host code fills and its kernels read
+ * Where each known version of NCCL has the fields that its host code fills and its
+ * kernels read
  *
- * They are NCCL's own affair, and change from one version to the next.  So each version
- * that is known has a file with its table.  NVIDIA's libraries hold the facts themselves:
- * they have debug information, which scripts/nccl-layout.sh reads (see
- * docs/CONTRIBUTING.md).
+ * They are NCCL's own affair, and change from one version to the next.  NVIDIA's libraries
+ * hold the facts themselves: they have debug information, which scripts/nccl-layout.sh
+ * reads (see docs/CONTRIBUTING.md).
  */
 
 #include "sim/nvidia/kernel/layout.h"
+
+/* The known versions by ncclGetVersion()'s number, in their order: X(number, major,
+ * minor, patch). */
+/* clang-format off */
+#define KNOWN_NCCL(X) \
+	X(22809, 2, 28, 9) \
+	X(22907, 2, 29, 7) \
+	X(23007, 2, 30, 7) \
+	X(23102, 2, 31, 2) \
+	X(23203, 2, 32, 3)
+/* clang-format on */
 
 /* What a structure does not have. */
 #define NO_FIELD UINT16_MAX
@@ -93,21 +103,18 @@ struct layout {
 	} broadcast;
 };
 
+/* The library's table with an id for each function; and all of its data whose sizes
+ * another build would not have. */
+#define FUNCTION_TABLE "ncclDevFuncRowToId"
+#define NCCL_TABLES                                                            \
+	{                                                                      \
+		FUNCTION_TABLE, "ncclDevKernelForFunc", "ncclDevKernelList"    \
+	}
+
 struct nccl_version {
 	int number; /* as ncclGetVersion() gives it */
 	const char *text;
-
-	/* The CUDA runtime that is linked in: the drop-in library with its
-	 * functions. */
-	const char *runtime;
-
-	/* Data of the library, with sizes that another build would not have;
-	 * a name of NULL is the end. */
-	struct {
-		const char *name;
-		size_t bytes;
-	} tables[8];
-
+	size_t table_bytes[3]; /* of each of NCCL_TABLES */
 	struct layout layout;
 };
 
@@ -116,11 +123,5 @@ const struct nccl_version *version_find(int number);
 
 /* The versions that are known, for a text: "2.28.9 2.29.7". */
 const char *version_list(void);
-
-extern const struct nccl_version version_2_28_9;
-extern const struct nccl_version version_2_29_7;
-extern const struct nccl_version version_2_30_7;
-extern const struct nccl_version version_2_31_2;
-extern const struct nccl_version version_2_32_3;
 
 #endif
