@@ -153,11 +153,11 @@ fake() {
 fake unknown 22707
 fake stripped 22809
 strip "$scratch/stripped/libnccl.so.2"
-fake other 22907
+fake other 23102
 refused 'NCCL 2.27.7 is not known to the simulator; these are: 2.28.9' \
 	"$scratch/unknown/libnccl.so.2"
 refused 'is stripped' "$scratch/stripped/libnccl.so.2"
-refused 'is NCCL 2.29.7, but not the build that is known: ncclDevFuncRowToId' \
+refused 'is NCCL 2.31.2, but not the build that is known: ncclDevFuncRowToId' \
 	"$scratch/other/libnccl.so.2"
 
 # What the loader finds first gives way to one that is known.

@@ -15,7 +15,7 @@
 
 TestSuite(nvidia_versions, .timeout = 60);
 
-static const int versions[] = { 22809, 22907, 23007, 23102, 23203 };
+static const int versions[] = { 22809, 23102, 23203 };
 
 #define VERSIONS (sizeof(versions) / sizeof(versions[0]))
 #define COUNT 5000

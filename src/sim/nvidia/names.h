@@ -28,36 +28,36 @@
  * that has it. */
 #define NCCL_LATER_FUNCTIONS(X)                                                \
 	X(22809, ncclResult_t, ncclResetDebugInitInternal, , )                 \
-	X(22907, ncclResult_t, ncclCommGetUniqueId, , )                        \
-	X(22907, ncclResult_t, ncclCommGrow, , )                               \
-	X(22907, ncclResult_t, ncclCommMemStats, , )                           \
-	X(22907, ncclResult_t, ncclCommQueryProperties, , )                    \
-	X(22907, ncclResult_t, ncclCommResume, , )                             \
-	X(22907, ncclResult_t, ncclCommSuspend, , )                            \
-	X(22907, ncclResult_t, ncclGetLsaDevicePointer, , )                    \
-	X(22907, ncclResult_t, ncclGetLsaMultimemDevicePointer, , )            \
-	X(22907, ncclResult_t, ncclGetMultimemDevicePointer, , )               \
-	X(22907, ncclResult_t, ncclGetPeerDevicePointer, , )                   \
-	X(22907, ncclResult_t, ncclGinInboxA2ACreateRequirement, , )           \
-	X(22907, ncclResult_t, ncclGinOutboxCreateRequirement, , )             \
-	X(22907, ncclResult_t, ncclPutSignal, , )                              \
-	X(22907, ncclResult_t, ncclSignal, , )                                 \
-	X(22907, ncclResult_t, ncclWaitSignal, , )                             \
-	X(22907, ncclResult_t, ncclWinGetUserPtr, , )                          \
-	X(23007, ncclResult_t, ncclParamBind, , )                              \
-	X(23007, ncclResult_t, ncclParamDumpAll, , )                           \
-	X(23007, ncclResult_t, ncclParamGet, , )                               \
-	X(23007, ncclResult_t, ncclParamGetAllParameterKeys, , )               \
-	X(23007, ncclResult_t, ncclParamGetI16, , )                            \
-	X(23007, ncclResult_t, ncclParamGetI32, , )                            \
-	X(23007, ncclResult_t, ncclParamGetI64, , )                            \
-	X(23007, ncclResult_t, ncclParamGetI8, , )                             \
-	X(23007, ncclResult_t, ncclParamGetParameter, , )                      \
-	X(23007, ncclResult_t, ncclParamGetStr, , )                            \
-	X(23007, ncclResult_t, ncclParamGetU16, , )                            \
-	X(23007, ncclResult_t, ncclParamGetU32, , )                            \
-	X(23007, ncclResult_t, ncclParamGetU64, , )                            \
-	X(23007, ncclResult_t, ncclParamGetU8, , )                             \
+	X(23102, ncclResult_t, ncclCommGetUniqueId, , )                        \
+	X(23102, ncclResult_t, ncclCommGrow, , )                               \
+	X(23102, ncclResult_t, ncclCommMemStats, , )                           \
+	X(23102, ncclResult_t, ncclCommQueryProperties, , )                    \
+	X(23102, ncclResult_t, ncclCommResume, , )                             \
+	X(23102, ncclResult_t, ncclCommSuspend, , )                            \
+	X(23102, ncclResult_t, ncclGetLsaDevicePointer, , )                    \
+	X(23102, ncclResult_t, ncclGetLsaMultimemDevicePointer, , )            \
+	X(23102, ncclResult_t, ncclGetMultimemDevicePointer, , )               \
+	X(23102, ncclResult_t, ncclGetPeerDevicePointer, , )                   \
+	X(23102, ncclResult_t, ncclGinInboxA2ACreateRequirement, , )           \
+	X(23102, ncclResult_t, ncclGinOutboxCreateRequirement, , )             \
+	X(23102, ncclResult_t, ncclPutSignal, , )                              \
+	X(23102, ncclResult_t, ncclSignal, , )                                 \
+	X(23102, ncclResult_t, ncclWaitSignal, , )                             \
+	X(23102, ncclResult_t, ncclWinGetUserPtr, , )                          \
+	X(23102, ncclResult_t, ncclParamBind, , )                              \
+	X(23102, ncclResult_t, ncclParamDumpAll, , )                           \
+	X(23102, ncclResult_t, ncclParamGet, , )                               \
+	X(23102, ncclResult_t, ncclParamGetAllParameterKeys, , )               \
+	X(23102, ncclResult_t, ncclParamGetI16, , )                            \
+	X(23102, ncclResult_t, ncclParamGetI32, , )                            \
+	X(23102, ncclResult_t, ncclParamGetI64, , )                            \
+	X(23102, ncclResult_t, ncclParamGetI8, , )                             \
+	X(23102, ncclResult_t, ncclParamGetParameter, , )                      \
+	X(23102, ncclResult_t, ncclParamGetStr, , )                            \
+	X(23102, ncclResult_t, ncclParamGetU16, , )                            \
+	X(23102, ncclResult_t, ncclParamGetU32, , )                            \
+	X(23102, ncclResult_t, ncclParamGetU64, , )                            \
+	X(23102, ncclResult_t, ncclParamGetU8, , )                             \
 	X(23102, ncclResult_t, ncclAllGatherConfig, , )                        \
 	X(23102, ncclResult_t, ncclAllReduceConfig, , )                        \
 	X(23102, ncclResult_t, ncclAlltoAllConfig, , )                         \

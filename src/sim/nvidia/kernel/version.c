@@ -3,8 +3,8 @@
 /*
  * The layouts of NCCL's structures, as in the wheels nvidia-nccl-cu13, for CUDA 13
  *
- * Up to 2.30.7 the facts are those of the published sources, and of the libraries' debug
- * information.  No sources of later versions are published: theirs are those of the debug
+ * The facts of 2.28.9 are those of the published sources, and of the library's debug
+ * information.  No sources of the others are published: theirs are those of the debug
  * information alone.
  */
 
@@ -114,34 +114,6 @@ static const struct nccl_version versions[] = {
 			.batch = BATCH(15),
 			.work_bytes = WORK_BYTES(96, 0),
 			.coll = COLL(8, 24),
-		},
-	},
-	{
-		VERSION(2, 29, 7),
-		.table_bytes = { 8000, 5392, 328 },
-		.layout = {
-			COMMON_LAYOUT,
-			.comm = COMM(NO_FIELD, 32),
-			.channel = CHANNEL(32),
-			.connection = CONNECTION(NO_FIELD),
-			.slot = SHORT_SLOT,
-			.batch = BATCH(15),
-			.work_bytes = WORK_BYTES(96, 48),
-			.coll = COLL(8, 24),
-		},
-	},
-	{
-		VERSION(2, 30, 7),
-		.table_bytes = { 8000, 5392, 328 },
-		.layout = {
-			COMMON_LAYOUT,
-			.comm = COMM(32, 36),
-			.channel = CHANNEL(32),
-			.connection = CONNECTION(NO_FIELD),
-			.slot = SHORT_SLOT,
-			.batch = BATCH(15),
-			.work_bytes = WORK_BYTES(128, 48),
-			.coll = COLL(24, 48),
 		},
 	},
 	{

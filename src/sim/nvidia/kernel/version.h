@@ -18,8 +18,6 @@
 /* clang-format off */
 #define KNOWN_NCCL(X) \
 	X(22809, 2, 28, 9) \
-	X(22907, 2, 29, 7) \
-	X(23007, 2, 30, 7) \
 	X(23102, 2, 31, 2) \
 	X(23203, 2, 32, 3)
 /* clang-format on */
@@ -121,7 +119,7 @@ struct nccl_version {
 /* NULL: no facts are known of it. */
 const struct nccl_version *version_find(int number);
 
-/* The versions that are known, for a text: "2.28.9 2.29.7". */
+/* The versions that are known, for a text: "2.28.9 2.31.2". */
 const char *version_list(void);
 
 #endif
