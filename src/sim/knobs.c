@@ -10,6 +10,7 @@
 #include <cohort/sim.h>
 
 #include "base/process.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "platform/drop_in.h"
 #include "platform/platform.h"
@@ -33,7 +34,7 @@ int host_platform_join(const struct host_knobs *knobs)
 {
 	int rc;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!drop_in) {
 		drop_in = knobs;
 		if (device_wanted())
@@ -47,7 +48,6 @@ int host_platform_join(const struct host_knobs *knobs)
 	rc = knobs->open();
 	if (rc != COHORT_OK)
 		error_set(rc, "%s", knobs->last_error());
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -57,14 +57,13 @@ int cohort_sim_set_devices(int n)
 
 	if (rc != COHORT_OK)
 		return rc;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	rc = device_want(n);
 	if (rc == COHORT_OK && drop_in && drop_in->set_devices(n) != COHORT_OK)
 		rc = error_set(COHORT_STATE,
 		               "n is %d, but the drop-in libraries are in use "
 		               "with another number of devices",
 		               n);
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -74,14 +73,13 @@ int cohort_sim_set_sync(int sync)
 
 	if (rc != COHORT_OK)
 		return rc;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	rc = sync_want(sync);
 	if (rc == COHORT_OK && drop_in && drop_in->set_sync(sync) != COHORT_OK)
 		rc = error_set(COHORT_STATE,
 		               "sync is %d, but the drop-in libraries are in "
 		               "use with another value",
 		               sync);
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -91,7 +89,7 @@ int cohort_sim_fault_add(const struct cohort_fault *fault)
 
 	if (rc != COHORT_OK)
 		return rc;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (is_meant())
 		rc = fault_add(fault);
 	if (rc == COHORT_OK && drop_in) {
@@ -99,15 +97,13 @@ int cohort_sim_fault_add(const struct cohort_fault *fault)
 		if (rc != COHORT_OK)
 			error_set(rc, "%s", drop_in->last_error());
 	}
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
 void cohort_sim_faults_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	fault_clear_all();
 	if (drop_in)
 		drop_in->faults_clear();
-	pthread_mutex_unlock(&lock);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
@@ -161,20 +162,9 @@ static cudaError_t check_legacy_locked(const struct stream *s)
 	return cudaErrorStreamCaptureImplicit;
 }
 
-/* Called with lock held. */
-static cudaError_t refuse_locked(const struct stream *s)
-{
-	struct captured *d = captured_of_locked(s);
-
-	if (d)
-		return capture_fail_locked(d->capture,
-		                           cudaErrorStreamCaptureUnsupported);
-	return check_legacy_locked(s);
-}
-
 cudaError_t capture_permits(const struct stream *s)
 {
-	cudaError_t error;
+	struct captured *d;
 
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
@@ -182,10 +172,11 @@ cudaError_t capture_permits(const struct stream *s)
 		return cudaErrorNotPermitted;
 	if (capture_none())
 		return cudaSuccess;
-	pthread_mutex_lock(&lock);
-	error = refuse_locked(s);
-	pthread_mutex_unlock(&lock);
-	return error;
+	SCOPED_LOCK(&lock);
+	d = captured_of_locked(s);
+	return d ? capture_fail_locked(d->capture,
+	                               cudaErrorStreamCaptureUnsupported)
+	         : check_legacy_locked(s);
 }
 
 /* Called with lock held. */
@@ -215,13 +206,12 @@ static cudaError_t refuse_all(int device)
 	cudaError_t error = cudaSuccess;
 	struct capture *c;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (c = captures; c; c = c->next)
 		if (device >= 0 ? is_on_device(c, device) : prohibits(c)) {
 			c->invalid = true;
 			error = cudaErrorStreamCaptureUnsupported;
 		}
-	pthread_mutex_unlock(&lock);
 	return error;
 }
 
@@ -300,7 +290,7 @@ cudaError_t capture_check_together(struct stream *const *streams, size_t n)
 
 	if (capture_none())
 		return cudaSuccess;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	first = captured_of_locked(streams[0]);
 	for (i = 0; i < n && error == cudaSuccess; i++) {
 		d = captured_of_locked(streams[i]);
@@ -310,7 +300,6 @@ cudaError_t capture_check_together(struct stream *const *streams, size_t n)
 		         check_legacy_locked(streams[i]) != cudaSuccess)
 			error = cudaErrorStreamCaptureInvalidated;
 	}
-	pthread_mutex_unlock(&lock);
 	return error;
 }
 
@@ -319,12 +308,11 @@ cudaError_t capture_join(struct stream *to, struct stream *from)
 	struct captured *a, *b;
 	bool ok = true;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	a = captured_of_locked(to);
 	b = captured_of_locked(from);
 	if (a && b)
 		ok = captured_add_all_locked(a, b->after, b->count);
-	pthread_mutex_unlock(&lock);
 	return ok ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -350,7 +338,6 @@ static cudaError_t point_locked(const struct captured *d,
 
 cudaError_t capture_point(struct stream *s, struct capture_point *out)
 {
-	cudaError_t error;
 	struct captured *d;
 
 	*out = (struct capture_point){ .id = 0 };
@@ -358,11 +345,9 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 		return cudaErrorNotPermitted;
 	if (capture_none())
 		return cudaSuccess;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	d = captured_of_locked(s);
-	error = d ? point_locked(d, out) : check_legacy_locked(s);
-	pthread_mutex_unlock(&lock);
-	return error;
+	return d ? point_locked(d, out) : check_legacy_locked(s);
 }
 
 /* Called with lock held. */
@@ -413,29 +398,24 @@ static cudaError_t wait_locked(struct stream *s, const struct capture_point *p)
 cudaError_t capture_wait(struct stream *s, const struct capture_point *p,
                          bool *handled)
 {
-	cudaError_t error = cudaSuccess;
-
 	*handled = p->id;
 	if (stream_permits_calls() != cudaSuccess)
 		return cudaErrorNotPermitted;
 	if (!p->id && capture_none())
 		return cudaSuccess;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	*handled = p->id || captured_of_locked(s);
-	error = *handled ? wait_locked(s, p) : check_legacy_locked(s);
-	pthread_mutex_unlock(&lock);
-	return error;
+	return *handled ? wait_locked(s, p) : check_legacy_locked(s);
 }
 
 void capture_invalidate(unsigned long long id)
 {
 	struct capture *c;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	c = find_locked(id);
 	if (c)
 		c->invalid = true;
-	pthread_mutex_unlock(&lock);
 }
 
 /* ---- the beginning and the end ---------------------------------------- */

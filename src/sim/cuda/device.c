@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "sim/host.h"
 
@@ -59,7 +60,7 @@ int device_want(int n)
 
 	if (rc != COHORT_OK)
 		return rc;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!device_count())
 		wanted = n;
 	else if (device_count() != n)
@@ -67,18 +68,13 @@ int device_want(int n)
 		               "n is %d, but the host platform is in use with "
 		               "%d devices",
 		               n, device_count());
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
 int device_wanted(void)
 {
-	int n;
-
-	pthread_mutex_lock(&lock);
-	n = wanted;
-	pthread_mutex_unlock(&lock);
-	return n;
+	SCOPED_LOCK(&lock);
+	return wanted;
 }
 
 /* Called with lock held. */
@@ -109,14 +105,13 @@ int device_init(void)
 {
 	int n = 0, rc = COHORT_OK;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!device_count()) {
 		rc = number_wanted(&n);
 		if (rc == COHORT_OK)
 			atomic_store_explicit(&devices, n,
 			                      memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/scoped_lock.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
@@ -117,9 +118,8 @@ static bool flags_are_valid(unsigned int flags)
 
 static void set_flags(int device, unsigned int flags)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	settings[device].flags = flags;
-	pthread_mutex_unlock(&lock);
 }
 
 cudaError_t host_cudaSetDeviceFlags(unsigned int flags)
@@ -134,9 +134,8 @@ cudaError_t host_cudaGetDeviceFlags(unsigned int *flags)
 {
 	if (!flags)
 		return device_error(cudaErrorInvalidValue);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	*flags = settings[device_current()].flags | cudaDeviceMapHost;
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }
 
@@ -195,9 +194,8 @@ cudaError_t host_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 		value = 128;
 	if (limit == cudaLimitPersistingL2CacheSize)
 		value = 0; /* there is no such cache */
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	limits_locked(device_current())[limit] = value;
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }
 
@@ -210,9 +208,8 @@ cudaError_t host_cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 	error = check_limit(limit);
 	if (error != cudaSuccess)
 		return error;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	*value = limits_locked(device_current())[limit];
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }
 
@@ -296,8 +293,7 @@ cudaError_t host_cudaDeviceReset(void)
 	memory_reset(device);
 	device_end_context(device);
 	sync_unload(device);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	settings[device] = (struct settings){ .flags = 0 };
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
@@ -38,7 +39,7 @@ static struct event *event_get(void)
 {
 	struct event *e;
 
-	pthread_mutex_lock(&table_lock);
+	SCOPED_LOCK(&table_lock);
 	e = unused;
 	if (e) {
 		unused = e->next_free;
@@ -46,7 +47,6 @@ static struct event *event_get(void)
 		pthread_mutex_init(&e->lock, NULL);
 		list_add(all, e, next);
 	}
-	pthread_mutex_unlock(&table_lock);
 	return e;
 }
 
@@ -72,7 +72,7 @@ static struct moment event_moment(cudaEvent_t handle)
 
 	if (!e)
 		return m;
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	m = (struct moment){
 		.live = e->live,
 		.timed = e->timed,
@@ -82,7 +82,6 @@ static struct moment event_moment(cudaEvent_t handle)
 		.time_ns = e->time_ns,
 		.capture = e->point.id,
 	};
-	pthread_mutex_unlock(&e->lock);
 	return m;
 }
 
@@ -249,11 +248,10 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 		return device_error(event_record(e, s)
 		                            ? cudaSuccess
 		                            : cudaErrorMemoryAllocation);
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	event_forget_point_locked(e);
 	e->version++; /* a recording that is still queued is not the last one any more */
 	e->point = point;
-	pthread_mutex_unlock(&e->lock);
 	return cudaSuccess;
 }
 
@@ -351,12 +349,11 @@ static cudaError_t give_handle(struct event *e, cudaIpcEventHandle_t *handle)
 {
 	cudaError_t error = cudaErrorInvalidResourceHandle;
 
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	if (e->shared && !shared_event_is_foreign(e->shared))
 		error = shared_event_give(e->shared, handle)
 		                ? cudaSuccess
 		                : cudaErrorNotSupported;
-	pthread_mutex_unlock(&e->lock);
 	return error;
 }
 

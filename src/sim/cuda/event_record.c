@@ -10,6 +10,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/shared_event.h"
 #include "sim/exec/stream.h"
 
@@ -28,10 +29,9 @@ static enum step record_step(struct stream *s, struct work *w,
 
 	(void)s;
 	(void)d;
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	if (e->version == w->record.version)
 		e->time_ns = clock_now();
-	pthread_mutex_unlock(&e->lock);
 	return STEP_DONE;
 }
 
@@ -49,7 +49,7 @@ static bool record_begin(struct event *e, const struct stream *s,
 {
 	bool ok = true;
 
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	if (e->shared)
 		ok = shared_event_record(e->shared, s, &out->work);
 	else
@@ -63,7 +63,6 @@ static bool record_begin(struct event *e, const struct stream *s,
 		out->shared = e->shared ? shared_event_get(e->shared) : NULL;
 		e->time_ns = 0;
 	}
-	pthread_mutex_unlock(&e->lock);
 	return ok;
 }
 
@@ -106,13 +105,12 @@ static struct shared_event *elsewhere(struct event *e, uint64_t *recording_out)
 	struct shared_event *shared = NULL;
 	uint64_t last;
 
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	last = e->shared ? shared_event_last(e->shared) : 0;
 	if (last > e->recording) {
 		shared = shared_event_get(e->shared);
 		*recording_out = last;
 	}
-	pthread_mutex_unlock(&e->lock);
 	return shared;
 }
 

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
@@ -248,9 +249,8 @@ cudaError_t host_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 	if (error != cudaSuccess)
 		return device_error(error);
 	sync_launch(s->device);
-	pthread_mutex_lock(&e->lock);
+	SCOPED_LOCK(&e->lock);
 	ok = replay_locked(e, s);
-	pthread_mutex_unlock(&e->lock);
 	return ok ? cudaSuccess : device_error(cudaErrorMemoryAllocation);
 }
 

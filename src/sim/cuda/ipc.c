@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
@@ -146,9 +147,8 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 	if (error != cudaSuccess)
 		return device_error(error);
 	sync_memory();
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	error = open_locked(&c, memory);
-	pthread_mutex_unlock(&lock);
 	return device_error(error);
 }
 
@@ -186,9 +186,8 @@ cudaError_t host_cudaIpcCloseMemHandle(void *memory)
 		return device_error(error);
 	/* Work may still use it. */
 	sync_memory();
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	was_open = close_locked(memory);
-	pthread_mutex_unlock(&lock);
 	return device_error(was_open ? fault_sticky(device_current())
 	                             : cudaErrorInvalidValue);
 }

@@ -16,6 +16,7 @@
 #include <cohort/sim.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/device.h"
 #include "sim/strict/census.h"
@@ -112,12 +113,8 @@ static bool enter_locked(const struct memory *m)
 
 bool memory_enter(const struct memory *m)
 {
-	bool ok;
-
-	pthread_mutex_lock(&lock);
-	ok = enter_locked(m);
-	pthread_mutex_unlock(&lock);
-	return ok;
+	SCOPED_LOCK(&lock);
+	return enter_locked(m);
 }
 
 /* ---- the size of devices ---------------------------------------------- */
@@ -135,29 +132,20 @@ static bool claim_locked(int device, size_t bytes)
 
 bool memory_claim(int device, size_t bytes)
 {
-	bool ok;
-
-	pthread_mutex_lock(&lock);
-	ok = claim_locked(device, bytes);
-	pthread_mutex_unlock(&lock);
-	return ok;
+	SCOPED_LOCK(&lock);
+	return claim_locked(device, bytes);
 }
 
 void memory_unclaim(int device, size_t bytes)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	used_bytes[device] -= bytes;
-	pthread_mutex_unlock(&lock);
 }
 
 size_t memory_unused(int device)
 {
-	size_t bytes;
-
-	pthread_mutex_lock(&lock);
-	bytes = device_memory_bytes() - used_bytes[device];
-	pthread_mutex_unlock(&lock);
-	return bytes;
+	SCOPED_LOCK(&lock);
+	return device_memory_bytes() - used_bytes[device];
 }
 
 /* How much of its device's memory an allocation takes. */
@@ -167,9 +155,9 @@ static size_t claim_of(const struct memory *m)
 	                                                             : 0;
 }
 
-/* Called with lock held. */
-static bool allocate_locked(struct memory *m)
+bool memory_allocate(struct memory *m)
 {
+	SCOPED_LOCK(&lock);
 	if (!claim_locked(m->device, claim_of(m)))
 		return false;
 	m->start = arena_get(m->bytes);
@@ -181,47 +169,24 @@ static bool allocate_locked(struct memory *m)
 	return false;
 }
 
-bool memory_allocate(struct memory *m)
-{
-	bool ok;
-
-	pthread_mutex_lock(&lock);
-	ok = allocate_locked(m);
-	pthread_mutex_unlock(&lock);
-	return ok;
-}
-
 bool memory_share(struct arena_share *out)
 {
-	bool ok;
-
-	pthread_mutex_lock(&lock);
-	ok = arena_share(out);
-	pthread_mutex_unlock(&lock);
-	return ok;
+	SCOPED_LOCK(&lock);
+	return arena_share(out);
 }
 
-/* Called with lock held. */
-static void *share_more_locked(size_t bytes)
+void *memory_share_more(size_t bytes)
 {
 	struct arena_share share;
-	void *p = arena_share(&share) ? arena_get(bytes) : NULL;
+	void *p;
 
+	SCOPED_LOCK(&lock);
+	p = arena_share(&share) ? arena_get(bytes) : NULL;
 	/* The arena goes on elsewhere once the file is full. */
 	if (p && (uintptr_t)p - share.start >= share.bytes) {
 		arena_put(p, bytes);
 		p = NULL;
 	}
-	return p;
-}
-
-void *memory_share_more(size_t bytes)
-{
-	void *p;
-
-	pthread_mutex_lock(&lock);
-	p = share_more_locked(bytes);
-	pthread_mutex_unlock(&lock);
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
@@ -231,25 +196,21 @@ bool memory_find(const void *p, struct memory *out)
 {
 	const struct memory *m;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	m = at_locked(p);
 	if (m)
 		*out = *m;
-	pthread_mutex_unlock(&lock);
 	return m;
 }
 
 bool memory_is_known(const void *p, size_t bytes)
 {
 	const struct memory *m;
-	bool known;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	m = at_locked(p);
-	known = m && !m->freed &&
-	        bytes <= m->bytes - ((uintptr_t)p - (uintptr_t)m->start);
-	pthread_mutex_unlock(&lock);
-	return known;
+	return m && !m->freed &&
+	       bytes <= m->bytes - ((uintptr_t)p - (uintptr_t)m->start);
 }
 
 bool memory_overlaps(const void *p, size_t bytes)
@@ -257,7 +218,7 @@ bool memory_overlaps(const void *p, size_t bytes)
 	bool found = false;
 	size_t i;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	i = find_locked((const char *)p + bytes - 1);
 	for (; i && !found; i--) {
 		const struct memory *m = &table[i - 1];
@@ -266,7 +227,6 @@ bool memory_overlaps(const void *p, size_t bytes)
 			break;
 		found = !m->freed;
 	}
-	pthread_mutex_unlock(&lock);
 	return found;
 }
 
@@ -280,9 +240,9 @@ bool memory_reserve(const void *start, size_t bytes)
 		return false;
 	s->start = start;
 	s->bytes = bytes;
-	pthread_mutex_lock(&lock);
-	list_add(spans, s, next);
-	pthread_mutex_unlock(&lock);
+	SCOPED_LOCK(&lock);
+	s->next = spans;
+	spans = s;
 	return true;
 }
 
@@ -301,13 +261,12 @@ void memory_protect(const void *start, bool read, bool write)
 {
 	struct memory *m;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	m = at_locked(start);
 	if (m && m->start == start) {
 		m->no_read = !read;
 		m->no_write = !write;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 bool memory_set_sync(const void *p, bool sync)
@@ -315,12 +274,11 @@ bool memory_set_sync(const void *p, bool sync)
 	struct memory *m;
 	bool known;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	m = at_locked(p);
 	known = m && !m->freed;
 	if (known)
 		m->sync_memops = sync;
-	pthread_mutex_unlock(&lock);
 	return known;
 }
 
@@ -378,21 +336,16 @@ bool memory_may_use(const void *p, size_t bytes, bool write)
 
 	if (bytes > UINTPTR_MAX - (uintptr_t)p)
 		return false;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (; left && n; left -= n, at += n)
 		n = usable_locked(at, left, write);
-	pthread_mutex_unlock(&lock);
 	return !left;
 }
 
 size_t memory_live(void)
 {
-	size_t n;
-
-	pthread_mutex_lock(&lock);
-	n = used - kept_count;
-	pthread_mutex_unlock(&lock);
-	return n;
+	SCOPED_LOCK(&lock);
+	return used - kept_count;
 }
 
 size_t memory_kept(void)
@@ -464,7 +417,7 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 {
 	struct memory *m;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	m = live_locked(p, kinds);
 	if (m) {
 		*out = *m;
@@ -474,7 +427,6 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 		else
 			remove_locked(m);
 	}
-	pthread_mutex_unlock(&lock);
 	return m;
 }
 
@@ -482,9 +434,8 @@ void memory_discard(const struct memory *m)
 {
 	if (is_foreign(m) || is_kept(m))
 		return;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	arena_put(m->start, m->bytes);
-	pthread_mutex_unlock(&lock);
 }
 
 bool memory_end(const void *p, unsigned int kinds)
@@ -492,13 +443,12 @@ bool memory_end(const void *p, unsigned int kinds)
 	struct memory *m;
 	bool first = false;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	m = live_locked(p, kinds);
 	if (m) {
 		first = !m->ending;
 		m->ending = true;
 	}
-	pthread_mutex_unlock(&lock);
 	return first;
 }
 

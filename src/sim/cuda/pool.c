@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/scoped_lock.h"
 #include "base/util.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
@@ -71,12 +72,8 @@ static struct pool *default_locked(int device)
 
 static struct pool *current_pool(int device)
 {
-	struct pool *p;
-
-	pthread_mutex_lock(&lock);
-	p = currents[device] ? currents[device] : default_locked(device);
-	pthread_mutex_unlock(&lock);
-	return p;
+	SCOPED_LOCK(&lock);
+	return currents[device] ? currents[device] : default_locked(device);
 }
 
 static bool props_are_valid(const struct cudaMemPoolProps *props)
@@ -158,9 +155,8 @@ cudaError_t host_cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 		return device_error(cudaErrorInvalidDevice);
 	if (!p || p->device != device)
 		return device_error(cudaErrorInvalidValue);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	currents[device] = p;
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }
 
@@ -234,28 +230,22 @@ cudaError_t host_cudaMemPoolSetAttribute(cudaMemPool_t pool,
                                          enum cudaMemPoolAttr attribute,
                                          void *value)
 {
-	cudaError_t error;
-
 	if (!pool || !value)
 		return device_error(cudaErrorInvalidValue);
-	pthread_mutex_lock(&lock);
-	error = set_attribute_locked((struct pool *)pool, attribute, value);
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
+	SCOPED_LOCK(&lock);
+	return device_error(
+		set_attribute_locked((struct pool *)pool, attribute, value));
 }
 
 cudaError_t host_cudaMemPoolGetAttribute(cudaMemPool_t pool,
                                          enum cudaMemPoolAttr attribute,
                                          void *value)
 {
-	cudaError_t error;
-
 	if (!pool || !value)
 		return device_error(cudaErrorInvalidValue);
-	pthread_mutex_lock(&lock);
-	error = get_attribute_locked((struct pool *)pool, attribute, value);
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
+	SCOPED_LOCK(&lock);
+	return device_error(
+		get_attribute_locked((struct pool *)pool, attribute, value));
 }
 
 /* ---- access, which every device has to all memory --------------------- */
@@ -291,10 +281,9 @@ cudaError_t host_cudaMemPoolSetAccess(cudaMemPool_t pool,
 		error = check_access(p, &list[i]);
 	if (error != cudaSuccess)
 		return device_error(error);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (i = 0; i < count; i++)
 		p->access[list[i].location.id] = list[i].flags;
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }
 
@@ -307,9 +296,8 @@ cudaError_t host_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags,
 		return device_error(cudaErrorInvalidValue);
 	if (!device_is_valid(location->id))
 		return device_error(cudaErrorInvalidDevice);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	*flags = ((struct pool *)pool)->access[location->id];
-	pthread_mutex_unlock(&lock);
 	return cudaSuccess;
 }
 
@@ -320,7 +308,7 @@ static bool pool_give(struct pool *p, size_t bytes)
 {
 	bool ok;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	ok = !p->max_bytes ||
 	     (bytes <= p->max_bytes && p->used <= p->max_bytes - bytes);
 	if (ok) {
@@ -329,7 +317,6 @@ static bool pool_give(struct pool *p, size_t bytes)
 		p->used_high = MAX(p->used_high, p->used);
 		p->reserved_high = MAX(p->reserved_high, p->used);
 	}
-	pthread_mutex_unlock(&lock);
 	return ok;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/ipc_place.h"
 #include "sim/cuda/memory.h"
 #include "sim/exec/stream.h"
@@ -181,9 +182,9 @@ void shared_event_put(struct shared_event *e)
 		free(e);
 		return;
 	}
-	pthread_mutex_lock(&lock);
-	list_add(unused, e, next_unused);
-	pthread_mutex_unlock(&lock);
+	SCOPED_LOCK(&lock);
+	e->next_unused = unused;
+	unused = e;
 }
 
 void shared_event_end(struct shared_event *e)

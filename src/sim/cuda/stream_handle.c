@@ -18,6 +18,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/scoped_lock.h"
 #include "sim/cuda/device.h"
 #include "sim/exec/stream.h"
 
@@ -54,14 +55,13 @@ cudaStream_t stream_handle_create(struct stream *s)
 {
 	struct stream *_Atomic *entry;
 
-	pthread_mutex_lock(&table_lock);
+	SCOPED_LOCK(&table_lock);
 	entry = find_free_locked();
 	if (entry) {
 		atomic_store_explicit(entry, s, memory_order_release);
 		next = (next + 1) % room;
 		handles++;
 	}
-	pthread_mutex_unlock(&table_lock);
 	return (cudaStream_t)(uintptr_t)entry;
 }
 
@@ -77,10 +77,9 @@ static struct stream *_Atomic *find_entry(cudaStream_t handle)
 
 void stream_handle_destroy(cudaStream_t handle)
 {
-	pthread_mutex_lock(&table_lock);
+	SCOPED_LOCK(&table_lock);
 	atomic_store_explicit(find_entry(handle), NULL, memory_order_relaxed);
 	handles--;
-	pthread_mutex_unlock(&table_lock);
 }
 
 /* ---- the default streams of threads ----------------------------------- */

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/scoped_lock.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/stream_handle.h"
@@ -42,9 +43,8 @@ static struct attributes *attributes_locked(struct stream *s)
 
 void stream_set_priority(struct stream *s, int priority)
 {
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	attributes_locked(s)->priority = device_priority(priority);
-	pthread_mutex_unlock(&s->lock);
 }
 
 /* The stream of a handle for a function that stores something in @out; NULL if
@@ -165,9 +165,8 @@ cudaError_t host_cudaStreamGetAttribute(cudaStream_t stream,
 	if (error != cudaSuccess)
 		return error;
 	memset(value, 0, sizeof(*value));
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	known = exchange(attributes_locked(s), id, value, NULL);
-	pthread_mutex_unlock(&s->lock);
 	return known ? cudaSuccess : device_error(cudaErrorInvalidValue);
 }
 
@@ -189,8 +188,7 @@ cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
 	wanted = *value;
 	if (id == cudaLaunchAttributePriority)
 		wanted.priority = device_priority(wanted.priority);
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	known = exchange(attributes_locked(s), id, NULL, &wanted);
-	pthread_mutex_unlock(&s->lock);
 	return known ? cudaSuccess : device_error(cudaErrorInvalidValue);
 }

@@ -9,6 +9,7 @@
 #include <cohort/sim.h>
 
 #include "base/backoff.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "sim/cuda/device.h"
 #include "sim/exec/stream.h"
@@ -30,7 +31,7 @@ int sync_want(int sync)
 		return error_set(COHORT_INVALID,
 		                 "sync is %d, not an enum cohort_sim_sync",
 		                 sync);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!settled)
 		wanted = sync;
 	else if (settled != sync)
@@ -38,18 +39,13 @@ int sync_want(int sync)
 		               "sync is %d, but the host platform is in use "
 		               "with %d",
 		               sync, settled);
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
 int sync_wanted(void)
 {
-	int sync;
-
-	pthread_mutex_lock(&lock);
-	sync = wanted;
-	pthread_mutex_unlock(&lock);
-	return sync;
+	SCOPED_LOCK(&lock);
+	return wanted;
 }
 
 /* Called with lock held. */
@@ -75,7 +71,7 @@ int sync_init(void)
 {
 	int rc = COHORT_OK;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!settled && wanted)
 		settled = wanted;
 	else if (!settled)
@@ -87,7 +83,6 @@ int sync_init(void)
 	atomic_store_explicit(&sync_on_copies,
 	                      settled == COHORT_SIM_SYNC_DEVICE,
 	                      memory_order_relaxed);
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -209,7 +204,6 @@ void sync_load(int device, const int *devices, int n, uint32_t kernels)
 
 void sync_unload(int device)
 {
-	pthread_mutex_lock(&loading);
+	SCOPED_LOCK(&loading);
 	atomic_store_explicit(&loaded[device], 0, memory_order_release);
-	pthread_mutex_unlock(&loading);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/graph.h"
 #include "sim/host.h"
@@ -28,9 +29,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void retain(struct user_object *o, unsigned int count)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	o->uses += count;
-	pthread_mutex_unlock(&lock);
 }
 
 /* False if it has not so many uses.  The program's function must not call CUDA. */
@@ -66,9 +66,9 @@ static bool add(struct graph_use **list, struct user_object *o,
 		return false;
 	use->object = o;
 	use->count = count;
-	pthread_mutex_lock(&lock);
-	list_add(*list, use, next);
-	pthread_mutex_unlock(&lock);
+	SCOPED_LOCK(&lock);
+	use->next = *list;
+	*list = use;
 	return true;
 }
 
@@ -103,8 +103,11 @@ static bool take(struct graph_use **list, struct user_object *o,
 	struct graph_use *use;
 	bool found;
 
-	pthread_mutex_lock(&lock);
-	list_find(use, *list, next, use->object == o && use->count >= count);
+	SCOPED_LOCK(&lock);
+	for (at = list; *at; at = &(*at)->next)
+		if ((*at)->object == o && (*at)->count >= count)
+			break;
+	use = *at;
 	found = use;
 	if (use)
 		use->count -= count;
@@ -112,7 +115,6 @@ static bool take(struct graph_use **list, struct user_object *o,
 		list_remove(*list, use, next);
 		free(use);
 	}
-	pthread_mutex_unlock(&lock);
 	return found;
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
@@ -65,12 +66,8 @@ static int device_of_locked(CUcontext c)
 
 int driver_device_of(CUcontext c)
 {
-	int device;
-
-	pthread_mutex_lock(&lock);
-	device = device_of_locked(c);
-	pthread_mutex_unlock(&lock);
-	return device;
+	SCOPED_LOCK(&lock);
+	return device_of_locked(c);
 }
 
 /* ---- the thread's ----------------------------------------------------- */
@@ -151,11 +148,10 @@ CUresult driver_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 
 	if (!device_is_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	was = retained[device];
 	if (was)
 		retained[device]--;
-	pthread_mutex_unlock(&lock);
 	return was ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -173,11 +169,10 @@ static CUresult set_flags(CUcontext c, unsigned int flags)
 
 	if (!flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	found = device_of_locked(c) >= 0;
 	if (found)
 		c->flags = flags;
-	pthread_mutex_unlock(&lock);
 	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -196,10 +191,9 @@ CUresult driver_cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
 
 	if (error)
 		return (CUresult)error;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	*flags = primaries[device].flags;
 	*active = *active || retained[device];
-	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
 
@@ -400,11 +394,10 @@ CUresult driver_cuCtxGetFlags(unsigned int *flags)
 
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	found = device_of_locked(c) >= 0;
 	if (found)
 		*flags = c->flags | CU_CTX_MAP_HOST;
-	pthread_mutex_unlock(&lock);
 	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -420,11 +413,10 @@ CUresult driver_cuCtxGetId(CUcontext context, unsigned long long *id)
 
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	device = device_of_locked(c);
 	if (device >= 0)
 		*id = is_primary(c) ? (unsigned long long)device + 1 : c->id;
-	pthread_mutex_unlock(&lock);
 	return device >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "sim/dropin/unsupported.h"
+#include "base/scoped_lock.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -66,10 +67,9 @@ static cudaError_t refuse(const void *key, const char *name, const char *why)
 
 void unsupported_name(const void *host, const char *name)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	/* One that is loaded where another was has another name. */
 	add_locked(host, name);
-	pthread_mutex_unlock(&lock);
 }
 
 cudaError_t unsupported_kernel(const void *host)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/scoped_lock.h"
 #include "base/type.h"
 #include "base/util.h"
 
@@ -307,9 +308,8 @@ void launch_end_whole(struct launch *l)
 	atomic_store_explicit(&l->over, true, memory_order_relaxed);
 	if (!atomic_load(&m->followed))
 		return;
-	pthread_mutex_lock(&m->world->lock);
+	SCOPED_LOCK(&m->world->lock);
 	member_kick_locked(m);
-	pthread_mutex_unlock(&m->world->lock);
 }
 
 void launch_cut_locked(struct launch *l)

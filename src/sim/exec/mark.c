@@ -7,6 +7,7 @@
 #include "sim/exec/mark.h"
 
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 
 static pthread_mutex_t words_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -56,10 +57,9 @@ static void kick_followers(void)
 {
 	if (!atomic_load(&word_follower_count))
 		return;
-	pthread_mutex_lock(&words_lock);
+	SCOPED_LOCK(&words_lock);
 	atomic_store(&word_follower_count, 0);
 	stream_kick_all_locked(&word_followers);
-	pthread_mutex_unlock(&words_lock);
 }
 
 void mark_set(uint32_t *word, uint32_t value)
@@ -84,14 +84,13 @@ static bool follow_unless(struct stream *s, const struct work *w,
 {
 	bool is;
 
-	pthread_mutex_lock(&words_lock);
+	SCOPED_LOCK(&words_lock);
 	atomic_fetch_add(&word_follower_count, 1);
 	is = is_reached(w);
 	if (is)
 		stream_unfollow_locked(&word_followers, s);
 	else
 		stream_follow_locked(&word_followers, s);
-	pthread_mutex_unlock(&words_lock);
 	return is;
 }
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scoped_lock.h"
 #include "base/type.h"
 #include "sim/exec/mismatch.h"
 #include "sim/exec/piece.h"
@@ -37,9 +38,8 @@ bool p2p_init(struct member *m)
 	/* No other thread makes them. */
 	if (m->lanes)
 		return true;
-	pthread_mutex_lock(&w->lock);
+	SCOPED_LOCK(&w->lock);
 	m->lanes = calloc(2 * (size_t)w->n, sizeof(*m->lanes));
-	pthread_mutex_unlock(&w->lock);
 	return m->lanes;
 }
 
@@ -370,7 +370,6 @@ static bool needs_lock(const struct launch *l, const struct drive *d)
 bool p2p_work(struct launch *l, const struct drive *d)
 {
 	pthread_mutex_t *lock = &l->member->world->lock;
-	bool left;
 
 	if (d->effort == EFFORT_ENQUEUE)
 		return atomic_load_explicit(&l->ready, memory_order_relaxed) ||
@@ -382,8 +381,6 @@ bool p2p_work(struct launch *l, const struct drive *d)
 		return true;
 	if (!needs_lock(l, d))
 		return false;
-	pthread_mutex_lock(lock);
-	left = work_locked(l, d);
-	pthread_mutex_unlock(lock);
-	return left;
+	SCOPED_LOCK(lock);
+	return work_locked(l, d);
 }

@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 #include "sim/exec/scheduler.h"
 
@@ -49,7 +50,7 @@ static bool sleep_until_noted(void)
 		clock_timespec(clock_now() + STREAM_THREAD_IDLE_NS);
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	atomic_store(&asleep, true);
 	while (!atomic_load(&noted) && !err)
 		err = pthread_cond_timedwait(&wake, &lock, &end);
@@ -59,7 +60,6 @@ static bool sleep_until_noted(void)
 	if (atomic_load(&noted))
 		atomic_store(&started, true);
 	err = !atomic_load(&started);
-	pthread_mutex_unlock(&lock);
 	return !err;
 }
 
@@ -142,22 +142,20 @@ static bool start(void)
 	bool ok = true;
 
 	pthread_once(&once, make_wake);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!atomic_load(&started)) {
 		ok = thread_start(&thread, poller_main, NULL, "poller") == 0;
 		if (ok)
 			pthread_detach(thread);
 		atomic_store(&started, ok);
 	}
-	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
 static void rouse(void)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	pthread_cond_signal(&wake);
-	pthread_mutex_unlock(&lock);
 }
 
 bool poller_note(struct stream *s)

@@ -45,6 +45,7 @@
 #include "sim/exec/rendezvous.h"
 
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "sim/exec/collectives.h"
 #include "sim/exec/mismatch.h"
 #include "sim/exec/p2p.h"
@@ -83,13 +84,12 @@ static bool join_locked(struct world *w, struct launch *l, struct stream *s)
 {
 	bool last;
 
-	pthread_mutex_lock(&w->lock);
+	SCOPED_LOCK(&w->lock);
 	if (strict_is_on() && w->check_arrival)
 		w->check_arrival(l);
 	last = join(w, l, s);
 	if (strict_is_on() && !last && !w->span && !world_is_broken(w))
 		mismatch_check_circle_locked(l);
-	pthread_mutex_unlock(&w->lock);
 	return last;
 }
 
@@ -114,13 +114,12 @@ static bool follow(struct stream *s, struct launch *l)
 {
 	struct member *m = l->member;
 
-	pthread_mutex_lock(&m->world->lock);
+	SCOPED_LOCK(&m->world->lock);
 	stream_follow_locked(&m->followers, s);
 	atomic_store(&m->followed, true);
 	l->follows = !member_is_aborted(m) && !may_join(l);
 	if (!l->follows)
 		stream_unfollow_locked(&m->followers, s);
-	pthread_mutex_unlock(&m->world->lock);
 	return l->follows;
 }
 
@@ -131,9 +130,8 @@ static void unfollow(struct stream *s, struct launch *l)
 	if (!l->follows)
 		return;
 	l->follows = false;
-	pthread_mutex_lock(&m->world->lock);
+	SCOPED_LOCK(&m->world->lock);
 	stream_unfollow_locked(&m->followers, s);
-	pthread_mutex_unlock(&m->world->lock);
 }
 
 /* ---- stepping --------------------------------------------------------- */
@@ -174,14 +172,13 @@ static void cut(struct world *w, struct launch *l)
 		return;
 	if (l->joined && w->span)
 		span_leave(l);
-	pthread_mutex_lock(&w->lock);
+	SCOPED_LOCK(&w->lock);
 	if (!launch_is_over(l) &&
 	    (!l->joined || w->span || p2p_close_locked(l))) {
 		if (l->joined && !w->span)
 			p2p_leave_locked(l);
 		launch_cut_locked(l);
 	}
-	pthread_mutex_unlock(&w->lock);
 }
 
 static void arrive_on(struct stream *s, struct launch *l)

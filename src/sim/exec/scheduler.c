@@ -13,6 +13,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "sim/exec/poller.h"
 
 /* A driver that does all that is cheap, and no more. */
@@ -74,10 +75,9 @@ static void pop(struct stream *s)
 	atomic_store(&s->done, s->done + 1);
 	if (!atomic_load(&s->followed))
 		return;
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	atomic_store(&s->followed, false);
 	stream_kick_all_locked(&s->followers);
-	pthread_mutex_unlock(&s->lock);
 }
 
 /* Step one piece of work after the other; once there is what @d is for, only

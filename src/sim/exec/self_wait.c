@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "sim/exec/mismatch.h"
 #include "sim/exec/rendezvous.h"
 #include "sim/exec/scheduler.h"
@@ -49,14 +50,17 @@ static bool needs_locked(const struct launch *l, const struct member *other,
 	return true;
 }
 
-static void check_wait_locked(const struct launch *l)
+static void check_wait(const struct launch *l)
 {
-	const struct world *w = l->member->world;
+	struct world *w = l->member->world;
 	const struct member *other;
 	char text[CALL_WORDS];
 	struct call why;
 	int r;
 
+	SCOPED_LOCK(&w->lock);
+	if (!l->joined || launch_is_over(l) || w->span || world_is_broken(w))
+		return;
 	for (r = 0; r < w->n; r++) {
 		other = w->members[r];
 		if (other == l->member || !needs_locked(l, other, &why))
@@ -66,16 +70,6 @@ static void check_wait_locked(const struct launch *l)
 		           "thread, and rank %d, device %d has queued nothing",
 		           call_words(&why, text), other->rank, other->device);
 	}
-}
-
-static void check_wait(const struct launch *l)
-{
-	struct world *w = l->member->world;
-
-	pthread_mutex_lock(&w->lock);
-	if (l->joined && !launch_is_over(l) && !w->span && !world_is_broken(w))
-		check_wait_locked(l);
-	pthread_mutex_unlock(&w->lock);
 }
 
 void self_wait_check(struct stream *s, uint64_t since_ns)

@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "base/type.h"
 #include "base/util.h"
 #include "sim/exec/inline_round.h"
@@ -564,10 +565,9 @@ static void end(struct transfer *t)
 {
 	struct member *m = t->launch->member;
 
-	pthread_mutex_lock(&m->world->lock);
+	SCOPED_LOCK(&m->world->lock);
 	atomic_store_explicit(&t->claim, CLAIM_DONE, memory_order_relaxed);
 	launch_end_locked(t->launch, m);
-	pthread_mutex_unlock(&m->world->lock);
 }
 
 /* One look at all transfers.  True if one of them has ended. */

@@ -19,6 +19,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 #include "sim/strict/census.h"
 
@@ -107,12 +108,11 @@ static bool stream_is_over(struct stream *s)
 {
 	bool over;
 
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	over = !s->parked && !atomic_load(&s->live) && !atomic_load(&s->busy) &&
 	       s->done == s->queued;
 	if (over)
 		s->parked = true;
-	pthread_mutex_unlock(&s->lock);
 	return over;
 }
 
@@ -121,10 +121,9 @@ void stream_park(struct stream *s)
 	if (!stream_is_over(s))
 		return;
 	count_blocking(s, -1);
-	pthread_mutex_lock(&table_lock);
+	SCOPED_LOCK(&table_lock);
 	s->next_free = unused;
 	unused = s;
-	pthread_mutex_unlock(&table_lock);
 }
 
 struct stream *stream_legacy(int device)
@@ -135,12 +134,11 @@ struct stream *stream_legacy(int device)
 
 	if (s)
 		return s;
-	pthread_mutex_lock(&table_lock);
+	SCOPED_LOCK(&table_lock);
 	s = atomic_load_explicit(&legacy[device], memory_order_relaxed);
 	if (!s)
 		s = stream_create_locked(device, true, true);
 	atomic_store_explicit(&legacy[device], s, memory_order_release);
-	pthread_mutex_unlock(&table_lock);
 	return s;
 }
 
@@ -151,12 +149,8 @@ struct stream *stream_legacy_if_any(int device)
 
 struct stream *stream_create(int device, bool blocking)
 {
-	struct stream *s;
-
-	pthread_mutex_lock(&table_lock);
-	s = stream_create_locked(device, blocking, false);
-	pthread_mutex_unlock(&table_lock);
-	return s;
+	SCOPED_LOCK(&table_lock);
+	return stream_create_locked(device, blocking, false);
 }
 
 void stream_destroy(struct stream *s)
@@ -170,12 +164,8 @@ void stream_destroy(struct stream *s)
 /* The newest stream; the list behind it never changes. */
 static struct stream *newest(void)
 {
-	struct stream *s;
-
-	pthread_mutex_lock(&table_lock);
-	s = all;
-	pthread_mutex_unlock(&table_lock);
-	return s;
+	SCOPED_LOCK(&table_lock);
+	return all;
 }
 
 struct stream *stream_next_of(struct stream *after, int device,
@@ -243,28 +233,20 @@ bool stream_is_idle(const struct stream *s)
 	return !l || stream_is_done(l, atomic_load(&l->queued));
 }
 
-/* Queue work, for which there is room.  Returns the position behind it. */
-static uint64_t put_locked(struct stream *s, const struct work *work)
-{
-	const uint64_t position = s->queued + 1;
-
-	s->ring[s->queued % STREAM_SLOTS] = *work;
-	/* seq_cst: then look whether it is noted.  Release for threads that
-	 * look at positions without the lock. */
-	atomic_store(&s->queued, position);
-	return position;
-}
-
 bool stream_put(struct stream *s, const struct work *work,
                 uint64_t *position_out)
 {
-	bool has_room;
-
-	pthread_mutex_lock(&s->lock);
-	has_room = s->queued - s->done < STREAM_SLOTS;
-	*position_out = has_room ? put_locked(s, work) : s->done + 1;
-	pthread_mutex_unlock(&s->lock);
-	return has_room;
+	SCOPED_LOCK(&s->lock);
+	if (s->queued - s->done == STREAM_SLOTS) {
+		*position_out = s->done + 1;
+		return false;
+	}
+	s->ring[s->queued % STREAM_SLOTS] = *work;
+	*position_out = s->queued + 1;
+	/* seq_cst: then look whether it is noted.  Release for threads that
+	 * look at positions without the lock. */
+	atomic_store(&s->queued, *position_out);
+	return true;
 }
 
 /* ---- crowds ----------------------------------------------------------- */

@@ -11,6 +11,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 
 /* ---- the thread ------------------------------------------------------- */
@@ -128,28 +129,22 @@ bool worker_wake(struct stream *s)
 
 bool worker_has_begun(struct stream *s)
 {
-	bool has;
-
-	pthread_mutex_lock(&s->lock);
-	has = s->own_started;
-	pthread_mutex_unlock(&s->lock);
-	return has;
+	SCOPED_LOCK(&s->lock);
+	return s->own_started;
 }
 
 void worker_give_up(struct stream *s)
 {
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	if (!s->timer_ns)
 		atomic_store_explicit(&s->own_next, false,
 		                      memory_order_relaxed);
-	pthread_mutex_unlock(&s->lock);
 }
 
 enum step stream_timer(struct stream *s, uint64_t when_ns,
                        const struct drive *d)
 {
-	pthread_mutex_lock(&s->lock);
+	SCOPED_LOCK(&s->lock);
 	s->timer_ns = when_ns;
-	pthread_mutex_unlock(&s->lock);
 	return d->effort == EFFORT_OWN ? STEP_BLOCKED : STEP_LATER;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 #include "sim/exec/span.h"
 #include "sim/exec/split_round.h"
@@ -118,11 +119,10 @@ void world_kick_all(struct world *w)
 {
 	int r;
 
-	pthread_mutex_lock(&w->lock);
+	SCOPED_LOCK(&w->lock);
 	for (r = 0; r < w->n; r++)
 		if (w->members[r])
 			member_kick_locked(w->members[r]);
-	pthread_mutex_unlock(&w->lock);
 }
 
 void world_kick_others(const struct world *w, int rank)

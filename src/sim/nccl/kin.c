@@ -5,6 +5,7 @@
  * together
  */
 
+#include "base/scoped_lock.h"
 #include "sim/nccl/comm.h"
 #include "sim/nccl/meeting.h"
 
@@ -14,7 +15,7 @@ static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
 {
-	pthread_mutex_lock(&kin_lock);
+	SCOPED_LOCK(&kin_lock);
 	child->next_kin = parent->next_kin;
 	child->last_kin = parent;
 	parent->next_kin->last_kin = child;
@@ -25,16 +26,14 @@ void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
 	                      atomic_load_explicit(&parent->member.aborted,
 	                                           memory_order_relaxed),
 	                      memory_order_release);
-	pthread_mutex_unlock(&kin_lock);
 }
 
 void comm_leave_kin(struct ncclComm *comm)
 {
-	pthread_mutex_lock(&kin_lock);
+	SCOPED_LOCK(&kin_lock);
 	comm->next_kin->last_kin = comm->last_kin;
 	comm->last_kin->next_kin = comm->next_kin;
 	comm->next_kin = comm->last_kin = comm;
-	pthread_mutex_unlock(&kin_lock);
 }
 
 static void raise_all(struct ncclComm *comm, bool pulse)
@@ -72,13 +71,12 @@ bool comm_kin_is_cut(struct ncclComm *comm)
 	struct world *w;
 	bool is_cut;
 
-	pthread_mutex_lock(&kin_lock);
+	SCOPED_LOCK(&kin_lock);
 	do {
 		w = meeting_world(kin);
 		is_cut = w && world_is_broken(w) && comm_has_work(kin);
 		kin = kin->next_kin;
 	} while (!is_cut && kin != comm);
-	pthread_mutex_unlock(&kin_lock);
 	return is_cut;
 }
 
@@ -86,7 +84,7 @@ void comm_lower(struct ncclComm *comm)
 {
 	struct ncclComm *kin = comm;
 
-	pthread_mutex_lock(&kin_lock);
+	SCOPED_LOCK(&kin_lock);
 	do {
 		/* NCCL would also take back an abort that has come since. */
 		if (!kin->aborted_for_good)
@@ -94,5 +92,4 @@ void comm_lower(struct ncclComm *comm)
 			                      memory_order_release);
 		kin = kin->next_kin;
 	} while (kin != comm);
-	pthread_mutex_unlock(&kin_lock);
 }

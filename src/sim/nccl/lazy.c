@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "sim/cuda/sync.h"
 #include "sim/strict/strict.h"
@@ -122,13 +123,14 @@ static bool needs_all(const struct launch *l)
 }
 
 /* False without memory.  Stores whether a pair is new. */
-static bool come_locked(const struct launch *l, bool simulated, bool *is_new)
+static bool come(const struct launch *l, bool simulated, bool *is_new)
 {
 	struct world *w = l->member->world;
 	unsigned char *known;
 	unsigned come;
 	int peer;
 
+	SCOPED_LOCK(&w->lock);
 	if (!prepare_locked(w))
 		return false;
 	w->connections->come += needs_all(l);
@@ -139,17 +141,6 @@ static bool come_locked(const struct launch *l, bool simulated, bool *is_new)
 		*known |= (unsigned char)come;
 	}
 	return true;
-}
-
-static bool come(const struct launch *l, bool simulated, bool *is_new)
-{
-	struct world *w = l->member->world;
-	bool ok;
-
-	pthread_mutex_lock(&w->lock);
-	ok = come_locked(l, simulated, is_new);
-	pthread_mutex_unlock(&w->lock);
-	return ok;
 }
 
 /* ---- waiting ---------------------------------------------------------- */
@@ -200,11 +191,10 @@ static bool all_have_done(const struct launch *l, bool simulated,
 
 	if (w->span)
 		return true;
-	pthread_mutex_lock(&w->lock);
+	SCOPED_LOCK(&w->lock);
 	all = step != COMES || !needs_all(l) || w->connections->come == w->n;
 	for (peer = 0; peer < w->n && all && !simulated; peer++)
 		all = has_done_locked(l, peer, step);
-	pthread_mutex_unlock(&w->lock);
 	return all;
 }
 
@@ -232,11 +222,10 @@ static void make(const struct launch *l)
 	if (w->span)
 		return;
 	sync_memory();
-	pthread_mutex_lock(&w->lock);
+	SCOPED_LOCK(&w->lock);
 	for (peer = 0; peer < w->n; peer++)
 		*pair(w, l->member->rank, peer) |=
 			(unsigned char)(messages(l, peer) << MAKES);
-	pthread_mutex_unlock(&w->lock);
 }
 
 /* Once all of a group's launches have come: a rank's thread may have come for

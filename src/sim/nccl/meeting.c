@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/nccl/worlds.h"
 #include "sim/strict/census.h"
 
@@ -68,10 +69,9 @@ size_t meeting_live(void)
 	const struct meeting *m;
 	size_t n = 0;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (m = meetings; m; m = m->next)
 		n += m->kind == JOIN_BY_ID;
-	pthread_mutex_unlock(&lock);
 	return n;
 }
 
@@ -79,21 +79,16 @@ uint64_t meeting_open(void)
 {
 	uint64_t number = 0;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (meeting_create_locked(JOIN_BY_ID, numbers + 1))
 		number = ++numbers;
-	pthread_mutex_unlock(&lock);
 	return number;
 }
 
 uint64_t meeting_number(void)
 {
-	uint64_t number;
-
-	pthread_mutex_lock(&lock);
-	number = ++numbers;
-	pthread_mutex_unlock(&lock);
-	return number;
+	SCOPED_LOCK(&lock);
+	return ++numbers;
 }
 
 /* One of the ranks that are there. */
@@ -399,19 +394,14 @@ static ncclResult_t wait_locked(struct join *first)
 
 struct world *meeting_world(const struct ncclComm *comm)
 {
-	struct world *w;
-
-	pthread_mutex_lock(&lock);
-	w = comm->member.world;
-	pthread_mutex_unlock(&lock);
-	return w;
+	SCOPED_LOCK(&lock);
+	return comm->member.world;
 }
 
 void meeting_leave_world(struct ncclComm *comm)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	comm->member.world = NULL;
-	pthread_mutex_unlock(&lock);
 }
 
 /* ---- those that wait -------------------------------------------------- */
@@ -420,45 +410,38 @@ ncclResult_t meeting_run(struct join *first)
 {
 	ncclResult_t result;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	result = arrive_all_locked(first);
 	if (result == ncclSuccess) {
 		complete_locked(first);
 		result = wait_locked(first);
 	}
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 
 bool meeting_is_cut(const struct join *j)
 {
-	bool is_cut;
-
-	pthread_mutex_lock(&lock);
-	is_cut = is_cut_locked(j);
-	pthread_mutex_unlock(&lock);
-	return is_cut;
+	SCOPED_LOCK(&lock);
+	return is_cut_locked(j);
 }
 
 void meeting_place(const struct join *j, struct world *w, int rank)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	worlds_take_place(j->comm, w, rank);
-	pthread_mutex_unlock(&lock);
 }
 
 void meeting_wake(void)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
 }
 
 struct world *meeting_cut(struct ncclComm *comm)
 {
 	struct world *w;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	w = comm->member.world;
 	if (!w && comm->join && !has_met_locked(comm->join)) {
 		comm->join->left = true;
@@ -466,13 +449,11 @@ struct world *meeting_cut(struct ncclComm *comm)
 			leave_for_good_locked(comm->join);
 	}
 	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
 	return w;
 }
 
 void meeting_forget(struct ncclComm *comm)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	comm->join = NULL;
-	pthread_mutex_unlock(&lock);
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/sync.h"
 
 struct registration {
@@ -42,9 +43,9 @@ struct registration *registration_create(const char *function,
 
 void registered_add(struct ncclComm *comm, struct registration *r)
 {
-	pthread_mutex_lock(&comm->lock);
-	list_add(comm->registered, r, next);
-	pthread_mutex_unlock(&comm->lock);
+	SCOPED_LOCK(&comm->lock);
+	r->next = comm->registered;
+	comm->registered = r;
 }
 
 void registered_free(struct registration *r)
@@ -82,13 +83,13 @@ struct registration *registered_find(struct ncclComm *comm,
 {
 	struct registration *r;
 
-	pthread_mutex_lock(&comm->lock);
-	list_find(r, comm->registered, next,
-	          r->function == like->function && r->first <= like->first &&
-	                  like->end <= r->end);
+	SCOPED_LOCK(&comm->lock);
+	for (r = comm->registered; r; r = r->next)
+		if (r->function == like->function && r->first <= like->first &&
+		    like->end <= r->end)
+			break;
 	if (r)
 		r->users++;
-	pthread_mutex_unlock(&comm->lock);
 	return r;
 }
 

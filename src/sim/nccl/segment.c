@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "base/process.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/memory.h"
 
 /* How many addresses a segment takes, room for several communicators of
@@ -64,12 +65,11 @@ static bool make_life(void)
 {
 	bool ok = true;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (life_of != getpid()) {
 		ok = pipe2(life, O_CLOEXEC) == 0;
 		life_of = ok ? getpid() : 0;
 	}
-	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
@@ -267,31 +267,32 @@ struct segment *segment_get(uint64_t id, int fd, const int *fds)
 {
 	struct segment *s;
 
-	pthread_mutex_lock(&lock);
-	list_find(s, segments, next, s->id == id);
+	SCOPED_LOCK(&lock);
+	s = segments;
+	while (s && s->id != id)
+		s = s->next;
 	if (!s)
 		s = segment_create_locked(id, fd, fds);
 	if (s)
 		s->users++;
-	pthread_mutex_unlock(&lock);
 	return s;
 }
 
 void segment_hold(struct segment *s)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	s->users++;
-	pthread_mutex_unlock(&lock);
 }
 
 void segment_put(struct segment *s)
 {
-	pthread_mutex_lock(&lock);
+	struct segment **at = &segments;
+
+	SCOPED_LOCK(&lock);
 	if (--s->users == 0) {
 		list_remove(segments, s, next);
 		segment_clear_locked(s);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 int segment_self(const struct segment *s)

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/root.h"
@@ -59,11 +60,12 @@ static struct spanned *spanned_get(uint64_t number)
 {
 	struct spanned *s;
 
-	pthread_mutex_lock(&lock);
-	list_find(s, spanned, next, s->number == number);
+	SCOPED_LOCK(&lock);
+	s = spanned;
+	while (s && s->number != number)
+		s = s->next;
 	if (s)
 		s->users++;
-	pthread_mutex_unlock(&lock);
 	return s;
 }
 
@@ -133,13 +135,14 @@ static bool enter(const struct join *j, struct segment *segment, uint64_t area,
 	const struct span_shared *shared = segment_at(segment, area);
 	struct spanned *s;
 
-	pthread_mutex_lock(&lock);
-	list_find(s, spanned, next, s->shared == shared);
+	SCOPED_LOCK(&lock);
+	s = spanned;
+	while (s && s->shared != shared)
+		s = s->next;
 	if (!s)
 		s = create_locked(segment, area);
 	if (s)
 		meeting_place(j, s->world, rank);
-	pthread_mutex_unlock(&lock);
 	return s;
 }
 

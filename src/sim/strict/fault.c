@@ -18,6 +18,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/util.h"
 
@@ -133,18 +134,16 @@ int fault_add(const struct cohort_fault *fault)
 	rc = fault_check(fault);
 	if (rc != COHORT_OK)
 		return rc;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	rc = add_locked(fault);
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
 void fault_fail_device(int device, int error)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!atomic_exchange(&device_errors[device], error))
 		atomic_fetch_add(&failed, 1);
-	pthread_mutex_unlock(&lock);
 }
 
 cudaError_t fault_of_device(int device)
@@ -173,11 +172,10 @@ static void heal_devices_locked(void)
 
 void fault_clear_all(void)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	heal_devices_locked();
 	atomic_store_explicit(&used, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&script, 1, memory_order_release);
-	pthread_mutex_unlock(&lock);
 }
 
 void fault_tell(int (*add)(const struct cohort_fault *fault))
@@ -381,11 +379,10 @@ int fault_init(void)
 	const char *text = getenv("COHORT_FAULTS");
 	int rc = COHORT_OK;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!environment_read && text)
 		rc = read_environment_locked(text);
 	environment_read = rc == COHORT_OK;
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -403,7 +400,7 @@ struct cohort_fault fault_of_path(int device, int *after, int *other)
 
 	if (!atomic_load_explicit(&used, memory_order_relaxed))
 		return f;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (i = *after; i < atomic_load_explicit(&used, memory_order_relaxed);
 	     i++) {
 		if (!is_of_path(&faults[i]) ||
@@ -415,7 +412,6 @@ struct cohort_fault fault_of_path(int device, int *after, int *other)
 		*after = i + 1;
 		break;
 	}
-	pthread_mutex_unlock(&lock);
 	return f;
 }
 
@@ -438,7 +434,7 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 
 	if (!atomic_load_explicit(&used, memory_order_relaxed))
 		return f;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	n = atomic_load_explicit(&used, memory_order_relaxed);
 	for (i = 0; i < n; i++)
 		if (is_for(&faults[i], rank, init, operation))
@@ -451,7 +447,6 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 		*script_out =
 			atomic_load_explicit(&script, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&lock);
 	return f;
 }
 
