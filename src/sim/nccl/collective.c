@@ -1,179 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The collectives, sends and receives of the host platform: each fills one struct
- * call
+ * The collectives, sends and receives of the host platform
  */
 
 #include "sim/host.h"
 #include "sim/nccl/enqueue.h"
 
-ncclResult_t host_ncclAllReduce(const void *send, void *recv, size_t count,
-                                ncclDataType_t type, ncclRedOp_t op,
-                                ncclComm_t comm, cudaStream_t stream)
+/* @op and @root are 0 for calls that have none. */
+static inline ncclResult_t call(enum call_kind kind, const void *send,
+                                void *recv, size_t count, ncclDataType_t type,
+                                ncclRedOp_t op, int root, ncclComm_t comm,
+                                cudaStream_t stream)
 {
 	struct call c = {
-		.kind = CALL_ALL_REDUCE,
+		.kind = kind,
 		.send = send,
 		.recv = recv,
 		.count = count,
 		.type = (int)type,
 		.op = (int)op,
+		.root = root,
 	};
 
 	return enqueue(comm, &c, stream);
+}
+
+ncclResult_t host_ncclAllReduce(const void *send, void *recv, size_t count,
+                                ncclDataType_t type, ncclRedOp_t op,
+                                ncclComm_t comm, cudaStream_t stream)
+{
+	return call(CALL_ALL_REDUCE, send, recv, count, type, op, 0, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclBroadcast(const void *send, void *recv, size_t count,
                                 ncclDataType_t type, int root, ncclComm_t comm,
                                 cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_BROADCAST,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-		.root = root,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_BROADCAST, send, recv, count, type, 0, root, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclBcast(void *memory, size_t count, ncclDataType_t type,
                             int root, ncclComm_t comm, cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_BROADCAST,
-		.send = memory,
-		.recv = memory,
-		.count = count,
-		.type = (int)type,
-		.root = root,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_BROADCAST, memory, memory, count, type, 0, root, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclReduce(const void *send, void *recv, size_t count,
                              ncclDataType_t type, ncclRedOp_t op, int root,
                              ncclComm_t comm, cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_REDUCE,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-		.op = (int)op,
-		.root = root,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_REDUCE, send, recv, count, type, op, root, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclAllGather(const void *send, void *recv, size_t count,
                                 ncclDataType_t type, ncclComm_t comm,
                                 cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_ALL_GATHER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_ALL_GATHER, send, recv, count, type, 0, 0, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclReduceScatter(const void *send, void *recv, size_t count,
                                     ncclDataType_t type, ncclRedOp_t op,
                                     ncclComm_t comm, cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_REDUCE_SCATTER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-		.op = (int)op,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_REDUCE_SCATTER, send, recv, count, type, op, 0, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclAlltoAll(const void *send, void *recv, size_t count,
                                ncclDataType_t type, ncclComm_t comm,
                                cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_ALL_TO_ALL,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_ALL_TO_ALL, send, recv, count, type, 0, 0, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclGather(const void *send, void *recv, size_t count,
                              ncclDataType_t type, int root, ncclComm_t comm,
                              cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_GATHER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-		.root = root,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_GATHER, send, recv, count, type, 0, root, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclScatter(const void *send, void *recv, size_t count,
                               ncclDataType_t type, int root, ncclComm_t comm,
                               cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_SCATTER,
-		.send = send,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-		.root = root,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_SCATTER, send, recv, count, type, 0, root, comm,
+	            stream);
 }
 
 ncclResult_t host_ncclSend(const void *send, size_t count, ncclDataType_t type,
                            int peer, ncclComm_t comm, cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_SEND,
-		.send = send,
-		.count = count,
-		.type = (int)type,
-		.root = peer,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_SEND, send, NULL, count, type, 0, peer, comm, stream);
 }
 
 ncclResult_t host_ncclRecv(void *recv, size_t count, ncclDataType_t type,
                            int peer, ncclComm_t comm, cudaStream_t stream)
 {
-	struct call c = {
-		.kind = CALL_RECV,
-		.recv = recv,
-		.count = count,
-		.type = (int)type,
-		.root = peer,
-	};
-
-	return enqueue(comm, &c, stream);
+	return call(CALL_RECV, NULL, recv, count, type, 0, peer, comm, stream);
 }
