@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a communicator is in progress with (background_run.c has the thread that
- * does it)
+ * The asynchronous operation of a communicator that does not block, and the thread that
+ * does it
  */
 
 #include "sim/nccl/background.h"
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/backoff.h"
+#include "base/thread.h"
 #include "sim/nccl/meeting.h"
 
 void background_put(struct background *b)
@@ -63,4 +64,144 @@ void background_drop(struct ncclComm *comm)
 
 	if (b)
 		background_put(b);
+}
+
+/* ---- whose it is ------------------------------------------------------ */
+
+typedef void (*visit_fn)(struct ncclComm *comm, void *user);
+
+/* A parent is in progress with the making of its child. */
+static void visit(const struct batch *b, visit_fn fn, void *user)
+{
+	const struct launch *l;
+	const struct join *j;
+	size_t i;
+
+	for (j = b->joins; j; j = j->next)
+		fn(j->parent ? j->parent : j->comm, user);
+	for (l = b->first; l; l = l->next)
+		fn(comm_of(l->member), user);
+	for (i = 0; i < b->job_count; i++)
+		fn(b->jobs[i].comm, user);
+}
+
+static void count(struct ncclComm *comm, void *user)
+{
+	size_t *n = user;
+
+	(void)comm;
+	++*n;
+}
+
+static void add(struct ncclComm *comm, void *user)
+{
+	struct background *b = user;
+	size_t i;
+
+	for (i = 0; i < b->count; i++)
+		if (b->comms[i] == comm)
+			return;
+	b->comms[b->count++] = comm;
+}
+
+/* Change the state from @from to @to, unless a scripted fault has set
+ * another. */
+static void change_state(struct ncclComm *comm, ncclResult_t from,
+                         ncclResult_t to)
+{
+	int state = (int)from;
+
+	/* Release: pairs with the acquire of threads that ask for it. */
+	atomic_compare_exchange_strong_explicit(&comm->async_error, &state,
+	                                        (int)to, memory_order_release,
+	                                        memory_order_relaxed);
+}
+
+/* ---- the thread ------------------------------------------------------- */
+
+static struct background *background_create(struct batch *batch)
+{
+	struct background *b = calloc(1, sizeof(*b));
+	struct join *j;
+	size_t n = 0;
+
+	if (!b)
+		return NULL;
+	visit(batch, count, &n);
+	b->comms = malloc(n * sizeof(struct ncclComm *));
+	if (!b->comms) {
+		free(b);
+		return NULL;
+	}
+	visit(batch, add, b);
+	for (j = batch->joins; j; j = j->next)
+		j->ended = &b->ended;
+	b->batch = *batch;
+	*batch = (struct batch){ .first = NULL };
+	atomic_store_explicit(&b->users, b->count + 1, memory_order_relaxed);
+	return b;
+}
+
+static void finish(struct background *b, ncclResult_t result)
+{
+	size_t i;
+
+	for (i = 0; i < b->count; i++) {
+		change_state(b->comms[i], ncclInProgress, result);
+		comm_put(b->comms[i]);
+	}
+	atomic_store_explicit(&b->done, true, memory_order_release);
+	background_put(b);
+}
+
+static void *background_main(void *arg)
+{
+	struct background *b = arg;
+
+	finish(b, batch_run(&b->batch, ncclSuccess));
+	return NULL;
+}
+
+static void begin(struct background *b)
+{
+	size_t i;
+
+	for (i = 0; i < b->count; i++) {
+		comm_get(b->comms[i]);
+		background_settle(b->comms[i]);
+		change_state(b->comms[i], ncclSuccess, ncclInProgress);
+		/* Release: pairs with the exchange in take(). */
+		atomic_store_explicit(&b->comms[i]->background, b,
+		                      memory_order_release);
+	}
+}
+
+ncclResult_t background_run(struct batch *batch)
+{
+	struct background *b = background_create(batch);
+	pthread_t thread;
+
+	if (!b) {
+		background_fail(batch, ncclSystemError);
+		batch_run(batch, ncclSystemError);
+		return comm_error(ncclSystemError, "out of memory");
+	}
+	begin(b);
+	if (thread_start(&thread, background_main, b, "nccl:group") == 0) {
+		pthread_detach(thread);
+		return ncclInProgress;
+	}
+	finish(b, batch_run(&b->batch, ncclSystemError));
+	return comm_error(ncclSystemError, "no thread for a group");
+}
+
+static void fail(struct ncclComm *comm, void *user)
+{
+	if (!comm->config.blocking)
+		change_state(comm, ncclSuccess, *(const ncclResult_t *)user);
+}
+
+void background_fail(const struct batch *batch, ncclResult_t error)
+{
+	visit(batch, fail, &error);
 }

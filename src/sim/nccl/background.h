@@ -11,7 +11,7 @@
  * to abort.  Then the state is the group's result.
  */
 
-#include "sim/nccl/batch.h"
+#include "sim/nccl/group.h"
 
 struct background {
 	/* Owned by the thread, which holds references to the communicators: an

@@ -115,23 +115,17 @@ static ncclResult_t destroy(struct ncclComm *comm)
 
 ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
 {
-	ncclResult_t result, ended;
-
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommDestroy"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommDestroy: not a communicator");
 	group_start();
-	result = destroy(comm);
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return group_end_call(destroy(comm));
 }
 
 ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 {
-	ncclResult_t result, ended;
-
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommAbort"))
@@ -143,9 +137,7 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 	comm_raise(comm);
 	background_end(comm);
 	set_ending(comm);
-	result = group_job(comm_abort, comm);
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return group_end_call(group_job(comm_abort, comm));
 }
 
 static ncclResult_t finalize(struct ncclComm *comm)
@@ -167,17 +159,13 @@ static ncclResult_t finalize(struct ncclComm *comm)
 
 ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 {
-	ncclResult_t result, ended;
-
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommFinalize"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommFinalize: not a communicator");
 	group_start();
-	result = finalize(comm);
-	ended = group_end();
-	return comm_answer(comm, result != ncclSuccess ? result : ended);
+	return comm_answer(comm, group_end_call(finalize(comm)));
 }
 
 /* ---- revoke ----------------------------------------------------------- */
@@ -228,7 +216,7 @@ static ncclResult_t revoke(struct ncclComm *comm)
 
 ncclResult_t host_ncclCommRevoke(ncclComm_t comm, int flags)
 {
-	ncclResult_t result, ended;
+	ncclResult_t result;
 
 	if (!comm)
 		return ncclSuccess;
@@ -236,6 +224,5 @@ ncclResult_t host_ncclCommRevoke(ncclComm_t comm, int flags)
 	result = check_revoke(comm, flags);
 	if (result == ncclSuccess)
 		result = revoke(comm);
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return group_end_call(result);
 }

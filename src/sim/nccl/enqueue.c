@@ -16,7 +16,6 @@
 #include "sim/host.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/group.h"
-#include "sim/nccl/kernels.h"
 #include "sim/nccl/lazy.h"
 #include "sim/nccl/queue.h"
 #include "sim/nccl/register.h"
@@ -349,7 +348,7 @@ static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
 
 ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
 {
-	ncclResult_t result, ended;
+	ncclResult_t result;
 
 	if (needs_no_group(comm, c)) {
 		result = add(comm, c, stream, false);
@@ -358,7 +357,5 @@ ncclResult_t enqueue(struct ncclComm *comm, struct call *c, cudaStream_t stream)
 		return result;
 	}
 	group_start();
-	result = add(comm, c, stream, true);
-	ended = group_end();
-	return comm_answer(comm, result != ncclSuccess ? result : ended);
+	return comm_answer(comm, group_end_call(add(comm, c, stream, true)));
 }

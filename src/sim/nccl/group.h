@@ -8,11 +8,34 @@
  * call failed.  Every call is a group of its own when none is open.
  */
 
-#include "sim/nccl/batch.h"
+#include "sim/nccl/join.h"
+
+typedef ncclResult_t (*group_job_fn)(struct ncclComm *comm);
+
+struct job {
+	group_job_fn fn;
+	struct ncclComm *comm;
+};
+
+/* What is to be done at the end of a group. */
+struct batch {
+	struct launch *first, *last;
+	struct join *joins;
+	struct job *jobs;
+	size_t job_count, job_room;
+};
+
+/* Do all of a batch, nothing of it if @error is an error, and forget the
+ * batch. */
+ncclResult_t batch_run(struct batch *batch, ncclResult_t error);
 
 /* What ncclGroupStart() and ncclGroupEnd() do. */
 void group_start(void);
 ncclResult_t group_end(void);
+
+/* End the group that a function has opened for itself: returns @result, that of the function,
+ * or if it is no error the end's. */
+ncclResult_t group_end_call(ncclResult_t result);
 
 /* Forget the open group of a thread that ends. */
 void group_drop(void);

@@ -244,14 +244,13 @@ static ncclResult_t join_and_wait(const struct request *r,
                                   const ncclUniqueId *id)
 {
 	const bool inside = group_is_open();
-	ncclResult_t result, ended;
+	ncclResult_t result;
 
 	group_start();
 	result = check_and_add(r, id);
 	if (!inside)
 		group_block();
-	ended = group_end();
-	return result != ncclSuccess ? result : ended;
+	return group_end_call(result);
 }
 
 ncclResult_t host_ncclCommInitRank(ncclComm_t *comm, int nranks,

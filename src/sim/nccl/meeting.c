@@ -17,10 +17,102 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/list.h"
 #include "base/scoped_lock.h"
-#include "sim/nccl/worlds.h"
+#include "sim/nccl/buffers.h"
 #include "sim/strict/census.h"
+
+/* ---- worlds ------------------------------------------------------------ */
+
+/* By color, then by key, then as they were. */
+static int compare(const void *a, const void *b)
+{
+	const struct join *x = *(struct join *const *)a;
+	const struct join *y = *(struct join *const *)b;
+
+	if (x->color != y->color)
+		return x->color < y->color ? -1 : 1;
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->rank < y->rank ? -1 : 1;
+}
+
+/* Sort the ranks that will be in a communicator, those of one communicator next
+ * to each other.  Returns how many there are. */
+static int sort(struct join **places, int ranks)
+{
+	int i, n = 0;
+
+	for (i = 0; i < ranks; i++)
+		if (places[i] && places[i]->comm)
+			places[n++] = places[i];
+	qsort(places, (size_t)n, sizeof(struct join *), compare);
+	return n;
+}
+
+/* Index just past the ranks that share a communicator with rank @first. */
+static int run_end(struct join *const *sorted, int first, int n)
+{
+	int i = first;
+
+	while (i < n && sorted[i]->color == sorted[first]->color)
+		i++;
+	return i;
+}
+
+/* Make @comm rank @rank of @world, as part of which it is known from then on. */
+static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
+{
+	w->members[rank] = &comm->member;
+	w->check_arrival = buffers_check_arrival;
+	/* A rank that joins by an id has both already, and any thread may ask
+	 * for them. */
+	if (comm->n != w->n || comm->member.rank != rank) {
+		comm->member.rank = rank;
+		comm->n = w->n;
+	}
+	comm->member.number = w->number;
+	comm->member.world = w;
+}
+
+/* Put the ranks in place or, if @keep is false, free the worlds.  Until then
+ * only the first rank of each communicator points to its world. */
+static void settle(struct join *const *sorted, int n, bool keep)
+{
+	int i, k, end;
+	struct world *w;
+
+	for (i = 0; i < n; i = end) {
+		end = run_end(sorted, i, n);
+		w = sorted[i]->comm->member.world;
+		for (k = i; keep && k < end; k++)
+			take_place_locked(sorted[k]->comm, w, k - i);
+		if (!keep && w) {
+			sorted[i]->comm->member.world = NULL;
+			world_free(w);
+		}
+	}
+}
+
+/* Make a world of the ranks of each color in @places, which has an entry for each of
+ * @ranks ranks, NULL for one that is left out; the entries are sorted.  All worlds or,
+ * without memory, none. */
+static ncclResult_t make_worlds_locked(struct join **places, int ranks)
+{
+	int i, end, n = sort(places, ranks);
+
+	for (i = 0; i < n; i = end) {
+		end = run_end(places, i, n);
+		places[i]->comm->member.world =
+			world_create(end - i, end - i, cpu_count(), NULL);
+		if (!places[i]->comm->member.world)
+			break;
+	}
+	settle(places, n, i == n);
+	return i == n ? ncclSuccess
+	              : comm_error(ncclSystemError, "out of memory");
+}
 
 struct meeting {
 	enum join_kind kind; /* constant, */
@@ -276,7 +368,7 @@ static ncclResult_t end_locked(struct meeting *m)
 	if (m->kind == JOIN_BY_ID && has_device_twice_locked(m))
 		return comm_error(ncclInvalidUsage,
 		                  "ncclCommInitRank: duplicate device");
-	return worlds_make(m->places, m->n);
+	return make_worlds_locked(m->places, m->n);
 }
 
 /* An id that was used for a complete or a spoiled meeting is used up. */
@@ -428,7 +520,7 @@ bool meeting_is_cut(const struct join *j)
 void meeting_place(const struct join *j, struct world *w, int rank)
 {
 	SCOPED_LOCK(&lock);
-	worlds_take_place(j->comm, w, rank);
+	take_place_locked(j->comm, w, rank);
 }
 
 void meeting_wake(void)

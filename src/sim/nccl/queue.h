@@ -24,4 +24,8 @@ ncclResult_t launch_check_captures(const struct launch *launch);
 /* Queue a launch on its stream, or capture it, and put it. */
 void launch_queue(struct launch *launch);
 
+/* Load the kernels of @launch that some device of its communicator has not used yet, where
+ * the simulator waits as CUDA does when it loads one (COHORT_HOST_SYNC=device, cuda/sync.h). */
+void kernels_load(const struct launch *launch);
+
 #endif

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/*
+ * Reduction operations that a program makes
+ */
+
 #include "sim/nccl/redop.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/host.h"
+#include "sim/nccl/comm.h"
 
 /* A handle: the communicator's mark, which is not 0, and the operation's place in
  * its list. */
@@ -60,7 +69,8 @@ static int new_place(struct redops *all)
 	return all->count++;
 }
 
-int redop_add(struct redops *all, const struct redop *op)
+/* Add an operation: returns its handle, negative without memory. */
+static int redop_add(struct redops *all, const struct redop *op)
 {
 	int place = new_place(all);
 
@@ -72,12 +82,60 @@ int redop_add(struct redops *all, const struct redop *op)
 	return all->mark << PLACE_BITS | place;
 }
 
-bool redop_remove(struct redops *all, int handle)
-{
-	int place = place_of(all, handle);
+/* ---- NCCL's functions -------------------------------------------------- */
 
+ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                           ncclDataType_t type,
+                                           ncclScalarResidence_t residence,
+                                           ncclComm_t comm)
+{
+	const size_t bytes = type_size((int)type);
+	struct redop new = { .live = true, .type = (int)type };
+	ncclResult_t result;
+	int handle;
+
+	if (!comm_is_valid(comm, "ncclRedOpCreatePreMulSum"))
+		return comm_error(ncclInvalidArgument, "not a communicator");
+	result = comm_ready(comm);
+	if (result != ncclSuccess)
+		return result;
+	if (!op || !scalar)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpCreatePreMulSum: op or scalar is "
+		                  "NULL");
+	if (residence == ncclScalarHostImmediate)
+		memcpy(new.scalar.value, scalar, bytes);
+	else
+		new.scalar.at = scalar;
+	handle = redop_add(&comm->redops, &new);
+	if (handle < 0)
+		return comm_error(ncclSystemError, "out of memory");
+	/* As in NCCL, the place is taken all the same. */
+	if (residence == ncclScalarHostImmediate && !bytes)
+		return comm_error(
+			ncclInternalError,
+			"ncclRedOpCreatePreMulSum: no such data type");
+	*op = (ncclRedOp_t)handle;
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+{
+	int place;
+
+	if ((int)op >= 0 && (int)op < ncclNumOps)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: operation is built in");
+	if ((int)op < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: operation is negative");
+	if (!comm_is_valid(comm, "ncclRedOpDestroy"))
+		return comm_error(ncclInvalidArgument, "not a communicator");
+	place = place_of(&comm->redops, (int)op);
 	if (place < 0)
-		return false;
-	all->list[place].live = false;
-	return true;
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: no operation of this "
+		                  "communicator");
+	comm->redops.list[place].live = false;
+	return ncclSuccess;
 }

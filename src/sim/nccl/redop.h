@@ -27,11 +27,6 @@ struct redops {
 /* The operation of a handle, or NULL. */
 const struct redop *redop_find(const struct redops *redops, int handle);
 
-/* Add an operation: returns its handle, negative without memory.  Remove the operation
- * of a handle: false if there is none. */
-int redop_add(struct redops *redops, const struct redop *op);
-bool redop_remove(struct redops *redops, int handle);
-
 void redops_free(struct redops *redops);
 
 #endif

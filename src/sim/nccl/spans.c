@@ -30,7 +30,6 @@
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/root.h"
-#include "sim/nccl/worlds.h"
 
 /* ---- worlds of this process ------------------------------------------- */
 

@@ -197,11 +197,10 @@ static ncclResult_t check_and_add(const struct request *r)
 
 /* The call has succeeded when the child is being made: the parent's state says
  * that it is in progress. */
-static ncclResult_t answer(ncclResult_t result, ncclResult_t ended)
+static ncclResult_t end_call(ncclResult_t result)
 {
-	if (result != ncclSuccess)
-		return result;
-	return ended == ncclInProgress ? ncclSuccess : ended;
+	result = group_end_call(result);
+	return result == ncclInProgress ? ncclSuccess : result;
 }
 
 ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
@@ -216,14 +215,11 @@ ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
 		.out = child,
 		.config = config,
 	};
-	ncclResult_t result, ended;
 
 	group_start();
 	if (comm_is_valid(comm, r.function))
 		r.shares = comm_shares(comm, comm->config.splitShare);
-	result = check_and_add(&r);
-	ended = group_end();
-	return answer(result, ended);
+	return end_call(check_and_add(&r));
 }
 
 /* End what is under way on the parent, if asked to. */
@@ -250,7 +246,7 @@ ncclResult_t host_ncclCommShrink(ncclComm_t comm, int *excluded,
 		.out = child,
 		.config = config,
 	};
-	ncclResult_t result, ended;
+	ncclResult_t result;
 
 	group_start();
 	result = stop(comm, flags);
@@ -259,6 +255,5 @@ ncclResult_t host_ncclCommShrink(ncclComm_t comm, int *excluded,
 		           !(flags & NCCL_SHRINK_ABORT);
 	if (result == ncclSuccess)
 		result = check_and_add(&r);
-	ended = group_end();
-	return answer(result, ended);
+	return end_call(result);
 }
