@@ -10,4 +10,9 @@
 bool launch_begin(const struct nccl_version *version,
                   const struct image *image);
 
+/* The name, as the compiler has it (mangled), of the kernel with the host stub @stub, or
+ * NULL if that is none: a kernel's handle, for NCCL and for the runtime, is the address of
+ * its stub. */
+const char *stub_name(const void *stub);
+
 #endif

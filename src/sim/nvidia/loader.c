@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Opening the real NCCL (see loader.h), when this library is loaded
+ * The real NCCL (see loader.h): opened when this library is loaded, and called by NCCL's
+ * functions here, each of which jumps to the real one with all that its caller has passed
  */
 
 #include "sim/nvidia/loader.h"
@@ -9,16 +10,78 @@
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <cohort/cohort.h>
+
+#include "platform/cuda_abi.h"
+#include "platform/nccl_abi.h"
 #include "sim/nvidia/elf_file.h"
-#include "sim/nvidia/forward.h"
 #include "sim/nvidia/image.h"
 #include "sim/nvidia/launch.h"
+#include "sim/nvidia/names.h"
 #include "sim/nvidia/patch.h"
-#include "sim/nvidia/runtime.h"
 #include "sim/nvidia/sockets.h"
+
+/* ---- NCCL's functions -------------------------------------------------- */
+
+/* Why there is no NCCL, or NULL.  Written by the constructor only. */
+static const char *no_nccl;
+
+/* What a function answers that has nowhere to jump to: a code or, if it is one that
+ * gives texts, a text. */
+static const void *refuse(const char *name, bool is_text)
+{
+	const char *why = no_nccl;
+
+	if (!why) {
+		why = "this NCCL has no such function";
+		fprintf(stderr, "cohort: %s: %s\n", name, why);
+	}
+	return is_text ? why : (const void *)(uintptr_t)ncclSystemError;
+}
+
+/* clang-format off */
+#define IS_TEXT(result) \
+	_Generic((result)0, const char *: true, default: false)
+/* clang-format on */
+
+/* forward_NAME: where the function jumps.  Written by the constructor only. */
+#define FUNCTION(since, result, name, parameters, arguments)                   \
+	static const void *refuse_##name(void)                                 \
+	{                                                                      \
+		return refuse(#name, IS_TEXT(result));                         \
+	}                                                                      \
+	extern const void *(*forward_##name)(void);                            \
+	const void *(*forward_##name)(void) = refuse_##name;                   \
+                                                                               \
+	COHORT_API void p##name(void) __attribute__((naked));                  \
+	void p##name(void)                                                     \
+	{                                                                      \
+		__asm__("jmp *forward_" #name "(%rip)");                       \
+	}                                                                      \
+	COHORT_API void name(void) __attribute__((weak, alias("p" #name)));
+
+NCCL_EXPORTS(FUNCTION)
+
+static void forward(void *library, const char *name, void *slot)
+{
+	void *function = dlsym(library, name);
+
+	if (function)
+		*(void **)slot = function;
+}
+
+/* Let the functions of this library jump to those of @library. */
+static void forward_to(void *library)
+{
+#define FORWARD(since, result, name, parameters, arguments)                    \
+	forward(library, #name, &forward_##name);
+	NCCL_EXPORTS(FORWARD)
+#undef FORWARD
+}
 
 /* Written by the constructor only. */
 static char failure[512];
@@ -140,8 +203,7 @@ static bool adapt(void *library, const struct nccl_version *version)
 		return fail("%s: the tables of its kernels are not as "
 		            "expected, or memory is short",
 		            image.path);
-	return patch_runtime(&image, runtime_functions, runtime, failure,
-	                     sizeof(failure));
+	return patch_runtime(&image, runtime, failure, sizeof(failure));
 }
 
 __attribute__((constructor)) static void load(void)
@@ -156,6 +218,6 @@ __attribute__((constructor)) static void load(void)
 		return;
 	}
 	image.path = NULL;
-	forward_nowhere(failure);
+	no_nccl = failure;
 	fprintf(stderr, "cohort: no NCCL: %s\n", failure);
 }

@@ -9,14 +9,14 @@
  * ships, whose path COHORT_HOST_NCCL has (cohort run --nccl sets it), and makes it run on the
  * simulator's CUDA.  NCCL's own code stays as it is.
  *
- *	program -> forward.c -> NVIDIA's libnccl.so.2 -> jumps (patch.c)
+ *	program -> loader.c  -> NVIDIA's libnccl.so.2 -> jumps (patch.c)
  *	                                                   |         |
- *	                            runtime.c, launch.c <--+         +--> drop-in libcudart
+ *	                            patch.c, launch.c <----+         +--> drop-in libcudart
  *
  * The real library has CUDA's runtime linked in, and a symbol table in its file that
  * names the functions of it (image.c).  At the head of each of these functions patch.c
  * writes a jump: to the function of that name in the drop-in libcudart or, for what
- * concerns kernels, to one in runtime.c.  The kernels themselves are code for GPUs: a
+ * concerns kernels, to one in patch.c.   The kernels themselves are code for GPUs: a
  * CPU carries out what they do (launch.c).
  *
  * The real library is opened by dlopen() when this one is loaded.  It could not be a

@@ -4,18 +4,12 @@
 
 #include "sim/nvidia/image.h"
 
-/* A function that takes the place of one of the image's. */
-struct patch {
-	const char *name;
-	void *function;
-};
-
 /*
- * Let every function of CUDA's runtime in @image jump elsewhere: to the one of its name
- * in @own, a list that ends with a name of NULL, or else in @runtime, a library.  False
- * if that cannot be: @why says why, and the image is as it was.
+ * Let every function of CUDA's runtime in @image jump elsewhere: to the one that this
+ * library has for NCCL itself, or else to the one of its name in @runtime, a library.
+ * False if that cannot be: @why says why, and the image is as it was.
  */
-bool patch_runtime(const struct image *image, const struct patch *own,
-                   void *runtime, char *why, size_t why_bytes);
+bool patch_runtime(const struct image *image, void *runtime, char *why,
+                   size_t why_bytes);
 
 #endif

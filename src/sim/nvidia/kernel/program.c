@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making tasks (see program.h)
+ * Making tasks (see program.h): which operations each algorithm has
  */
 
 #include "sim/nvidia/kernel/program.h"
@@ -10,7 +10,147 @@
 
 #include "base/util.h"
 #include "platform/nccl_abi.h"
-#include "sim/nvidia/kernel/ring.h"
+#include "sim/nvidia/kernel/count.h"
+
+/* ---- rings ------------------------------------------------------------- */
+
+/*
+ * The collectives on a ring of two ranks or more: each rank receives from the one before
+ * it, and sends to the next.  A channel's part goes around in rounds of one chunk, or one
+ * chunk for each rank.
+ */
+
+/* Round number @n of one chunk: false if there is none. */
+static bool round_of(const struct plan *p, uint64_t n, size_t *at,
+                     size_t *count)
+{
+	const size_t done = n * p->chunk;
+
+	if (done >= p->count)
+		return false;
+	*at = p->begin + done;
+	*count = least(p->chunk, p->count - done);
+	return true;
+}
+
+/*
+ * A round: each rank sends the chunk of the rank before it; adds its own to what comes,
+ * n - 1 times, the last of which completes its own chunk; and passes on complete
+ * chunks.  The last chunks are even, not whole, and may be empty.
+ */
+static bool all_reduce(const struct task *t, uint64_t number,
+                       struct operation_step *op)
+{
+	const struct plan *p = &t->plan;
+	const size_t ranks = (size_t)p->ranks, i = number % (2 * ranks - 1);
+	const size_t done = number / (2 * ranks - 1) * ranks * p->chunk;
+	size_t left, chunk = p->chunk, at;
+
+	if (done >= p->count)
+		return false;
+	left = p->count - done;
+	if (left < ranks * chunk)
+		chunk = round_up(divide_up(left, ranks), 16 / t->combine.size);
+	at = ((size_t)p->ring->index + 2 * ranks - 1 - i) % ranks * chunk;
+	op->from_at = op->to_at = p->begin + done + at;
+	op->count = at < left ? least(chunk, left - at) : 0;
+
+	op->recv = i > 0;
+	op->send = i < 2 * ranks - 2;
+	op->from = i < ranks ? INPUT : NOWHERE;
+	op->to = i >= ranks - 1 ? OUTPUT : NOWHERE;
+	op->last = i == ranks - 1;
+	op->direct_recv = op->direct_send = true;
+	return true;
+}
+
+static bool all_gather(const struct task *t, uint64_t number,
+                       struct operation_step *op)
+{
+	const struct plan *p = &t->plan;
+	const size_t ranks = (size_t)p->ranks, i = number % ranks;
+	size_t at, source;
+
+	if (!round_of(p, number / ranks, &at, &op->count))
+		return false;
+	source = (size_t)p->ring->ranks[(ranks - i) % ranks];
+	op->from_at = op->to_at = source * p->total + at;
+	op->recv = i > 0;
+	op->send = i < ranks - 1;
+	op->to = OUTPUT;
+	op->direct_recv = op->direct_send = true;
+	if (i == 0) {
+		op->from = INPUT;
+		op->from_at = at;
+		if (task_at(t, INPUT, at) == task_at(t, OUTPUT, op->to_at))
+			op->to = NOWHERE;
+	}
+	return true;
+}
+
+static bool reduce_scatter(const struct task *t, uint64_t number,
+                           struct operation_step *op)
+{
+	const struct plan *p = &t->plan;
+	const size_t ranks = (size_t)p->ranks, i = number % ranks;
+
+	if (!round_of(p, number / ranks, &op->to_at, &op->count))
+		return false;
+	op->from_at =
+		(size_t)p->ring->ranks[ranks - 1 - i] * p->total + op->to_at;
+	op->from = INPUT;
+	op->recv = i > 0;
+	op->send = i < ranks - 1;
+	if (i == ranks - 1) {
+		op->to = OUTPUT;
+		op->last = true;
+	}
+	return true;
+}
+
+static bool broadcast(const struct task *t, uint64_t number,
+                      struct operation_step *op)
+{
+	const struct plan *p = &t->plan;
+
+	if (!round_of(p, number, &op->to_at, &op->count))
+		return false;
+	op->from_at = op->to_at;
+	op->recv = p->ring->ranks[0] != p->root;
+	op->send = p->ring->ranks[1] != p->root;
+	op->to = OUTPUT;
+	op->direct_recv = op->direct_send = true;
+	if (!op->recv) {
+		op->from = INPUT;
+		if (t->input == t->output)
+			op->to = NOWHERE;
+	}
+	return true;
+}
+
+static bool reduce_to_root(const struct task *t, uint64_t number,
+                           struct operation_step *op)
+{
+	const struct plan *p = &t->plan;
+
+	if (!round_of(p, number, &op->to_at, &op->count))
+		return false;
+	op->from_at = op->to_at;
+	op->from = INPUT;
+	op->recv = p->ring->ranks[p->ranks - 1] != p->root;
+	op->send = p->rank != p->root;
+	if (!op->send) {
+		op->to = OUTPUT;
+		op->last = true;
+	}
+	return true;
+}
+
+static task_program *const ring_programs[SEND_RECV] = {
+	[BROADCAST] = broadcast,   [REDUCE] = reduce_to_root,
+	[ALL_GATHER] = all_gather, [REDUCE_SCATTER] = reduce_scatter,
+	[ALL_REDUCE] = all_reduce,
+};
 
 /* ---- trees ------------------------------------------------------------- */
 
@@ -71,12 +211,9 @@ static void plan_part(struct plan *p, const struct coll_work *w, int channel,
 		[PROTOCOL_LL128] = 1920,
 		[PROTOCOL_SIMPLE] = 512,
 	};
-	const int middle = w->channel_high - w->channel_low - 1;
 	int kind = 1;
 
-	p->total = w->count[0] + w->count[2];
-	if (middle > 0)
-		p->total += (size_t)middle * w->count[1];
+	p->total = coll_work_count(w);
 	if (channel == w->channel_low) {
 		kind = 0;
 	} else {
@@ -236,10 +373,9 @@ static bool part_of(const struct p2p_work *w, int channel, int parts,
 
 	if (part >= parts)
 		return false;
-	each = DIVIDE_UP(bytes, (size_t)parts);
-	each = (each + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
-	*begin = MIN((size_t)part * each, bytes);
-	*count = MIN(((size_t)part + 1) * each, bytes) - *begin;
+	each = round_up(divide_up(bytes, (size_t)parts), PART_UNIT);
+	*begin = least((size_t)part * each, bytes);
+	*count = least(((size_t)part + 1) * each, bytes) - *begin;
 	return true;
 }
 
@@ -296,4 +432,64 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
 		n++;
 	}
 	return n;
+}
+
+/* ---- several broadcasts ------------------------------------------------ */
+
+/*
+ * Several broadcasts at once, each from its own root around the ring.  They take turns,
+ * chunk by chunk, in the order of their works, which is the same on all ranks.  One that has
+ * come to its end is left out.
+ */
+
+/* Turn number @n is one of work @n % count.  An operation without a peer moves nothing. */
+static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
+{
+	const uint64_t count = (uint64_t)t->broadcast_count;
+	const struct broadcast_work *w = &t->broadcasts[n % count];
+	const size_t done = n / count * w->chunk;
+
+	if (n / count >= t->plan.total)
+		return false;
+	if (done >= w->bytes)
+		return true;
+	op->input = w->send;
+	op->output = w->recv;
+	op->from_at = op->to_at = w->begin + done;
+	op->count = least(w->chunk, w->bytes - done);
+	op->send = w->depth != t->plan.ranks - 1;
+	op->recv = w->depth != 0;
+	op->from = op->recv ? NOWHERE : INPUT;
+	op->to = op->recv || w->send != w->recv ? OUTPUT : NOWHERE;
+	return true;
+}
+
+int program_broadcasts(struct task tasks[TASKS_PER_WORK],
+                       const struct layout *layout,
+                       const struct function *function,
+                       const struct kernel_comm *comm,
+                       const struct channel *channel,
+                       const struct broadcast_work *works, int count)
+{
+	struct task *t = tasks;
+	size_t turns;
+
+	memset(t, 0, sizeof(*t));
+	t->comm = comm;
+	t->protocol = function->protocol;
+	t->combine = combine_make(ncclInt8, OPERATION_SUM, 0);
+	t->program = turn;
+	t->slices = t->slice_steps = 1;
+	t->step_count = (size_t)comm->buffer_bytes[PROTOCOL_SIMPLE] / STEPS;
+	t->broadcasts = works;
+	t->broadcast_count = count;
+	t->plan.ranks = comm->ranks;
+	for (int i = 0; i < count; i++) {
+		turns = divide_up(works[i].bytes, works[i].chunk);
+		if (t->plan.total < turns)
+			t->plan.total = turns;
+	}
+	task_connect(t, layout, channel, &channel->ring.prev, 1,
+	             &channel->ring.next, 1, 0);
+	return 1;
 }

@@ -12,6 +12,15 @@
  * that is received. */
 #define TASKS_PER_WORK 2
 
+/* How many elements one rank's part of a collective has, on all channels. */
+static inline size_t coll_work_count(const struct coll_work *w)
+{
+	const int middle = w->channel_high - w->channel_low - 1;
+
+	return w->count[0] + w->count[2] +
+	       (middle > 0 ? (size_t)middle * w->count[1] : 0);
+}
+
 /* Whether there is a program for it. */
 bool program_exists(const struct function *function);
 

@@ -8,13 +8,16 @@
  * first one; and a launch takes no more threads for many channels than for one.
  */
 
+#include "sim/nvidia/kernel.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/backoff.h"
+#include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel/block.h"
-#include "sim/nvidia/kernel/own_buffers.h"
+#include "sim/nvidia/kernel/combine.h"
 #include "sim/nvidia/kernel/read.h"
 
 /* ---- what can be carried out ------------------------------------------ */
@@ -108,69 +111,107 @@ bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
 
 /* ---- the program's buffers --------------------------------------------- */
 
-static bool work_may_run(const struct nvidia_launch *launch,
-                         const struct kernel_comm *comm,
-                         const struct works *works, const void *work,
-                         struct bad_buffer *bad)
+/* The work whose buffers are checked. */
+struct use {
+	nvidia_may_use *may_use;
+	const struct function *function;
+	int rank;
+};
+
+/* False, which is said, if a buffer must not be used. */
+static bool may_use(const struct use *u, const void *p, size_t bytes,
+                    bool write)
 {
-	const struct layout *l = launch->kernels->layout;
+	char name[64];
+
+	if (!bytes || u->may_use(p, bytes, write))
+		return true;
+	fprintf(stderr,
+	        "cohort: rank %d: %s uses %zu bytes at %p, which are not all "
+	        "in an allocation\n",
+	        u->rank, kernels_name(u->function, name, sizeof(name)), bytes,
+	        p);
+	return false;
+}
+
+static bool coll_may_run(const struct use *u, const struct kernel_comm *comm,
+                         const struct coll_work *w)
+{
+	const struct function *f = u->function;
+	/* What only moves data counts in bytes. */
+	const size_t size =
+		f->collective == BROADCAST || f->collective == ALL_GATHER
+			? 1
+			: combine_type_size(f->type);
+	size_t in = coll_work_count(w) * size, out = in;
+
+	if (f->collective == ALL_GATHER)
+		out *= (size_t)comm->ranks;
+	if (f->collective == REDUCE_SCATTER)
+		in *= (size_t)comm->ranks;
+	if (f->collective == BROADCAST && comm->rank != w->root)
+		in = 0;
+	if (f->collective == REDUCE && comm->rank != w->root)
+		out = 0;
+	return may_use(u, w->send, in, false) &&
+	       may_use(u, w->recv, out, true) &&
+	       may_use(u, (const void *)(uintptr_t)w->scalar,
+	               w->scalar_is_pointer ? size : 0, false);
+}
+
+/* Without parts, there is no message that way. */
+static bool p2p_may_run(const struct use *u, const struct p2p_work *w)
+{
+	return may_use(u, w->send, w->send_parts ? w->send_bytes : 0, false) &&
+	       may_use(u, w->recv, w->recv_parts ? w->recv_bytes : 0, true);
+}
+
+static bool broadcast_may_run(const struct use *u,
+                              const struct broadcast_work *w)
+{
+	return may_use(u, w->send + w->begin, w->depth ? 0 : w->bytes, false) &&
+	       may_use(u, w->recv + w->begin, w->bytes, true);
+}
+
+static bool work_may_run(const struct use *u, const struct layout *l,
+                         const struct kernel_comm *comm, enum work_type type,
+                         const void *work)
+{
 	struct broadcast_work broadcast;
 	struct coll_work coll;
 	struct p2p_work p2p;
 
-	switch (works->type) {
+	switch (type) {
 	case WORK_P2P:
 		p2p = read_p2p(l, work);
-		return own_buffers_of_p2p(&p2p, launch->may_use, bad);
+		return p2p_may_run(u, &p2p);
 	case WORK_BROADCAST:
 		broadcast = read_broadcast(l, work);
-		return own_buffers_of_broadcast(&broadcast, launch->may_use,
-		                                bad);
+		return broadcast_may_run(u, &broadcast);
 	default:
 		coll = read_coll(l, work);
-		return own_buffers_of_coll(works->function, comm, &coll,
-		                           launch->may_use, bad);
+		return coll_may_run(u, comm, &coll);
 	}
 }
 
-static bool works_may_run(const struct nvidia_launch *launch,
-                          const struct arguments *a,
-                          const struct kernel_comm *comm,
-                          const struct works *works, struct bad_buffer *bad)
-{
-	const struct nvidia_kernels *k = launch->kernels;
-	struct work_bytes room;
-	bool ok = true;
-
-	for (int n = 0; ok && n < works->count; n++) {
-		const void *work = works_at(works, k, a, n, &room);
-
-		ok = work_may_run(launch, comm, works, work, bad);
-	}
-	return ok;
-}
-
-/* False, which is said, if a buffer of a work must not be used. */
+/* False if a buffer of a work must not be used. */
 static bool may_run(const struct nvidia_launch *launch,
                     const struct arguments *a, const struct kernel_comm *comm)
 {
-	struct bad_buffer bad;
+	const struct nvidia_kernels *k = launch->kernels;
+	struct use u = { .may_use = launch->may_use, .rank = comm->rank };
+	struct work_bytes room;
 	struct works works;
-	char name[64];
 
 	for (int i = 0; i < block_count(launch, a); i++)
 		for (int index = i; index >= 0; index = works.next) {
-			works_read(&works, launch->kernels, a, index);
-			if (works_may_run(launch, a, comm, &works, &bad))
-				continue;
-			fprintf(stderr,
-			        "cohort: rank %d: %s uses %zu bytes at %p, "
-			        "which are not all in an allocation\n",
-			        comm->rank,
-			        kernels_name(works.function, name,
-			                     sizeof(name)),
-			        bad.bytes, bad.start);
-			return false;
+			works_read(&works, k, a, index);
+			u.function = works.function;
+			for (int n = 0; n < works.count; n++)
+				if (!work_may_run(
+					    &u, k->layout, comm, works.type,
+					    works_at(&works, k, a, n, &room)))
+					return false;
 		}
 	return true;
 }
@@ -242,8 +283,10 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 	if (launch->may_use && !may_run(launch, &a, &comm))
 		return NVIDIA_ILLEGAL_ADDRESS;
 	count = block_count(launch, &a);
+	if (count <= 0)
+		return NVIDIA_DONE;
 	blocks = calloc((size_t)count, sizeof(*blocks));
-	if (count && !blocks) {
+	if (!blocks) {
 		fprintf(stderr, "cohort: %s: out of memory\n", launch->name);
 		return NVIDIA_NO_MEMORY;
 	}
@@ -255,4 +298,52 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 	result = run_blocks(blocks, count, &comm);
 	free(blocks);
 	return result;
+}
+
+/* ---- communicators of one rank ----------------------------------------- */
+
+#define KERNEL "oneRankReduceI13FuncPreMulSumI"
+
+/* How C++ compilers write the types. */
+static const struct {
+	const char *name;
+	int type;
+} types[] = {
+	{ "aE", ncclInt8 },
+	{ "hE", ncclUint8 },
+	{ "iE", ncclInt32 },
+	{ "jE", ncclUint32 },
+	{ "lE", ncclInt64 },
+	{ "mE", ncclUint64 },
+	{ "6__halfE", ncclFloat16 },
+	{ "fE", ncclFloat32 },
+	{ "dE", ncclFloat64 },
+	{ "13__nv_bfloat16E", ncclBfloat16 },
+	{ "13__nv_fp8_e4m3E", ncclFloat8e4m3 },
+	{ "13__nv_fp8_e5m2E", ncclFloat8e5m2 },
+};
+
+int nvidia_one_rank_type(const char *name)
+{
+	const char *type = strstr(name, KERNEL);
+
+	if (!type)
+		return -1;
+	type += strlen(KERNEL);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strncmp(type, types[i].name, strlen(types[i].name)) == 0)
+			return types[i].type;
+	return -1;
+}
+
+void nvidia_one_rank_reduce(int type, void *dst, const void *src, size_t count,
+                            uint64_t scalar, bool is_pointer)
+{
+	struct combine c;
+
+	if (is_pointer)
+		scalar = combine_scalar_at(type,
+		                           (const void *)(uintptr_t)scalar);
+	c = combine_make(type, OPERATION_PRE_MUL_SUM, scalar);
+	combine(&c, &dst, 1, &src, 1, count, true, true);
 }
