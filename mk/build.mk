@@ -103,7 +103,7 @@ host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
 nccl_objects   := $d/nccl.o $d/marker.o
 cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
 cuda_objects   := $d/cuda.o $d/cuda_absent.o $d/marker.o $d/unsupported.o
-nvml_objects   := $d/nvml.o $d/nvml_links.o $d/marker.o
+nvml_objects   := $d/nvml.o $d/marker.o
 # These objects exist once for each major version of CUDA.
 major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)
 drop_in_objects := $(host_objects) $(nccl_objects) $(cudart_objects) \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Captures (see capture.h; capture_calls.c has CUDA's functions)
+ * Captures (see capture.h), and CUDA's functions on them
  */
 
-#include "sim/cuda/capture_state.h"
+#include "sim/cuda/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,30 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
+/*
+ * One lock guards all captures.  Functions whose name ends in _locked are called with
+ * it held.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct capture {
+	/* Constant. */
+	unsigned long long id;
+	enum cudaStreamCaptureMode mode;
+	const void *thread; /* that began it */
+	struct stream *origin;
+	struct graph *graph;
+
+	/* Guarded by lock. */
+	bool invalid;
+	struct captured *streams;
+	struct capture *next; /* of all */
+};
 
 /* Guarded by lock. */
 static struct capture *captures;
@@ -27,13 +46,10 @@ static unsigned long long numbers; /* given out */
  * order with it. */
 static atomic_int active;
 
+/* The calling thread's mode, as cudaThreadExchangeStreamCaptureMode() sets it.  Its
+ * address is the thread's own, and tells it from other threads. */
 static _Thread_local enum cudaStreamCaptureMode thread_mode =
 	cudaStreamCaptureModeGlobal;
-
-enum cudaStreamCaptureMode *capture_thread_mode(void)
-{
-	return &thread_mode;
-}
 
 void capture_lock(void)
 {
@@ -52,9 +68,8 @@ bool capture_none(void)
 
 /* ---- streams of a capture --------------------------------------------- */
 
-/* What @s is in a capture; NULL if it is part of none.  Called with lock
- * held. */
-struct captured *captured_of_locked(const struct stream *s)
+/* What @s is in a capture; NULL if it is part of none. */
+static struct captured *captured_of_locked(const struct stream *s)
 {
 	return atomic_load_explicit(&s->captured, memory_order_relaxed);
 }
@@ -64,7 +79,7 @@ bool capture_has(const struct stream *s)
 	return atomic_load_explicit(&s->captured, memory_order_relaxed);
 }
 
-/* Make @s part of a capture; NULL without memory.  Called with lock held. */
+/* Make @s part of a capture; NULL without memory. */
 static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 {
 	struct captured *d = calloc(1, sizeof(*d));
@@ -79,7 +94,7 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 	return d;
 }
 
-void captured_forget_locked(struct captured *d)
+static void captured_forget_locked(struct captured *d)
 {
 	list_remove(d->capture->streams, d, next);
 	atomic_store_explicit(&d->stream->captured, NULL, memory_order_relaxed);
@@ -87,7 +102,7 @@ void captured_forget_locked(struct captured *d)
 	free(d);
 }
 
-bool captured_has_node(const struct captured *d, const struct node *n)
+static bool captured_has_node(const struct captured *d, const struct node *n)
 {
 	size_t i;
 
@@ -97,7 +112,6 @@ bool captured_has_node(const struct captured *d, const struct node *n)
 	return false;
 }
 
-/* Called with lock held. */
 static bool add_after_locked(struct captured *d, struct node *n)
 {
 	size_t more = d->room ? 2 * d->room : 4;
@@ -116,8 +130,8 @@ static bool add_after_locked(struct captured *d, struct node *n)
 	return true;
 }
 
-bool captured_add_all_locked(struct captured *d, struct node *const *nodes,
-                             size_t n)
+static bool captured_add_all_locked(struct captured *d,
+                                    struct node *const *nodes, size_t n)
 {
 	bool ok = true;
 	size_t i;
@@ -129,8 +143,7 @@ bool captured_add_all_locked(struct captured *d, struct node *const *nodes,
 
 /* ---- what must not be ------------------------------------------------- */
 
-/* Called with lock held. */
-cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
+static cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
 {
 	if (c->invalid)
 		return cudaErrorStreamCaptureInvalidated;
@@ -138,7 +151,7 @@ cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
 	return error;
 }
 
-struct capture *capture_implicit_locked(int device)
+static struct capture *capture_implicit_locked(int device)
 {
 	struct captured *d;
 	struct capture *c;
@@ -150,7 +163,6 @@ struct capture *capture_implicit_locked(int device)
 	return NULL;
 }
 
-/* Called with lock held. */
 static cudaError_t check_legacy_locked(const struct stream *s)
 {
 	struct capture *c =
@@ -179,7 +191,6 @@ cudaError_t capture_permits(const struct stream *s)
 	         : check_legacy_locked(s);
 }
 
-/* Called with lock held. */
 static bool is_on_device(const struct capture *c, int device)
 {
 	const struct captured *d;
@@ -192,7 +203,7 @@ static bool is_on_device(const struct capture *c, int device)
  * unsafe. */
 static bool prohibits(const struct capture *c)
 {
-	if (c->thread == capture_thread_mode())
+	if (c->thread == &thread_mode)
 		return c->mode != cudaStreamCaptureModeRelaxed;
 	return c->mode == cudaStreamCaptureModeGlobal &&
 	       thread_mode == cudaStreamCaptureModeGlobal;
@@ -233,7 +244,6 @@ cudaError_t capture_permits_unsafe(void)
 
 /* ---- capturing -------------------------------------------------------- */
 
-/* Called with lock held. */
 static cudaError_t add_node_locked(struct captured *d, const struct work *work,
                                    const struct graph_kind *kind)
 {
@@ -350,7 +360,6 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 	return d ? point_locked(d, out) : check_legacy_locked(s);
 }
 
-/* Called with lock held. */
 static struct capture *find_locked(unsigned long long id)
 {
 	struct capture *c;
@@ -359,7 +368,6 @@ static struct capture *find_locked(unsigned long long id)
 	return c;
 }
 
-/* Called with lock held. */
 static cudaError_t follow_locked(struct capture *c, struct stream *s,
                                  const struct capture_point *p)
 {
@@ -376,7 +384,6 @@ static cudaError_t follow_locked(struct capture *c, struct stream *s,
 	return cudaSuccess;
 }
 
-/* Called with lock held. */
 static cudaError_t wait_locked(struct stream *s, const struct capture_point *p)
 {
 	struct captured *d = captured_of_locked(s);
@@ -420,9 +427,8 @@ void capture_invalidate(unsigned long long id)
 
 /* ---- the beginning and the end ---------------------------------------- */
 
-/* Called with lock held. */
-struct capture *capture_create_locked(struct stream *s,
-                                      enum cudaStreamCaptureMode mode)
+static struct capture *capture_create_locked(struct stream *s,
+                                             enum cudaStreamCaptureMode mode)
 {
 	struct capture *c = calloc(1, sizeof(*c));
 
@@ -438,18 +444,296 @@ struct capture *capture_create_locked(struct stream *s,
 	c->graph->capturing = true;
 	c->id = ++numbers;
 	c->mode = mode;
-	c->thread = capture_thread_mode();
+	c->thread = &thread_mode;
 	c->origin = s;
 	list_add(captures, c, next);
 	atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
 	return c;
 }
 
-/* Called with lock held. */
-void capture_remove_locked(struct capture *c)
+static void capture_remove_locked(struct capture *c)
 {
 	list_remove(captures, c, next);
 	while (c->streams)
 		captured_forget_locked(c->streams);
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
+}
+
+/* ---- CUDA's functions -------------------------------------------------- */
+
+/* ---- the beginning ---------------------------------------------------- */
+
+static bool mode_is_valid(enum cudaStreamCaptureMode mode)
+{
+	return (int)mode >= cudaStreamCaptureModeGlobal &&
+	       (int)mode <= cudaStreamCaptureModeRelaxed;
+}
+
+cudaError_t host_cudaStreamBeginCapture(cudaStream_t stream,
+                                        enum cudaStreamCaptureMode mode)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error = cudaSuccess;
+
+	if (!mode_is_valid(mode))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (s->legacy)
+		return device_error(cudaErrorStreamCaptureUnsupported);
+	pthread_mutex_lock(&lock);
+	if (captured_of_locked(s))
+		error = cudaErrorIllegalState;
+	else if (!capture_create_locked(s, mode))
+		error = cudaErrorMemoryAllocation;
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t
+host_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	enum cudaStreamCaptureMode before = thread_mode;
+
+	if (!mode || !mode_is_valid(*mode))
+		return device_error(cudaErrorInvalidValue);
+	thread_mode = *mode;
+	*mode = before;
+	return cudaSuccess;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Mark the nodes that the next node of @d comes behind, and all that those come
+ * behind. */
+static void reach_locked(const struct captured *d)
+{
+	struct graph *g = d->capture->graph;
+	struct node *n;
+	size_t i, k;
+
+	for (i = 0; i < g->count; i++)
+		g->nodes[i]->reached = captured_has_node(d, g->nodes[i]);
+	for (i = g->count; i-- > 0;) {
+		n = g->nodes[i];
+		for (k = 0; n->reached && k < n->after_count; k++)
+			n->after[k]->reached = true;
+	}
+}
+
+/* True if the origin has waited for the work of every stream of the capture. */
+static bool is_joined_locked(const struct capture *c)
+{
+	const struct captured *d;
+	size_t i;
+
+	reach_locked(captured_of_locked(c->origin));
+	for (d = c->streams; d; d = d->next)
+		for (i = 0; i < d->count; i++)
+			if (!d->after[i]->reached && !d->after[i]->added)
+				return false;
+	return true;
+}
+
+/* End the capture on @s: take it out, store it, and return how it ended. */
+static cudaError_t end_locked(struct stream *s, struct capture **out)
+{
+	struct captured *d = captured_of_locked(s);
+	cudaError_t error = cudaSuccess;
+	struct capture *c;
+
+	if (!d)
+		return cudaErrorIllegalState;
+	c = d->capture;
+	if (c->origin != s)
+		return capture_fail_locked(c, cudaErrorStreamCaptureUnmatched);
+	if (c->mode != cudaStreamCaptureModeRelaxed &&
+	    c->thread != &thread_mode)
+		return cudaErrorStreamCaptureWrongThread;
+	if (c->invalid)
+		error = cudaErrorStreamCaptureInvalidated;
+	else if (!is_joined_locked(c))
+		error = cudaErrorStreamCaptureUnjoined;
+	capture_remove_locked(c);
+	*out = c;
+	return error;
+}
+
+cudaError_t host_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+	struct stream *s = stream_find(stream);
+	struct capture *c = NULL;
+	cudaError_t error;
+
+	if (!graph)
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&lock);
+	error = end_locked(s, &c);
+	pthread_mutex_unlock(&lock);
+	if (!c)
+		return device_error(error);
+	c->graph->capturing = false;
+	*graph = NULL;
+	if (error == cudaSuccess)
+		*graph = (cudaGraph_t)c->graph;
+	else
+		graph_free(c->graph);
+	free(c);
+	return device_error(error);
+}
+
+void capture_leave(struct stream *s)
+{
+	struct capture *c = NULL;
+	struct captured *d;
+
+	if (capture_none())
+		return;
+	pthread_mutex_lock(&lock);
+	d = captured_of_locked(s);
+	if (d && d->capture->origin == s) {
+		c = d->capture;
+		capture_remove_locked(c);
+	} else if (d) {
+		captured_forget_locked(d);
+	}
+	pthread_mutex_unlock(&lock);
+	if (c) {
+		c->graph->capturing = false;
+		graph_free(c->graph);
+		free(c);
+	}
+}
+
+/* ---- questions -------------------------------------------------------- */
+
+/* The status of @s; a question changes nothing. */
+static cudaError_t status_locked(const struct stream *s,
+                                 enum cudaStreamCaptureStatus *status)
+{
+	const struct captured *d = captured_of_locked(s);
+
+	if (s->legacy && capture_implicit_locked(s->device))
+		return cudaErrorStreamCaptureImplicit;
+	*status = cudaStreamCaptureStatusNone;
+	if (d)
+		*status = d->capture->invalid
+		                  ? cudaStreamCaptureStatusInvalidated
+		                  : cudaStreamCaptureStatusActive;
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
+                                       enum cudaStreamCaptureStatus *status)
+{
+	return host_cudaStreamGetCaptureInfo(stream, status, NULL, NULL, NULL,
+	                                     NULL, NULL);
+}
+
+/* Store what is asked for of an active capture. */
+static void info_locked(const struct captured *d, unsigned long long *id,
+                        cudaGraph_t *graph, const cudaGraphNode_t **after,
+                        const cudaGraphEdgeData **edges, size_t *count)
+{
+	if (id)
+		*id = d->capture->id;
+	if (graph)
+		*graph = (cudaGraph_t)d->capture->graph;
+	if (after)
+		*after = (const cudaGraphNode_t *)d->after;
+	if (edges)
+		*edges = NULL; /* all edges are plain */
+	if (count)
+		*count = d->count;
+}
+
+cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                          enum cudaStreamCaptureStatus *status,
+                                          unsigned long long *id,
+                                          cudaGraph_t *graph,
+                                          const cudaGraphNode_t **after,
+                                          const cudaGraphEdgeData **edges,
+                                          size_t *count)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error;
+
+	if (!status || (edges && !after))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&lock);
+	error = status_locked(s, status);
+	if (error == cudaSuccess && *status == cudaStreamCaptureStatusActive)
+		info_locked(captured_of_locked(s), id, graph, after, edges,
+		            count);
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t
+host12_cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                enum cudaStreamCaptureStatus *status,
+                                unsigned long long *id)
+{
+	return host_cudaStreamGetCaptureInfo(stream, status, id, NULL, NULL,
+	                                     NULL, NULL);
+}
+
+cudaError_t
+host12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
+                                   enum cudaStreamCaptureStatus *status,
+                                   unsigned long long *id, cudaGraph_t *graph,
+                                   const cudaGraphNode_t **after, size_t *count)
+{
+	return host_cudaStreamGetCaptureInfo(stream, status, id, graph, after,
+	                                     NULL, count);
+}
+
+static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
+                                 size_t count, unsigned int flags)
+{
+	if (!d)
+		return cudaErrorIllegalState;
+	if (d->capture->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	if (!graph_has(d->capture->graph, (struct node *const *)nodes, count))
+		return cudaErrorInvalidValue;
+	if (flags == cudaStreamSetCaptureDependencies)
+		d->count = 0;
+	return captured_add_all_locked(d, (struct node *const *)nodes, count)
+	               ? cudaSuccess
+	               : capture_fail_locked(d->capture,
+	                                     cudaErrorMemoryAllocation);
+}
+
+/* Nodes that it drops from the set need not be joined: they are in the
+ * graph. */
+cudaError_t host_cudaStreamUpdateCaptureDependencies(
+	cudaStream_t stream, cudaGraphNode_t *nodes,
+	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error;
+
+	(void)edges;
+	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&lock);
+	error = update_locked(captured_of_locked(s), nodes, count, flags);
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t host12_cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                       cudaGraphNode_t *nodes,
+                                                       size_t count,
+                                                       unsigned int flags)
+{
+	return host_cudaStreamUpdateCaptureDependencies(stream, nodes, NULL,
+	                                                count, flags);
 }

@@ -95,4 +95,8 @@ void capture_invalidate(unsigned long long id);
 /* True if no stream is being captured. */
 bool capture_none(void);
 
+/* The lock of all captures: while a graph is captured into, it guards the graph, too. */
+void capture_lock(void);
+void capture_unlock(void);
+
 #endif

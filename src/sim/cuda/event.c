@@ -16,18 +16,209 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/capture.h"
 #include "sim/cuda/device.h"
-#include "sim/cuda/event_state.h"
 #include "sim/cuda/shared_event.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream.h"
 #include "sim/host.h"
 #include "sim/strict/census.h"
 #include "sim/strict/fault.h"
+
+struct event {
+	/* Guarded by lock. */
+	pthread_mutex_t lock;
+	bool live;
+	bool timed;
+	int device;            /* whose streams may record it */
+	struct stream *stream; /* where it was recorded, or NULL */
+	uint64_t position;
+	uint64_t version; /* counts the recordings */
+	uint64_t time_ns; /* when the last one happened; 0: not yet */
+
+	/* What other processes see of it, or NULL; and which of its recordings
+	 * position is of, 0: none. */
+	struct shared_event *shared;
+	uint64_t recording;
+
+	/* Where it was last recorded if that was in a capture, else id 0. */
+	struct capture_point point;
+
+	/* Guarded by table_lock. */
+	struct event *next; /* of all */
+	struct event *next_free;
+};
+
+/* Where and when an event was last recorded. */
+struct moment {
+	bool live;
+	bool timed;
+	int device;
+	struct stream *stream;
+	uint64_t position;
+	uint64_t time_ns;
+	unsigned long long capture; /* its id, or 0 */
+};
+
+/* Forget where an event was captured. */
+static void forget_point_locked(struct event *e)
+{
+	free(e->point.after);
+	e->point = (struct capture_point){ .id = 0 };
+}
+
+/* ---- recording -------------------------------------------------------- */
+
+static enum step record_step(struct stream *s, struct work *w,
+                             const struct drive *d)
+{
+	struct event *e = w->record.event;
+
+	(void)s;
+	(void)d;
+	SCOPED_LOCK(&e->lock);
+	if (e->version == w->record.version)
+		e->time_ns = clock_now();
+	return STEP_DONE;
+}
+
+/* A recording that is being queued. */
+struct begun {
+	struct work work;
+	struct shared_event *shared; /* a use of it, or NULL */
+	uint64_t version;
+};
+
+/* Begin a recording in @s; false if too many streams have one of the event on its way,
+ * which is shared. */
+static bool record_begin(struct event *e, const struct stream *s,
+                         struct begun *out)
+{
+	bool ok = true;
+
+	SCOPED_LOCK(&e->lock);
+	if (e->shared)
+		ok = shared_event_record(e->shared, s, &out->work);
+	else
+		out->work = (struct work){
+			.step = record_step,
+			.record = { .event = e, .version = e->version + 1 },
+		};
+	if (ok) {
+		forget_point_locked(e);
+		out->version = ++e->version;
+		out->shared = e->shared ? shared_event_get(e->shared) : NULL;
+		e->time_ns = 0;
+	}
+	return ok;
+}
+
+/* The recording is queued.  Only then may others wait for it. */
+static void record_end(struct event *e, struct stream *s, const struct begun *b,
+                       uint64_t position)
+{
+	pthread_mutex_lock(&e->lock);
+	if (e->version == b->version) {
+		e->stream = s;
+		e->position = position;
+		if (b->shared)
+			e->recording = b->work.shared.recording;
+	}
+	if (b->shared)
+		shared_event_publish(b->shared, s, b->work.shared.recording);
+	pthread_mutex_unlock(&e->lock);
+	if (b->shared)
+		shared_event_put(b->shared);
+}
+
+/* Record @e in @s; false if recordings in too many streams are on their way, and other
+ * processes may have opened the event. */
+static bool event_record(struct event *e, struct stream *s)
+{
+	struct begun b;
+	uint64_t position;
+
+	if (!record_begin(e, s, &b))
+		return false;
+	stream_push(s, &b.work, &position);
+	record_end(e, s, &b, position);
+	return true;
+}
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* A use of what is shared of @e, if the last recording is another process's: stores
+ * that.  NULL if it is this one's, or there is none. */
+static struct shared_event *elsewhere(struct event *e, uint64_t *recording_out)
+{
+	struct shared_event *shared = NULL;
+	uint64_t last;
+
+	SCOPED_LOCK(&e->lock);
+	last = e->shared ? shared_event_last(e->shared) : 0;
+	if (last > e->recording) {
+		shared = shared_event_get(e->shared);
+		*recording_out = last;
+	}
+	return shared;
+}
+
+/* Let @s wait for the last recording, which is @m unless another process has recorded the
+ * event since. */
+static void event_wait(struct event *e, const struct moment *m,
+                       struct stream *s)
+{
+	uint64_t recording;
+	struct shared_event *shared = elsewhere(e, &recording);
+	struct work w;
+
+	if (shared) {
+		w = shared_event_wait(shared, recording);
+		stream_push(s, &w, NULL);
+	} else if (m->stream) {
+		stream_push_wait(s, m->stream, m->position);
+		stream_go(s);
+	}
+}
+
+/* Help the stream of the last recording, and say whether it has come there. */
+static bool event_has_happened(struct event *e, const struct moment *m)
+{
+	uint64_t recording;
+	struct shared_event *shared = elsewhere(e, &recording);
+	bool has;
+
+	if (shared) {
+		has = shared_event_has(shared, recording);
+		shared_event_put(shared);
+		return has;
+	}
+	if (!m->stream)
+		return true;
+	stream_help(m->stream, m->position);
+	return stream_is_done(m->stream, m->position);
+}
+
+/* Wait until the last recording has happened. */
+static void event_await(struct event *e, const struct moment *m)
+{
+	struct backoff b = BACKOFF;
+	uint64_t recording;
+	struct shared_event *shared = elsewhere(e, &recording);
+
+	if (shared) {
+		while (!shared_event_has(shared, recording))
+			backoff_wait(&b, UINT64_MAX);
+		shared_event_put(shared);
+	} else if (m->stream) {
+		stream_wait(m->stream, m->position);
+	}
+}
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -156,7 +347,7 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 	pthread_mutex_lock(&e->lock);
 	e->live = false;
 	e->version++; /* a recording that is still queued is void */
-	event_forget_point_locked(e);
+	forget_point_locked(e);
 	shared = e->shared;
 	e->shared = NULL;
 	pthread_mutex_unlock(&e->lock);
@@ -249,7 +440,7 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 		                            ? cudaSuccess
 		                            : cudaErrorMemoryAllocation);
 	SCOPED_LOCK(&e->lock);
-	event_forget_point_locked(e);
+	forget_point_locked(e);
 	e->version++; /* a recording that is still queued is not the last one any more */
 	e->point = point;
 	return cudaSuccess;

@@ -20,7 +20,4 @@ struct stream *stream_find(cudaStream_t handle);
 /* As stream_find(), where the default streams are those of @device. */
 struct stream *stream_find_on(int device, cudaStream_t handle);
 
-/* Set the priority of a stream (stream_info.c). */
-void stream_set_priority(struct stream *stream, int priority);
-
 #endif

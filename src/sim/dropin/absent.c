@@ -8,7 +8,6 @@
  * start, and a program that calls it is told which it is.
  */
 
-#include "sim/dropin/cudart.h"
 #include "sim/dropin/unsupported.h"
 
 /* clang-format off */

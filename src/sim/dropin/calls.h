@@ -24,6 +24,12 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
+/* Which of CUDA's majors a file of libcudart is compiled for: the Makefile says -DCUDART=12
+ * and -DCUDART=13. */
+#ifndef CUDART
+#define CUDART 13
+#endif
+
 struct host_calls {
 	/* Set if the environment could not be read, which is said on stderr
 	 * then, and in the child of a fork, as CUDA has it: nothing but the

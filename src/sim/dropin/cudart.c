@@ -8,8 +8,6 @@
  * stream per thread, under the names that CUDA's header maps theirs to.
  */
 
-#include "sim/dropin/cudart.h"
-
 #include "sim/dropin/calls.h"
 
 /* @entry is the function's name in the table of calls. */

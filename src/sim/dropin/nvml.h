@@ -232,9 +232,4 @@ NVML_FUNCTIONS(NVML_PROTOTYPE)
 #undef NVML_PROTOTYPE
 COHORT_API const char *nvmlErrorString(nvmlReturn_t result);
 
-/* What keeps a call on @device from storing something in @out; or in a structure that
- * has @version and must have @wanted. */
-nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out);
-nvmlReturn_t nvml_check_version(unsigned int version, unsigned int wanted);
-
 #endif

@@ -16,6 +16,73 @@
 #include "base/scoped_lock.h"
 #include "sim/exec/poller.h"
 
+/* ---- kicks: a thread notes the streams whose first work may go on ------ */
+
+static _Thread_local struct stream *kicked_by_us;
+
+void stream_kick(struct stream *s)
+{
+	/* Acquire and release: if it was set already, the thread that set it clears
+	 * it with the exchange in take_kicked() before it drives the stream,
+	 * and so sees what we did. */
+	if (atomic_exchange_explicit(&s->kicked, true, memory_order_acq_rel))
+		return;
+	s->next_kicked = kicked_by_us;
+	kicked_by_us = s;
+}
+
+/* Take a stream that the calling thread has kicked, to drive it; NULL: none is left. */
+static struct stream *take_kicked(void)
+{
+	struct stream *s = kicked_by_us;
+
+	if (!s)
+		return NULL;
+	kicked_by_us = s->next_kicked;
+	atomic_exchange_explicit(&s->kicked, false, memory_order_acq_rel);
+	return s;
+}
+
+static void set_blocked(struct stream *s, bool blocked)
+{
+	atomic_store_explicit(&s->blocked, blocked, memory_order_relaxed);
+}
+
+void stream_kick_all_locked(struct stream **list)
+{
+	struct stream *s;
+
+	while ((s = *list)) {
+		*list = s->next_follower;
+		s->follows = false;
+		set_blocked(s, false);
+		stream_kick(s);
+	}
+}
+
+void stream_follow_locked(struct stream **list, struct stream *s)
+{
+	set_blocked(s, true);
+	if (s->follows)
+		return;
+	s->follows = true;
+	s->next_follower = *list;
+	*list = s;
+}
+
+void stream_unfollow_locked(struct stream **list, struct stream *s)
+{
+	set_blocked(s, false);
+	if (!s->follows)
+		return;
+	while (*list != s)
+		list = &(*list)->next_follower;
+	*list = s->next_follower;
+	s->follows = false;
+}
+
+/* ---- driving ---------------------------------------------------------- */
+
 /* A driver that does all that is cheap, and no more. */
 static const struct drive cheap = {
 	.effort = EFFORT_ENQUEUE,
@@ -27,7 +94,7 @@ void stream_settle(void)
 {
 	struct stream *s;
 
-	while ((s = stream_take_kicked())) {
+	while ((s = take_kicked())) {
 		atomic_store_explicit(&s->own_next, false,
 		                      memory_order_relaxed);
 		stream_drive(s, &cheap);
@@ -242,7 +309,9 @@ void stream_go_by_itself(struct stream *s)
 	stream_go(s);
 }
 
-void stream_urge(struct stream *s)
+/* For a thread that waits for what @s has left to threads that wait, and does not drive
+ * it: have the stream's own thread do that. */
+static void stream_urge(struct stream *s)
 {
 	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
 	    !atomic_load(&s->busy))

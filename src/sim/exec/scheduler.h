@@ -5,9 +5,8 @@
 /*
  * What the sources of streams have of each other
  *
- * From below: stream.c (which streams there are, and what is queued), kick.c
- * (which ones may go on), scheduler.c with worker.c and poller.c (who drives
- * them), submit.c (queueing and waiting).
+ * From below: stream.c (which streams there are, and what is queued), scheduler.c (which
+ * ones may go on) with worker.c and poller.c (who drives them), submit.c (queueing and waiting).
  */
 
 #include "base/clock.h"
@@ -40,12 +39,6 @@ bool stream_put(struct stream *stream, const struct work *work,
 /* True if spinning only keeps others from running. */
 bool stream_is_crowded(void);
 
-/* ---- kick.c ---- */
-
-/* Take a stream that the calling thread has kicked, to drive it; NULL: none is
- * left. */
-struct stream *stream_take_kicked(void);
-
 /* ---- scheduler.c ---- */
 
 /* The step of a wait for another stream. */
@@ -56,10 +49,6 @@ enum step stream_wait_step(struct stream *stream, struct work *work,
  * once.  False: it has to be queued, as something is queued before it, somebody
  * is driving the stream, or there is no room. */
 bool drive_first(struct stream *stream, struct work *work);
-
-/* For a thread that waits for what @stream has left to threads that wait, and
- * does not drive it: have the stream's own thread do that. */
-void stream_urge(struct stream *stream);
 
 /* Drive @stream for a thread that has changed nothing: it does not matter if
  * another is driving it. */

@@ -312,7 +312,7 @@ void stream_wait(struct stream *stream, uint64_t position);
  * stream. */
 void stream_wait_device(int device, bool only_blocking);
 
-/* ---- kicks (kick.c) ---- */
+/* ---- kicks (scheduler.c) ---- */
 
 /*
  * Lists of streams whose first work waits for one thing, for step functions:

@@ -13,7 +13,8 @@
 #include "base/thread.h"
 #include "sim/nccl/meeting.h"
 
-void background_put(struct background *b)
+/* Drop one user; the last one frees @b. */
+static void background_put(struct background *b)
 {
 	if (atomic_fetch_sub_explicit(&b->users, 1, memory_order_acq_rel) > 1)
 		return;

@@ -32,9 +32,6 @@ struct background {
 	atomic_bool done;
 };
 
-/* Drop one user; the last one frees @background. */
-void background_put(struct background *background);
-
 /* Start a thread to run a non-empty batch, and forget the batch.  If no thread
  * can be started, none of the batch is run, and the error is returned. */
 ncclResult_t background_run(struct batch *batch);

@@ -20,11 +20,41 @@
 #include "sim/nccl/register.h"
 #include "sim/nccl/spans.h"
 
+/* ---- kin ------------------------------------------------------------- */
+
+/* Guards the rings of kin; the locks of meetings and worlds may be acquired
+ * inside. */
+static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
+{
+	SCOPED_LOCK(&kin_lock);
+	child->next_kin = parent->next_kin;
+	child->last_kin = parent;
+	parent->next_kin->last_kin = child;
+	parent->next_kin = child;
+	/* The child takes over the flag as it is. */
+	child->aborted_for_good = parent->aborted_for_good;
+	atomic_store_explicit(&child->member.aborted,
+	                      atomic_load_explicit(&parent->member.aborted,
+	                                           memory_order_relaxed),
+	                      memory_order_release);
+}
+
+/* Let @comm be aborted by itself from now on. */
+static void leave_kin(struct ncclComm *comm)
+{
+	SCOPED_LOCK(&kin_lock);
+	comm->next_kin->last_kin = comm->last_kin;
+	comm->last_kin->next_kin = comm->next_kin;
+	comm->next_kin = comm->last_kin = comm;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 static void comm_free(struct ncclComm *comm)
 {
-	comm_leave_kin(comm);
+	leave_kin(comm);
 	background_drop(comm);
 	if (strict_is_on())
 		registered_check(comm);
@@ -87,7 +117,7 @@ static void world_leave(struct world *w)
 	for (i = 0; i < w->n; i++)
 		if (w->members[i]) {
 			meeting_leave_world(comm_of(w->members[i]));
-			comm_leave_kin(comm_of(w->members[i]));
+			leave_kin(comm_of(w->members[i]));
 		}
 }
 
@@ -106,33 +136,6 @@ void comm_free_world(struct world *w)
 }
 
 /* ---- abort flags ------------------------------------------------------- */
-
-/* Guards the rings of kin; the locks of meetings and worlds may be acquired
- * inside. */
-static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
-{
-	SCOPED_LOCK(&kin_lock);
-	child->next_kin = parent->next_kin;
-	child->last_kin = parent;
-	parent->next_kin->last_kin = child;
-	parent->next_kin = child;
-	/* The child takes over the flag as it is. */
-	child->aborted_for_good = parent->aborted_for_good;
-	atomic_store_explicit(&child->member.aborted,
-	                      atomic_load_explicit(&parent->member.aborted,
-	                                           memory_order_relaxed),
-	                      memory_order_release);
-}
-
-void comm_leave_kin(struct ncclComm *comm)
-{
-	SCOPED_LOCK(&kin_lock);
-	comm->next_kin->last_kin = comm->last_kin;
-	comm->last_kin->next_kin = comm->next_kin;
-	comm->next_kin = comm->last_kin = comm;
-}
 
 static void raise_all(struct ncclComm *comm, bool pulse)
 {
@@ -218,7 +221,8 @@ bool comm_shares(const struct ncclComm *comm, int configured)
 	return configured && !is_revoked(comm);
 }
 
-ncclResult_t comm_state(const struct ncclComm *comm)
+/* What ncclCommGetAsyncError() answers (acquire). */
+static ncclResult_t state_of(const struct ncclComm *comm)
 {
 	/* Acquire: pairs with the release when a group is done. */
 	return (ncclResult_t)atomic_load_explicit(&comm->async_error,
@@ -227,7 +231,7 @@ ncclResult_t comm_state(const struct ncclComm *comm)
 
 ncclResult_t comm_ready(struct ncclComm *comm)
 {
-	ncclResult_t result = comm_state(comm);
+	ncclResult_t result = state_of(comm);
 
 	if (result == ncclSuccess || comm_is_aborted(comm)) {
 		background_settle(comm);
@@ -277,7 +281,7 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 		                      memory_order_release);
 	/* Also if it is over already: the answer does not depend on which
 	 * thread is faster. */
-	return result == ncclInProgress ? result : comm_state(comm);
+	return result == ncclInProgress ? result : state_of(comm);
 }
 
 /* ---- questions --------------------------------------------------------- */
@@ -340,7 +344,7 @@ ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 
 	if (result != ncclSuccess)
 		return result;
-	*async = comm_state(comm);
+	*async = state_of(comm);
 	if (*async == ncclSuccess)
 		background_settle(comm);
 	return ncclSuccess;

@@ -105,10 +105,8 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config);
 void comm_get(struct ncclComm *comm);
 void comm_put(struct ncclComm *comm);
 
-/* Let @child be aborted with @parent, and the other way round; let @comm be aborted by
- * itself from now on. */
+/* Let @child be aborted with @parent, and the other way round. */
 void comm_make_kin(struct ncclComm *parent, struct ncclComm *child);
-void comm_leave_kin(struct ncclComm *comm);
 
 /* Free a world with its ranks. */
 void comm_free_world(struct world *world);
@@ -131,10 +129,6 @@ void comm_lower(struct ncclComm *comm);
  * resources, and it is not revoked. */
 bool comm_shares(const struct ncclComm *comm, int configured);
 
-/* Wait until everything that this rank launched is done, and for the end of every graph
- * that has captured its work. */
-ncclResult_t comm_sync(struct ncclComm *comm);
-
 /*
  * comm_use    - the first checks of a function that needs a communicator, in
  *               NCCL's order: it is one, it is not revoked, it is ready.  An error
@@ -149,9 +143,6 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function);
 ncclResult_t comm_ready(struct ncclComm *comm);
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
 bool comm_blocks(const struct ncclComm *comm);
-
-/* The state: what ncclCommGetAsyncError() answers (acquire). */
-ncclResult_t comm_state(const struct ncclComm *comm);
 
 /* See world.h. */
 static inline bool comm_has_work(const struct ncclComm *comm)
