@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/atomics.h"
 #include "base/status.h"
 #include "base/util.h"
 
@@ -42,15 +43,14 @@ int arena_init(void)
 	const char *text = getenv("COHORT_HOST_SHARED");
 	const bool is_set = text && *text;
 
-	if (atomic_load_explicit(&is_initialized, memory_order_relaxed))
+	if (load_relaxed(&is_initialized))
 		return COHORT_OK;
 	if (is_set && strcmp(text, "0") && strcmp(text, "1"))
 		return error_set(COHORT_INVALID,
 		                 "COHORT_HOST_SHARED is \"%s\", not 0 or 1",
 		                 text);
-	atomic_store_explicit(&is_shared, is_set ? *text == '1' : are_several(),
-	                      memory_order_relaxed);
-	atomic_store_explicit(&is_initialized, true, memory_order_relaxed);
+	store_relaxed(&is_shared, is_set ? *text == '1' : are_several());
+	store_relaxed(&is_initialized, true);
 	return COHORT_OK;
 }
 
@@ -198,7 +198,7 @@ static pid_t shared_by;
 
 bool arena_is_shared(void)
 {
-	return atomic_load_explicit(&is_shared, memory_order_relaxed);
+	return load_relaxed(&is_shared);
 }
 
 /* The child of a fork has its parent's memory, and gives out none of it. */

@@ -63,7 +63,7 @@ void capture_unlock(void)
 
 bool capture_none(void)
 {
-	return !atomic_load_explicit(&active, memory_order_relaxed);
+	return !load_relaxed(&active);
 }
 
 /* ---- streams of a capture --------------------------------------------- */
@@ -71,12 +71,12 @@ bool capture_none(void)
 /* What @s is in a capture; NULL if it is part of none. */
 static struct captured *captured_of_locked(const struct stream *s)
 {
-	return atomic_load_explicit(&s->captured, memory_order_relaxed);
+	return load_relaxed(&s->captured);
 }
 
 bool capture_has(const struct stream *s)
 {
-	return atomic_load_explicit(&s->captured, memory_order_relaxed);
+	return load_relaxed(&s->captured);
 }
 
 /* Make @s part of a capture; NULL without memory. */
@@ -89,15 +89,20 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 	d->capture = c;
 	d->stream = s;
 	d->lane = c->graph->lanes++;
-	list_add(c->streams, d, next);
-	atomic_store_explicit(&s->captured, d, memory_order_relaxed);
+	d->next = c->streams;
+	c->streams = d;
+	store_relaxed(&s->captured, d);
 	return d;
 }
 
 static void captured_forget_locked(struct captured *d)
 {
-	list_remove(d->capture->streams, d, next);
-	atomic_store_explicit(&d->stream->captured, NULL, memory_order_relaxed);
+	struct captured **at = &d->capture->streams;
+
+	while (*at != d)
+		at = &(*at)->next;
+	*at = d->next;
+	store_relaxed(&d->stream->captured, NULL);
 	free(d->after);
 	free(d);
 }
@@ -446,8 +451,9 @@ static struct capture *capture_create_locked(struct stream *s,
 	c->mode = mode;
 	c->thread = &thread_mode;
 	c->origin = s;
-	list_add(captures, c, next);
-	atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
+	c->next = captures;
+	captures = c;
+	add_relaxed(&active, 1);
 	return c;
 }
 
@@ -456,7 +462,7 @@ static void capture_remove_locked(struct capture *c)
 	list_remove(captures, c, next);
 	while (c->streams)
 		captured_forget_locked(c->streams);
-	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
+	sub_relaxed(&active, 1);
 }
 
 /* ---- CUDA's functions -------------------------------------------------- */

@@ -125,8 +125,7 @@ static enum step rows_step(struct stream *s, struct work *w,
 static void keep_rows(struct work *w)
 {
 	/* Relaxed: the caller is one. */
-	atomic_fetch_add_explicit(&w->rows.what->holders, 1,
-	                          memory_order_relaxed);
+	add_relaxed(&w->rows.what->holders, 1);
 }
 
 static void drop_rows(struct work *w)

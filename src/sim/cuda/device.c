@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/atomics.h"
 #include "base/scoped_lock.h"
 #include "base/status.h"
 #include "sim/host.h"
@@ -43,7 +44,7 @@ static _Thread_local bool uses_first;
 
 int device_count(void)
 {
-	return atomic_load_explicit(&devices, memory_order_relaxed);
+	return load_relaxed(&devices);
 }
 
 static int check_number(const char *what, long n)
@@ -109,8 +110,7 @@ int device_init(void)
 	if (!device_count()) {
 		rc = number_wanted(&n);
 		if (rc == COHORT_OK)
-			atomic_store_explicit(&devices, n,
-			                      memory_order_relaxed);
+			store_relaxed(&devices, n);
 	}
 	return rc;
 }
@@ -125,15 +125,13 @@ static atomic_bool has_context[COHORT_SIM_MAX_DEVICES];
 
 static void make_context(int device)
 {
-	if (!atomic_load_explicit(&has_context[device], memory_order_relaxed))
-		atomic_store_explicit(&has_context[device], true,
-		                      memory_order_relaxed);
+	if (!load_relaxed(&has_context[device]))
+		store_relaxed(&has_context[device], true);
 }
 
 void device_end_context(int device)
 {
-	atomic_store_explicit(&has_context[device], false,
-	                      memory_order_relaxed);
+	store_relaxed(&has_context[device], false);
 }
 
 int device_context_state(int device, unsigned int *flags, int *active)
@@ -143,14 +141,13 @@ int device_context_state(int device, unsigned int *flags, int *active)
 	if (!device_is_valid(device))
 		return cudaErrorInvalidDevice;
 	*flags = 0;
-	*active = atomic_load_explicit(&has_context[device],
-	                               memory_order_relaxed);
+	*active = load_relaxed(&has_context[device]);
 	return cudaSuccess;
 }
 
 static int first(void)
 {
-	return atomic_load_explicit(&first_device, memory_order_relaxed);
+	return load_relaxed(&first_device);
 }
 
 int device_current(void)
@@ -222,8 +219,7 @@ cudaError_t host_cudaSetValidDevices(int *list, int n)
 	for (i = 0; i < n; i++)
 		if (!device_is_valid(list[i]))
 			return device_error(cudaErrorInvalidDevice);
-	atomic_store_explicit(&first_device, n ? list[0] : 0,
-	                      memory_order_relaxed);
+	store_relaxed(&first_device, n ? list[0] : 0);
 	return cudaSuccess;
 }
 

@@ -124,7 +124,7 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 		.until_ns = until_ns,
 	};
 
-	if (!s || atomic_load_explicit(&s->blocked, memory_order_relaxed))
+	if (!s || load_relaxed(&s->blocked))
 		return;
 	if (until_ns) {
 		stream_attend(s, &d);

@@ -103,10 +103,9 @@ static uint64_t last_id;
 
 static bool is_idle(const struct lane *l)
 {
-	const uint64_t begun =
-		atomic_load_explicit(&l->begun, memory_order_acquire);
+	const uint64_t begun = load_acquire(&l->begun);
 
-	return atomic_load_explicit(&l->done, memory_order_acquire) >= begun;
+	return load_acquire(&l->done) >= begun;
 }
 
 /* True if no recording is on its way, of a process that lives or has died. */
@@ -160,16 +159,16 @@ struct shared_event *shared_event_create(void)
 	if (!e)
 		return NULL;
 	e->stream = NULL;
-	atomic_store_explicit(&e->uses, 1, memory_order_relaxed);
-	atomic_store_explicit(&e->words->last, 0, memory_order_relaxed);
-	atomic_store_explicit(&e->words->id, id, memory_order_release);
+	store_relaxed(&e->uses, 1);
+	store_relaxed(&e->words->last, 0);
+	store_release(&e->words->id, id);
 	return e;
 }
 
 struct shared_event *shared_event_get(struct shared_event *e)
 {
 	/* Relaxed: the caller has a use already, or the lock under which there is one. */
-	atomic_fetch_add_explicit(&e->uses, 1, memory_order_relaxed);
+	add_relaxed(&e->uses, 1);
 	return e;
 }
 
@@ -191,7 +190,7 @@ void shared_event_end(struct shared_event *e)
 {
 	/* The child of a fork may destroy what its parent goes on using. */
 	if (!e->is_foreign && e->pid == getpid())
-		atomic_store_explicit(&e->words->id, 0, memory_order_release);
+		store_release(&e->words->id, 0);
 }
 
 /* ---- handles ---------------------------------------------------------- */
@@ -205,7 +204,7 @@ bool shared_event_give(const struct shared_event *e, cudaIpcEventHandle_t *out)
 {
 	struct content c = {
 		.magic = MAGIC,
-		.id = atomic_load_explicit(&e->words->id, memory_order_relaxed),
+		.id = load_relaxed(&e->words->id),
 	};
 
 	if (!ipc_place_of(e->words, sizeof(*e->words), &c.place))
@@ -221,7 +220,7 @@ static bool map(struct shared_event *e, const struct content *c)
 		return false;
 	e->words = (struct words *)e->map.start;
 	/* Acquire: the words that the event begins with. */
-	if (atomic_load_explicit(&e->words->id, memory_order_acquire) == c->id)
+	if (load_acquire(&e->words->id) == c->id)
 		return true;
 	ipc_unmap(&e->map);
 	return false;
@@ -250,7 +249,7 @@ cudaError_t shared_event_open(const cudaIpcEventHandle_t *handle,
 	}
 	e->is_foreign = true;
 	e->pid = getpid();
-	atomic_store_explicit(&e->uses, 1, memory_order_relaxed);
+	store_relaxed(&e->uses, 1);
 	*out = e;
 	return cudaSuccess;
 }
@@ -276,7 +275,7 @@ static bool find_lane(struct words *w, uint64_t number, uint64_t *lane_out)
 
 	for (i = 0; i < LANES; i++) {
 		l = &w->lanes[i];
-		begun = atomic_load_explicit(&l->begun, memory_order_acquire);
+		begun = load_acquire(&l->begun);
 		if (begun < number && is_idle(l) && take(l, begun, number)) {
 			*lane_out = i;
 			return true;
@@ -294,8 +293,8 @@ static enum step record_step(struct stream *s, struct work *work,
 	(void)s;
 	(void)d;
 	/* Release: what the stream did before.  Pairs with shared_event_has(). */
-	atomic_store_explicit(&e->words->lanes[LANE(recording)].done,
-	                      NUMBER(recording), memory_order_release);
+	store_release(&e->words->lanes[LANE(recording)].done,
+	              NUMBER(recording));
 	shared_event_put(e);
 	return STEP_DONE;
 }
@@ -304,9 +303,7 @@ bool shared_event_record(struct shared_event *e, const struct stream *s,
                          struct work *out)
 {
 	struct words *w = e->words;
-	const uint64_t number =
-		1 +
-		atomic_fetch_add_explicit(&w->numbers, 1, memory_order_relaxed);
+	const uint64_t number = 1 + add_relaxed(&w->numbers, 1);
 	/* The stream's last recording is before this one. */
 	const uint64_t before = e->stream == s ? e->recording : 0;
 	uint64_t lane = LANE(before);
@@ -328,7 +325,7 @@ void shared_event_publish(struct shared_event *e, const struct stream *s,
                           uint64_t recording)
 {
 	_Atomic uint64_t *last = &e->words->last;
-	uint64_t now = atomic_load_explicit(last, memory_order_relaxed);
+	uint64_t now = load_relaxed(last);
 
 	e->stream = s;
 	e->recording = recording;
@@ -343,13 +340,13 @@ void shared_event_publish(struct shared_event *e, const struct stream *s,
 
 uint64_t shared_event_last(const struct shared_event *e)
 {
-	return atomic_load_explicit(&e->words->last, memory_order_acquire);
+	return load_acquire(&e->words->last);
 }
 
 bool shared_event_has(const struct shared_event *e, uint64_t recording)
 {
-	return atomic_load_explicit(&e->words->lanes[LANE(recording)].done,
-	                            memory_order_acquire) >= NUMBER(recording);
+	return load_acquire(&e->words->lanes[LANE(recording)].done) >=
+	       NUMBER(recording);
 }
 
 static enum step wait_step(struct stream *s, struct work *work,

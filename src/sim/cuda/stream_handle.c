@@ -46,7 +46,7 @@ static struct stream *_Atomic *find_free_locked(void)
 		return NULL;
 	if (2 * handles >= room && room < MOST_HANDLES)
 		room *= 2;
-	while (atomic_load_explicit(&table[next], memory_order_relaxed))
+	while (load_relaxed(&table[next]))
 		next = (next + 1) % room;
 	return &table[next];
 }
@@ -58,7 +58,7 @@ cudaStream_t stream_handle_create(struct stream *s)
 	SCOPED_LOCK(&table_lock);
 	entry = find_free_locked();
 	if (entry) {
-		atomic_store_explicit(entry, s, memory_order_release);
+		store_release(entry, s);
 		next = (next + 1) % room;
 		handles++;
 	}
@@ -78,7 +78,7 @@ static struct stream *_Atomic *find_entry(cudaStream_t handle)
 void stream_handle_destroy(cudaStream_t handle)
 {
 	SCOPED_LOCK(&table_lock);
-	atomic_store_explicit(find_entry(handle), NULL, memory_order_relaxed);
+	store_relaxed(find_entry(handle), NULL);
 	handles--;
 }
 
@@ -145,7 +145,7 @@ struct stream *stream_find_on(int device, cudaStream_t handle)
 	if (handle == cudaStreamPerThread)
 		return stream_of_thread(device);
 	entry = find_entry(handle);
-	return entry ? atomic_load_explicit(entry, memory_order_acquire) : NULL;
+	return entry ? load_acquire(entry) : NULL;
 }
 
 struct stream *stream_find(cudaStream_t handle)

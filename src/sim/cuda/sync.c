@@ -76,13 +76,9 @@ int sync_init(void)
 		settled = wanted;
 	else if (!settled)
 		rc = read_environment_locked();
-	atomic_store_explicit(&sync_on,
-	                      settled == COHORT_SIM_SYNC_DEVICE ||
-	                              settled == COHORT_SIM_SYNC_MEMORY,
-	                      memory_order_relaxed);
-	atomic_store_explicit(&sync_on_copies,
-	                      settled == COHORT_SIM_SYNC_DEVICE,
-	                      memory_order_relaxed);
+	store_relaxed(&sync_on, settled == COHORT_SIM_SYNC_DEVICE ||
+	                                settled == COHORT_SIM_SYNC_MEMORY);
+	store_relaxed(&sync_on_copies, settled == COHORT_SIM_SYNC_DEVICE);
 	return rc;
 }
 
@@ -128,9 +124,8 @@ void sync_wait(int device)
 
 void sync_wait_memory(void)
 {
-	sync_wait(atomic_load_explicit(&sync_on_copies, memory_order_relaxed)
-	                  ? ALL_DEVICES
-	                  : device_current());
+	sync_wait(load_relaxed(&sync_on_copies) ? ALL_DEVICES
+	                                        : device_current());
 }
 
 bool sync_is_held(int device)
@@ -157,8 +152,7 @@ static _Atomic uint32_t loaded[COHORT_SIM_MAX_DEVICES];
 
 static bool is_loaded(int device, uint32_t kernels)
 {
-	return !(kernels &
-	         ~atomic_load_explicit(&loaded[device], memory_order_acquire));
+	return !(kernels & ~load_acquire(&loaded[device]));
 }
 
 static bool are_loaded(const int *devices, int n, uint32_t kernels)
@@ -205,5 +199,5 @@ void sync_load(int device, const int *devices, int n, uint32_t kernels)
 void sync_unload(int device)
 {
 	SCOPED_LOCK(&loading);
-	atomic_store_explicit(&loaded[device], 0, memory_order_release);
+	store_release(&loaded[device], 0);
 }

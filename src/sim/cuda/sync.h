@@ -48,9 +48,10 @@
  * kernels in graphs, which are loaded when the graph is made.
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/atomics.h"
 
 /* Atomic; written once by sync_init(): whether calls wait, and whether copies are among
  * them, but for COHORT_HOST_SYNC=memory.  Relaxed: constants after that. */
@@ -58,7 +59,7 @@ extern atomic_bool sync_on, sync_on_copies;
 
 static inline bool sync_is_on(void)
 {
-	return atomic_load_explicit(&sync_on, memory_order_relaxed);
+	return load_relaxed(&sync_on);
 }
 
 /* What cohort_sim_set_sync() does in this process's simulator alone (knobs.c);
@@ -85,7 +86,7 @@ static inline void sync_memory(void)
 /* sync_wait(), if a copy waits. */
 static inline void sync_copy(int device)
 {
-	if (atomic_load_explicit(&sync_on_copies, memory_order_relaxed))
+	if (load_relaxed(&sync_on_copies))
 		sync_wait(device);
 }
 

@@ -22,12 +22,12 @@ static _Atomic host_launcher launcher;
 
 void driver_set_launcher(host_launcher wanted)
 {
-	atomic_store_explicit(&launcher, wanted, memory_order_release);
+	store_release(&launcher, wanted);
 }
 
 static host_launcher get_launcher(void)
 {
-	return atomic_load_explicit(&launcher, memory_order_acquire);
+	return load_acquire(&launcher);
 }
 
 /* The error for a function of kernels where there are none, which is said
@@ -65,7 +65,7 @@ static void work_keep(struct work *w)
 {
 	struct kernel *k = w->host.user;
 
-	atomic_fetch_add_explicit(&k->uses, 1, memory_order_relaxed);
+	add_relaxed(&k->uses, 1);
 }
 
 static void work_drop(struct work *w)

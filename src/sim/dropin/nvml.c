@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/atomics.h"
 #include "sim/dropin/calls.h"
 
 /* Text for the version of a driver that there is not. */
@@ -34,7 +35,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 	(void)flags;
 	if (cohort_host_calls()->refused)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
-	atomic_fetch_add_explicit(&uses, 1, memory_order_relaxed);
+	add_relaxed(&uses, 1);
 	return NVML_SUCCESS;
 }
 
@@ -45,13 +46,12 @@ nvmlReturn_t nvmlInit_v2(void)
 
 static bool is_used(void)
 {
-	return atomic_load_explicit(&uses, memory_order_relaxed) > 0 &&
-	       !cohort_host_calls()->refused;
+	return load_relaxed(&uses) > 0 && !cohort_host_calls()->refused;
 }
 
 nvmlReturn_t nvmlShutdown(void)
 {
-	int n = atomic_load_explicit(&uses, memory_order_relaxed);
+	int n = load_relaxed(&uses);
 
 	if (!is_used())
 		return NVML_ERROR_UNINITIALIZED;

@@ -20,28 +20,21 @@ static void sit(struct world *w, int rank)
 {
 	struct seat *seat = &w->seats[rank];
 
-	atomic_store_explicit(&seat->core, sched_getcpu(),
-	                      memory_order_relaxed);
-	atomic_store_explicit(
-		&seat->arrivals,
-		atomic_load_explicit(&seat->arrivals, memory_order_relaxed) + 1,
-		memory_order_relaxed);
+	store_relaxed(&seat->core, sched_getcpu());
+	store_relaxed(&seat->arrivals, load_relaxed(&seat->arrivals) + 1);
 }
 
 /* True if the ranks that have not arrived are likely to be on other cores: then
  * waiting on this core does not keep them from arriving. */
 static bool all_are_elsewhere(const struct world *w, int rank)
 {
-	const uint64_t mine = atomic_load_explicit(&w->seats[rank].arrivals,
-	                                           memory_order_relaxed);
+	const uint64_t mine = load_relaxed(&w->seats[rank].arrivals);
 	const int core = sched_getcpu();
 	const struct seat *s;
 
 	for (s = w->seats; s < w->seats + w->n; s++)
-		if (atomic_load_explicit(&s->core, memory_order_relaxed) ==
-		            core &&
-		    atomic_load_explicit(&s->arrivals, memory_order_relaxed) <
-		            mine)
+		if (load_relaxed(&s->core) == core &&
+		    load_relaxed(&s->arrivals) < mine)
 			return false;
 	return true;
 }

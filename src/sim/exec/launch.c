@@ -126,12 +126,12 @@ struct launch *launch_get(struct member *m)
 	l->follows = false;
 	l->patience = 0;
 	l->is_told = false;
-	atomic_store_explicit(&l->over, false, memory_order_relaxed);
+	store_relaxed(&l->over, false);
 	l->calls_done = 0;
 	l->cut_ns = 0;
-	atomic_store_explicit(&l->ready, 0, memory_order_relaxed);
-	atomic_store_explicit(&l->given, 0, memory_order_relaxed);
-	atomic_store_explicit(&l->users, 1, memory_order_relaxed);
+	store_relaxed(&l->ready, 0);
+	store_relaxed(&l->given, 0);
+	store_relaxed(&l->users, 1);
 	enqueue_free(l);
 	return l;
 }
@@ -141,8 +141,8 @@ void launch_put(struct launch *l)
 	/* Acquire and release: the last user sees what the others did.  A sole
 	 * user can just store (release: its last use), as nobody else can
 	 * become a user any more. */
-	if (atomic_load_explicit(&l->users, memory_order_acquire) == 1)
-		atomic_store_explicit(&l->users, 0, memory_order_release);
+	if (load_acquire(&l->users) == 1)
+		store_release(&l->users, 0);
 	else
 		atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel);
 }
@@ -283,7 +283,7 @@ static void finish_locked(struct launch *l, const struct member *by)
 	struct stream *at = atomic_load(&m->at);
 
 	/* Release: what was written. */
-	atomic_store_explicit(&l->over, true, memory_order_release);
+	store_release(&l->over, true);
 	/* Before the next launch joins on another stream; followers look
 	 * again. */
 	member_kick_followers_locked(m);
@@ -305,7 +305,7 @@ void launch_end_whole(struct launch *l)
 	struct member *m = l->member;
 
 	atomic_fetch_add(&m->turn, 1);
-	atomic_store_explicit(&l->over, true, memory_order_relaxed);
+	store_relaxed(&l->over, true);
 	if (!atomic_load(&m->followed))
 		return;
 	SCOPED_LOCK(&m->world->lock);

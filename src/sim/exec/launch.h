@@ -13,6 +13,7 @@
  * waits only for its partner (p2p.c).
  */
 
+#include "base/atomics.h"
 #include "sim/exec/call.h"
 #include "sim/exec/stream.h"
 
@@ -174,18 +175,18 @@ struct launch {
 
 static inline enum way launch_way(const struct launch *l)
 {
-	return atomic_load_explicit(&l->way, memory_order_relaxed);
+	return load_relaxed(&l->way);
 }
 
 static inline void launch_set_way(struct launch *l, enum way way)
 {
-	atomic_store_explicit(&l->way, way, memory_order_relaxed);
+	store_relaxed(&l->way, way);
 }
 
 static inline bool launch_is_over(const struct launch *l)
 {
 	/* Acquire: what was written, and the turn. */
-	return atomic_load_explicit(&l->over, memory_order_acquire);
+	return load_acquire(&l->over);
 }
 
 /* What a launch brings to a round: the place of its next call, which says
@@ -218,7 +219,7 @@ void launch_put(struct launch *launch);
 /* True if a launch has no users (acquire: the last use). */
 static inline bool launch_is_at_rest(const struct launch *l)
 {
-	return !atomic_load_explicit(&l->users, memory_order_acquire);
+	return !load_acquire(&l->users);
 }
 
 /* Add to a launch; false without memory. */

@@ -75,9 +75,7 @@ static void lane_add(struct lane *lane, struct transfer *t)
 
 static void change(atomic_int *count, int by)
 {
-	atomic_store_explicit(
-		count, atomic_load_explicit(count, memory_order_relaxed) + by,
-		memory_order_relaxed);
+	store_relaxed(count, load_relaxed(count) + by);
 }
 
 /* Count (@by 1) or discount (-1) a message that can go on, at the launches
@@ -93,7 +91,7 @@ static void count_locked(const struct transfer *send, int claim, int by)
 static void set_claim(struct transfer *send, int claim)
 {
 	/* Release: what the message is.  Pairs with take(). */
-	atomic_store_explicit(&send->claim, claim, memory_order_release);
+	store_release(&send->claim, claim);
 }
 
 /* Change the claim of a message from @claim to @next; false if it was not
@@ -115,15 +113,13 @@ static bool open_locked(struct transfer *send)
 		count_locked(send, CLAIM_GIVEN, -1);
 		count_locked(send, CLAIM_OPEN, 1);
 	}
-	return atomic_load_explicit(&send->claim, memory_order_relaxed) ==
-	       CLAIM_OPEN;
+	return load_relaxed(&send->claim) == CLAIM_OPEN;
 }
 
 /* The message of @t if it has both ends and is not done, or NULL. */
 static struct transfer *open_send(struct transfer *t)
 {
-	if (!t->partner ||
-	    atomic_load_explicit(&t->claim, memory_order_relaxed) == CLAIM_DONE)
+	if (!t->partner || load_relaxed(&t->claim) == CLAIM_DONE)
 		return NULL;
 	return t->is_send ? t : t->partner;
 }
@@ -361,9 +357,9 @@ static bool work_locked(struct launch *l, const struct drive *d)
  * it looks all the time it leaves to a sender what was given to that. */
 static bool needs_lock(const struct launch *l, const struct drive *d)
 {
-	if (atomic_load_explicit(&l->ready, memory_order_relaxed))
+	if (load_relaxed(&l->ready))
 		return true;
-	return atomic_load_explicit(&l->given, memory_order_relaxed) &&
+	return load_relaxed(&l->given) &&
 	       (d->effort == EFFORT_OWN || !d->attends);
 }
 
@@ -372,12 +368,10 @@ bool p2p_work(struct launch *l, const struct drive *d)
 	pthread_mutex_t *lock = &l->member->world->lock;
 
 	if (d->effort == EFFORT_ENQUEUE)
-		return atomic_load_explicit(&l->ready, memory_order_relaxed) ||
-		       atomic_load_explicit(&l->given, memory_order_relaxed);
+		return load_relaxed(&l->ready) || load_relaxed(&l->given);
 	/* A thread that makes something ready meanwhile does it, or comes
 	 * back. */
-	if (atomic_load_explicit(&l->ready, memory_order_relaxed) &&
-	    work_given(l, d))
+	if (load_relaxed(&l->ready) && work_given(l, d))
 		return true;
 	if (!needs_lock(l, d))
 		return false;

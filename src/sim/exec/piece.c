@@ -112,7 +112,7 @@ static void cut_share(struct world *w, int rank)
 	s->pieces = (long)round_share(&w->round, rank, PIECE_BYTES, &s->begin,
 	                              &s->end);
 	w->pieces += (size_t)s->pieces;
-	atomic_store_explicit(&s->left, s->pieces, memory_order_relaxed);
+	store_relaxed(&s->left, s->pieces);
 }
 
 /* Collect the places of the calls that all ranks have in common. */
@@ -405,7 +405,7 @@ bool pieces_do_all(const struct world *w, int rank)
 /* Relaxed: a hint. */
 static int core_of(const struct world *w, int rank)
 {
-	return atomic_load_explicit(&w->seats[rank].core, memory_order_relaxed);
+	return load_relaxed(&w->seats[rank].core);
 }
 
 /* True if the share of @other is in @reach for @rank. */
@@ -417,8 +417,7 @@ static bool is_in(enum reach reach, const struct world *w, int rank, int other)
 
 static bool share_is_left(const struct world *w, int rank)
 {
-	return atomic_load_explicit(&w->shares[rank].left,
-	                            memory_order_relaxed) > 0;
+	return load_relaxed(&w->shares[rank].left) > 0;
 }
 
 bool pieces_are_left(const struct world *w, int rank, enum reach reach)
@@ -442,8 +441,7 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 
 	while (share_is_left(w, rank) && !world_is_broken(w) &&
 	       !(n && drive_is_late(d))) {
-		left = atomic_fetch_sub_explicit(&s->left, 1,
-		                                 memory_order_relaxed);
+		left = sub_relaxed(&s->left, 1);
 		if (left <= 0)
 			break;
 		begin = s->begin + (size_t)(s->pieces - left) * PIECE_BYTES;

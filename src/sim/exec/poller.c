@@ -166,7 +166,7 @@ bool poller_note(struct stream *s)
 		return false;
 	if (atomic_load(&s->is_noted) || atomic_exchange(&s->is_noted, true))
 		return true;
-	first = atomic_load_explicit(&noted, memory_order_relaxed);
+	first = load_relaxed(&noted);
 	do
 		s->next_noted = first;
 	while (!atomic_compare_exchange_weak(&noted, &first, s));

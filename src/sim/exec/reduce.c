@@ -3,13 +3,13 @@
 #include "sim/exec/reduce.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
 
+#include "base/atomics.h"
 #include "base/util.h"
 #include "sim/exec/reduce_levels.h"
 
@@ -74,12 +74,11 @@ static const struct reduce_level *best_level(int type)
 	/* Atomic, relaxed: threads that find NULL all find out the same
 	 * level. */
 	static _Atomic(const struct reduce_level *) best[ncclNumTypes];
-	const struct reduce_level *level =
-		atomic_load_explicit(&best[type], memory_order_relaxed);
+	const struct reduce_level *level = load_relaxed(&best[type]);
 
 	if (!level) {
 		level = reduce_level(type, 0);
-		atomic_store_explicit(&best[type], level, memory_order_relaxed);
+		store_relaxed(&best[type], level);
 	}
 	return level;
 }

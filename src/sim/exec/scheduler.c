@@ -45,7 +45,7 @@ static struct stream *take_kicked(void)
 
 static void set_blocked(struct stream *s, bool blocked)
 {
-	atomic_store_explicit(&s->blocked, blocked, memory_order_relaxed);
+	store_relaxed(&s->blocked, blocked);
 }
 
 void stream_kick_all_locked(struct stream **list)
@@ -95,15 +95,14 @@ void stream_settle(void)
 	struct stream *s;
 
 	while ((s = take_kicked())) {
-		atomic_store_explicit(&s->own_next, false,
-		                      memory_order_relaxed);
+		store_relaxed(&s->own_next, false);
 		stream_drive(s, &cheap);
 	}
 }
 
 bool drive_is_relieved(const struct drive *d)
 {
-	return d->stop && atomic_load_explicit(d->stop, memory_order_relaxed);
+	return d->stop && load_relaxed(d->stop);
 }
 
 bool drive_is_late(const struct drive *d)
@@ -129,14 +128,14 @@ static bool drive_is_over(const struct drive *d, uint64_t done)
 /* Write a hint that others read all the time only if it changes. */
 static void set_hint(atomic_bool *hint, bool value)
 {
-	if (atomic_load_explicit(hint, memory_order_relaxed) != value)
-		atomic_store_explicit(hint, value, memory_order_relaxed);
+	if (load_relaxed(hint) != value)
+		store_relaxed(hint, value);
 }
 
 /* The first work is done: go on to the next. */
 static void pop(struct stream *s)
 {
-	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	store_relaxed(&s->own_next, false);
 	set_hint(&s->is_left, false);
 	/* Also releases the work's results: pairs with stream_is_done(). */
 	atomic_store(&s->done, s->done + 1);
@@ -187,8 +186,7 @@ static void note(struct stream *s, bool is_left, const struct drive *d)
  * come. */
 static bool is_left_to_own(const struct stream *s, const struct drive *d)
 {
-	return d->effort != EFFORT_OWN &&
-	       atomic_load_explicit(&s->own_next, memory_order_relaxed);
+	return d->effort != EFFORT_OWN && load_relaxed(&s->own_next);
 }
 
 /* Stop driving @s.  Wake its worker if @wanted, or if the worker found the
@@ -207,7 +205,7 @@ static void let_go(struct stream *s, bool wanted, const struct drive *d)
 static bool is_for_own(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
-	       !atomic_load_explicit(&s->is_attended, memory_order_relaxed);
+	       !load_relaxed(&s->is_attended);
 }
 
 /* A look at the first work has answered @r: see that some thread goes on, and
@@ -216,7 +214,7 @@ static void end_drive(struct stream *s, const struct drive *d, enum step r)
 {
 	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
 	    !drive_is_over(d, s->done))
-		atomic_store_explicit(&s->own_next, true, memory_order_relaxed);
+		store_relaxed(&s->own_next, true);
 	if (r != STEP_DONE && d->effort == EFFORT_OWN)
 		worker_give_up(s);
 	if (d->effort == EFFORT_HELP)
@@ -292,14 +290,12 @@ bool drive_first(struct stream *s, struct work *w)
 
 bool stream_is_flushed(const struct stream *s)
 {
-	return atomic_load_explicit(&s->done, memory_order_relaxed) <
-	       atomic_load_explicit(&s->flushed, memory_order_relaxed);
+	return load_relaxed(&s->done) < load_relaxed(&s->flushed);
 }
 
 void stream_go_by_itself(struct stream *s)
 {
-	atomic_store_explicit(&s->flushed, atomic_load(&s->queued),
-	                      memory_order_relaxed);
+	store_relaxed(&s->flushed, atomic_load(&s->queued));
 	/* A thread that stays sets it again. */
 	set_hint(&s->is_attended, false);
 	/* A thread runs on the cores of the thread that has started it: it
@@ -313,8 +309,7 @@ void stream_go_by_itself(struct stream *s)
  * it: have the stream's own thread do that. */
 static void stream_urge(struct stream *s)
 {
-	if (atomic_load_explicit(&s->is_left, memory_order_relaxed) &&
-	    !atomic_load(&s->busy))
+	if (load_relaxed(&s->is_left) && !atomic_load(&s->busy))
 		worker_wake(s);
 }
 
@@ -329,8 +324,8 @@ void stream_look_after(struct stream *s, uint64_t done)
 
 	if (atomic_load(&s->queued) == atomic_load(&s->done))
 		return;
-	if (!atomic_load_explicit(&s->is_left, memory_order_relaxed) ||
-	    atomic_load(&s->done) != done || atomic_load(&s->busy)) {
+	if (!load_relaxed(&s->is_left) || atomic_load(&s->done) != done ||
+	    atomic_load(&s->busy)) {
 		stream_drive(s, &cheap);
 	} else {
 		set_hint(&s->is_attended, false);
@@ -342,8 +337,7 @@ void stream_look_after(struct stream *s, uint64_t done)
 
 void stream_poll(struct stream *s, const struct drive *d)
 {
-	if (atomic_load_explicit(&s->blocked, memory_order_relaxed) ||
-	    atomic_load_explicit(&s->busy, memory_order_relaxed))
+	if (load_relaxed(&s->blocked) || load_relaxed(&s->busy))
 		return;
 	if (try_drive(s, d))
 		drive_while_asked(s, d);
@@ -406,8 +400,7 @@ static void attend(struct stream *s, struct drive *d)
  * over. */
 static void attend_flushed(struct stream *s, struct drive *d)
 {
-	const uint64_t last =
-		atomic_load_explicit(&s->attended_ns, memory_order_relaxed);
+	const uint64_t last = load_relaxed(&s->attended_ns);
 
 	d->stays = clock_now() - last < STAYS_NS;
 	if (d->stays)
@@ -415,8 +408,7 @@ static void attend_flushed(struct stream *s, struct drive *d)
 	attend(s, d);
 	if (drive_is_over(d, s->done))
 		stream_leave(s);
-	atomic_store_explicit(&s->attended_ns, clock_now(),
-	                      memory_order_relaxed);
+	store_relaxed(&s->attended_ns, clock_now());
 }
 
 void stream_attend(struct stream *s, const struct drive *drive)
@@ -431,7 +423,7 @@ void stream_attend(struct stream *s, const struct drive *drive)
 
 void stream_leave(struct stream *s)
 {
-	if (!atomic_load_explicit(&s->is_attended, memory_order_relaxed))
+	if (!load_relaxed(&s->is_attended))
 		return;
 	set_hint(&s->is_attended, false);
 	stream_urge(s);

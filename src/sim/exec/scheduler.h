@@ -9,6 +9,7 @@
  * ones may go on) with worker.c and poller.c (who drives them), submit.c (queueing and waiting).
  */
 
+#include "base/atomics.h"
 #include "base/clock.h"
 #include "sim/exec/stream.h"
 
@@ -18,8 +19,7 @@
 static inline bool stream_is_empty(const struct stream *s)
 {
 	/* Relaxed: only the driver writes done.  Acquire: what was queued. */
-	return atomic_load_explicit(&s->done, memory_order_relaxed) ==
-	       atomic_load_explicit(&s->queued, memory_order_acquire);
+	return load_relaxed(&s->done) == load_acquire(&s->queued);
 }
 
 /* True if @device has streams that its legacy default stream waits for; and

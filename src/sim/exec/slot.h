@@ -20,6 +20,7 @@
  * like any other (rendezvous.c).
  */
 
+#include "base/atomics.h"
 #include "base/backoff.h"
 #include "sim/exec/piece.h"
 
@@ -85,7 +86,7 @@ static inline void slot_skip(struct launch *l)
 
 static inline void slot_send(struct slot *mine, const struct launch *l)
 {
-	atomic_store_explicit(&mine->number, l->slot, memory_order_release);
+	store_release(&mine->number, l->slot);
 }
 
 /* Prefetch the cache line at @p for writing.  (gcc's own builtin prefetches for
@@ -113,8 +114,7 @@ static inline bool slots_are_met(const struct world *w, const struct launch *l)
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		if (atomic_load_explicit(&slot_of(w, l->slot, r)->number,
-		                         memory_order_acquire) != l->slot)
+		if (load_acquire(&slot_of(w, l->slot, r)->number) != l->slot)
 			return false;
 	return true;
 }
@@ -136,7 +136,7 @@ static inline bool slots_are_one(const struct world *w, const struct launch *l)
  * rank that has to open a round. */
 static inline bool slot_opens(struct world *w, const struct launch *l)
 {
-	uint64_t last = atomic_load_explicit(&w->opened, memory_order_relaxed);
+	uint64_t last = load_relaxed(&w->opened);
 
 	return last != l->slot &&
 	       atomic_compare_exchange_strong_explicit(&w->opened, &last,

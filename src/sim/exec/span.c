@@ -66,8 +66,7 @@ static bool set_call(struct call *to, const struct launch *l)
 static void note_fault(const struct member *m)
 {
 	if (member_is_struck(m))
-		atomic_store_explicit(&m->world->span->ranks[m->rank].is_struck,
-		                      true, memory_order_relaxed);
+		store_relaxed(&m->world->span->ranks[m->rank].is_struck, true);
 }
 
 /* The way of a call depends on nothing else: ranks may group calls differently. */
@@ -112,7 +111,7 @@ static void arrive(const struct world *w, struct launch *l)
 	if (!set_call(&mine->call, l))
 		return;
 	l->stage = SPAN_COMES;
-	atomic_store_explicit(&mine->number, l->slot, memory_order_release);
+	store_release(&mine->number, l->slot);
 	if (is_done_alone(w, l) && !comes_last(w))
 		l->stage = SPAN_DONE;
 }
@@ -134,8 +133,7 @@ static bool slots_have_come(const struct world *w, const struct launch *l)
 	int r;
 
 	for (r = 0; r < w->n; r++)
-		if (atomic_load_explicit(&slot_for(w, r, l->slot)->number,
-		                         memory_order_acquire) != l->slot)
+		if (load_acquire(&slot_for(w, r, l->slot)->number) != l->slot)
 			return false;
 	return true;
 }
@@ -159,8 +157,7 @@ static struct call call_of(const struct world *w, const struct launch *l,
 
 static bool is_struck(const struct world *w, int rank)
 {
-	return atomic_load_explicit(&w->span->ranks[rank].is_struck,
-	                            memory_order_relaxed);
+	return load_relaxed(&w->span->ranks[rank].is_struck);
 }
 
 /* In strict mode: name ranks that differ, but for those with a scripted fault. */
@@ -211,11 +208,9 @@ static bool all_are_done(const struct world *w, const struct launch *l)
 	int r;
 
 	if (is_done_alone(w, l))
-		return atomic_load_explicit(&w->span->done_alone,
-		                            memory_order_acquire) >= l->slot;
+		return load_acquire(&w->span->done_alone) >= l->slot;
 	for (r = 0; r < w->n; r++)
-		if (atomic_load_explicit(&w->span->ranks[r].done,
-		                         memory_order_acquire) < l->slot)
+		if (load_acquire(&w->span->ranks[r].done) < l->slot)
 			return false;
 	return true;
 }
@@ -318,9 +313,8 @@ static bool do_share(const struct world *w, struct launch *l,
 	*left = !done && !span_is_broken(w);
 	if (done) {
 		/* Release: what was written. */
-		atomic_store_explicit(is_alone ? &w->span->done_alone
-		                               : &mine->done,
-		                      l->slot, memory_order_release);
+		store_release(is_alone ? &w->span->done_alone : &mine->done,
+		              l->slot);
 		world_kick_others(w, l->member->rank);
 	}
 	return done;
@@ -413,12 +407,12 @@ static struct span_lane *lane_for(const struct transfer *t)
 
 static uint64_t posted(const struct span_lane *lane)
 {
-	return atomic_load_explicit(&lane->posted, memory_order_acquire);
+	return load_acquire(&lane->posted);
 }
 
 static uint64_t taken(const struct span_lane *lane)
 {
-	return atomic_load_explicit(&lane->taken, memory_order_acquire);
+	return load_acquire(&lane->taken);
 }
 
 /* Transfers of one launch are numbered in the order called, and the launches of a
@@ -440,8 +434,7 @@ void span_post(struct launch *l)
 		}
 		t->copied = 0;
 		t->to = NULL;
-		atomic_store_explicit(&t->claim, CLAIM_OPEN,
-		                      memory_order_relaxed);
+		store_relaxed(&t->claim, CLAIM_OPEN);
 	}
 }
 
@@ -459,7 +452,7 @@ static void post(struct transfer *t, struct span_lane *lane)
 		t->to = (char *)(uintptr_t)lent.send;
 	lane->posts[at] = lent;
 	/* Release: the post, and what is sent. */
-	atomic_store_explicit(&lane->posted, t->number, memory_order_release);
+	store_release(&lane->posted, t->number);
 }
 
 /* Nobody reads any more what was posted. */
@@ -557,7 +550,7 @@ static bool recv_goes_on(struct transfer *t, size_t *room,
 	if (t->copied < bytes || is_cut(t))
 		return false;
 	/* Release: the buffer and the post are the sender's again. */
-	atomic_store_explicit(&lane->taken, t->number, memory_order_release);
+	store_release(&lane->taken, t->number);
 	return true;
 }
 
@@ -566,7 +559,7 @@ static void end(struct transfer *t)
 	struct member *m = t->launch->member;
 
 	SCOPED_LOCK(&m->world->lock);
-	atomic_store_explicit(&t->claim, CLAIM_DONE, memory_order_relaxed);
+	store_relaxed(&t->claim, CLAIM_DONE);
 	launch_end_locked(t->launch, m);
 }
 
@@ -578,8 +571,7 @@ static bool look_at_all(struct launch *l, size_t *room, const struct drive *d,
 	bool any = false, over;
 
 	for (; t < stop && !*left; t++) {
-		if (atomic_load_explicit(&t->claim, memory_order_relaxed) ==
-		    CLAIM_DONE)
+		if (load_relaxed(&t->claim) == CLAIM_DONE)
 			continue;
 		over = t->is_send ? send_goes_on(t)
 		                  : recv_goes_on(t, room, d, left);

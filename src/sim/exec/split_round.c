@@ -38,9 +38,7 @@ static uint64_t word_count(uint64_t word, uint64_t number)
 static bool is_left(const struct split_round *e, uint64_t number,
                     uint64_t pieces)
 {
-	return word_count(atomic_load_explicit(&e->claimed,
-	                                       memory_order_relaxed),
-	                  number) < pieces;
+	return word_count(load_relaxed(&e->claimed), number) < pieces;
 }
 
 /* Claim the next piece of a share that has @pieces; false if there is none.
@@ -48,7 +46,7 @@ static bool is_left(const struct split_round *e, uint64_t number,
 static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
                   uint64_t also, uint64_t *index_out)
 {
-	uint64_t word = atomic_load_explicit(&e->claimed, memory_order_relaxed);
+	uint64_t word = load_relaxed(&e->claimed);
 
 	do {
 		*index_out = word_count(word, number);
@@ -66,13 +64,13 @@ static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
  * inside. */
 static void go_inside(struct split_round *e)
 {
-	if (!(atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE))
+	if (!(load_relaxed(&e->claimed) & INSIDE))
 		atomic_fetch_or(&e->claimed, INSIDE);
 }
 
 static void go_outside(struct split_round *e)
 {
-	if (atomic_load_explicit(&e->claimed, memory_order_relaxed) & INSIDE)
+	if (load_relaxed(&e->claimed) & INSIDE)
 		atomic_fetch_and(&e->claimed, ~INSIDE);
 }
 
@@ -80,13 +78,11 @@ static void go_outside(struct split_round *e)
  * rank. */
 static void finish(struct split_round *e, uint64_t number)
 {
-	uint64_t word =
-		atomic_load_explicit(&e->finished, memory_order_relaxed);
+	uint64_t word = load_relaxed(&e->finished);
 
 	/* Release: what was written. */
-	atomic_store_explicit(&e->finished,
-	                      word_make(number, word_count(word, number) + 1),
-	                      memory_order_release);
+	store_release(&e->finished,
+	              word_make(number, word_count(word, number) + 1));
 }
 
 /* ---- arriving --------------------------------------------------------- */
@@ -283,8 +279,7 @@ static bool all_are_finished(const struct cut *c)
 
 	for (r = 0; r < w->n; r++) {
 		/* Acquire: what was written. */
-		word = atomic_load_explicit(&w->split_rounds[r].finished,
-		                            memory_order_acquire);
+		word = load_acquire(&w->split_rounds[r].finished);
 		n += word_count(word, c->number);
 	}
 	return n == c->pieces;

@@ -49,8 +49,7 @@ static void count_blocking(const struct stream *s, int change)
 
 bool stream_has_blocking(int device)
 {
-	return atomic_load_explicit(&blocking_streams[device],
-	                            memory_order_acquire);
+	return load_acquire(&blocking_streams[device]);
 }
 
 static void stream_init(struct stream *s)
@@ -97,7 +96,7 @@ static struct stream *stream_create_locked(int device, bool blocking,
 	s->legacy = is_legacy;
 	memset(s->attributes, 0, sizeof(s->attributes));
 	s->parked = false;
-	atomic_store_explicit(&s->live, true, memory_order_relaxed);
+	store_relaxed(&s->live, true);
 	pthread_mutex_unlock(&s->lock);
 	count_blocking(s, 1);
 	return s;
@@ -129,22 +128,21 @@ void stream_park(struct stream *s)
 struct stream *stream_legacy(int device)
 {
 	/* Acquire: the stream's fields.  Pairs with the release below. */
-	struct stream *s =
-		atomic_load_explicit(&legacy[device], memory_order_acquire);
+	struct stream *s = load_acquire(&legacy[device]);
 
 	if (s)
 		return s;
 	SCOPED_LOCK(&table_lock);
-	s = atomic_load_explicit(&legacy[device], memory_order_relaxed);
+	s = load_relaxed(&legacy[device]);
 	if (!s)
 		s = stream_create_locked(device, true, true);
-	atomic_store_explicit(&legacy[device], s, memory_order_release);
+	store_release(&legacy[device], s);
 	return s;
 }
 
 struct stream *stream_legacy_if_any(int device)
 {
-	return atomic_load_explicit(&legacy[device], memory_order_acquire);
+	return load_acquire(&legacy[device]);
 }
 
 struct stream *stream_create(int device, bool blocking)
@@ -192,8 +190,7 @@ struct stream *stream_next(struct stream *after, uint64_t *position_out)
 	/* Acquire: what was launched before by the thread that told this one to
 	 * wait. */
 	if (s)
-		*position_out =
-			atomic_load_explicit(&s->queued, memory_order_acquire);
+		*position_out = load_acquire(&s->queued);
 	return s;
 }
 
@@ -204,8 +201,7 @@ size_t stream_live(void)
 
 	for (s = newest(); s; s = s->next) {
 		pthread_mutex_lock(&s->lock);
-		n += !s->legacy &&
-		     atomic_load_explicit(&s->live, memory_order_relaxed);
+		n += !s->legacy && load_relaxed(&s->live);
 		pthread_mutex_unlock(&s->lock);
 	}
 	return n;
@@ -217,15 +213,14 @@ bool stream_is_done(const struct stream *s, uint64_t position)
 {
 	/* Acquire: the results of the work.  Pairs with the release in
 	 * stream_drive(). */
-	return atomic_load_explicit(&s->done, memory_order_acquire) >= position;
+	return load_acquire(&s->done) >= position;
 }
 
 bool stream_is_idle(const struct stream *s)
 {
 	const struct stream *l = NULL;
 
-	if (!stream_is_done(s, atomic_load_explicit(&s->queued,
-	                                            memory_order_relaxed)) ||
+	if (!stream_is_done(s, load_relaxed(&s->queued)) ||
 	    (s->legacy && stream_has_blocking(s->device)))
 		return false;
 	if (s->blocking && !s->legacy)
@@ -257,10 +252,10 @@ static atomic_int crowds;
 
 void stream_crowd(int change)
 {
-	atomic_fetch_add_explicit(&crowds, change, memory_order_relaxed);
+	add_relaxed(&crowds, change);
 }
 
 bool stream_is_crowded(void)
 {
-	return atomic_load_explicit(&crowds, memory_order_relaxed);
+	return load_relaxed(&crowds);
 }

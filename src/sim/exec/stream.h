@@ -25,9 +25,10 @@
  */
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/atomics.h"
 
 struct captured;
 struct event;
@@ -330,7 +331,7 @@ void stream_kick(struct stream *stream);
 /* True if a kick would only be in the way of a thread that looks already. */
 static inline bool stream_is_watched(const struct stream *stream)
 {
-	return atomic_load_explicit(&stream->is_watched, memory_order_relaxed);
+	return load_relaxed(&stream->is_watched);
 }
 
 /* ---- driving (scheduler.c); no lock may be held ---- */

@@ -41,12 +41,12 @@ static atomic_int own_threads;
 
 int stream_own_threads(void)
 {
-	return atomic_load_explicit(&own_threads, memory_order_relaxed);
+	return load_relaxed(&own_threads);
 }
 
 void stream_count_thread(int change)
 {
-	atomic_fetch_add_explicit(&own_threads, change, memory_order_relaxed);
+	add_relaxed(&own_threads, change);
 }
 
 /* How often a stream's own thread looks at what was flushed, in some 0.1 ms: as
@@ -123,7 +123,7 @@ bool worker_wake(struct stream *s)
 	pthread_mutex_lock(&s->lock);
 	s->own_started = false;
 	pthread_mutex_unlock(&s->lock);
-	atomic_store_explicit(&s->own_next, false, memory_order_relaxed);
+	store_relaxed(&s->own_next, false);
 	return false;
 }
 
@@ -137,8 +137,7 @@ void worker_give_up(struct stream *s)
 {
 	SCOPED_LOCK(&s->lock);
 	if (!s->timer_ns)
-		atomic_store_explicit(&s->own_next, false,
-		                      memory_order_relaxed);
+		store_relaxed(&s->own_next, false);
 }
 
 enum step stream_timer(struct stream *s, uint64_t when_ns,

@@ -21,7 +21,7 @@ static atomic_size_t worlds_live;
 
 size_t world_live(void)
 {
-	return atomic_load_explicit(&worlds_live, memory_order_relaxed);
+	return load_relaxed(&worlds_live);
 }
 
 static void world_clear(struct world *w)
@@ -79,11 +79,11 @@ struct world *world_create(int n, int here, int cores, struct span_shared *span)
 	w->round.world = w;
 	w->round.places = w->places;
 	w->round.lists = w->lists;
-	w->number = atomic_fetch_add_explicit(&worlds, 1, memory_order_relaxed);
+	w->number = add_relaxed(&worlds, 1);
 	w->order = w->number;
 	lock_init(&w->lock);
 	stream_crowd(w->is_crowded);
-	atomic_fetch_add_explicit(&worlds_live, 1, memory_order_relaxed);
+	add_relaxed(&worlds_live, 1);
 	return w;
 }
 
@@ -92,7 +92,7 @@ void world_free(struct world *w)
 	pthread_mutex_destroy(&w->lock);
 	stream_crowd(-w->is_crowded);
 	world_clear(w);
-	atomic_fetch_sub_explicit(&worlds_live, 1, memory_order_relaxed);
+	sub_relaxed(&worlds_live, 1);
 }
 
 /* ---- kicks

@@ -7,6 +7,7 @@
  * A member is what exec knows of a rank's communicator.
  */
 
+#include "base/atomics.h"
 #include "sim/exec/launch.h"
 
 struct lane;
@@ -91,8 +92,7 @@ struct member {
  * date. */
 static inline bool member_has_work(const struct member *m)
 {
-	return atomic_load_explicit(&m->ended, memory_order_acquire) !=
-	       atomic_load_explicit(&m->rounds, memory_order_relaxed);
+	return load_acquire(&m->ended) != load_relaxed(&m->rounds);
 }
 
 static inline bool member_is_aborted(const struct member *m)
@@ -105,7 +105,7 @@ static inline bool member_is_aborted(const struct member *m)
  * may be out of step with the others'. */
 static inline bool member_is_struck(const struct member *m)
 {
-	return atomic_load_explicit(&m->struck, memory_order_relaxed);
+	return load_relaxed(&m->struck);
 }
 
 /* Kick the streams that wait for a turn of @member; and also the one on which

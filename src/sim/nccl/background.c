@@ -25,7 +25,7 @@ static void background_put(struct background *b)
 static struct background *take(struct ncclComm *comm)
 {
 	/* Relaxed: most communicators have none. */
-	if (!atomic_load_explicit(&comm->background, memory_order_relaxed))
+	if (!load_relaxed(&comm->background))
 		return NULL;
 	return atomic_exchange_explicit(&comm->background, NULL,
 	                                memory_order_acq_rel);
@@ -35,7 +35,7 @@ static void settle(struct background *b)
 {
 	struct backoff wait = BACKOFF;
 
-	while (!atomic_load_explicit(&b->done, memory_order_acquire))
+	while (!load_acquire(&b->done))
 		backoff_wait(&wait, UINT64_MAX);
 	background_put(b);
 }
@@ -54,7 +54,7 @@ void background_end(struct ncclComm *comm)
 
 	if (!b)
 		return;
-	atomic_store_explicit(&b->ended, true, memory_order_release);
+	store_release(&b->ended, true);
 	meeting_wake();
 	settle(b);
 }
@@ -139,7 +139,7 @@ static struct background *background_create(struct batch *batch)
 		j->ended = &b->ended;
 	b->batch = *batch;
 	*batch = (struct batch){ .first = NULL };
-	atomic_store_explicit(&b->users, b->count + 1, memory_order_relaxed);
+	store_relaxed(&b->users, b->count + 1);
 	return b;
 }
 
@@ -151,7 +151,7 @@ static void finish(struct background *b, ncclResult_t result)
 		change_state(b->comms[i], ncclInProgress, result);
 		comm_put(b->comms[i]);
 	}
-	atomic_store_explicit(&b->done, true, memory_order_release);
+	store_release(&b->done, true);
 	background_put(b);
 }
 
@@ -172,8 +172,7 @@ static void begin(struct background *b)
 		background_settle(b->comms[i]);
 		change_state(b->comms[i], ncclSuccess, ncclInProgress);
 		/* Release: pairs with the exchange in take(). */
-		atomic_store_explicit(&b->comms[i]->background, b,
-		                      memory_order_release);
+		store_release(&b->comms[i]->background, b);
 	}
 }
 

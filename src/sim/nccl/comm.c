@@ -35,10 +35,8 @@ void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
 	parent->next_kin = child;
 	/* The child takes over the flag as it is. */
 	child->aborted_for_good = parent->aborted_for_good;
-	atomic_store_explicit(&child->member.aborted,
-	                      atomic_load_explicit(&parent->member.aborted,
-	                                           memory_order_relaxed),
-	                      memory_order_release);
+	store_release(&child->member.aborted,
+	              load_relaxed(&parent->member.aborted));
 }
 
 /* Let @comm be aborted by itself from now on. */
@@ -83,7 +81,7 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 	comm->config = *config;
 	comm->member.number = NO_WORLD;
 	comm->next_kin = comm->last_kin = comm;
-	atomic_store_explicit(&comm->users, 1, memory_order_relaxed);
+	store_relaxed(&comm->users, 1);
 	if (!launches_init(&comm->member)) {
 		free(comm);
 		return NULL;
@@ -95,7 +93,7 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 void comm_get(struct ncclComm *comm)
 {
 	/* Relaxed: the caller is one. */
-	atomic_fetch_add_explicit(&comm->users, 1, memory_order_relaxed);
+	add_relaxed(&comm->users, 1);
 }
 
 void comm_put(struct ncclComm *comm)
@@ -189,8 +187,7 @@ void comm_lower(struct ncclComm *comm)
 	do {
 		/* NCCL would also take back an abort that has come since. */
 		if (!kin->aborted_for_good)
-			atomic_store_explicit(&kin->member.aborted, false,
-			                      memory_order_release);
+			store_release(&kin->member.aborted, false);
 		kin = kin->next_kin;
 	} while (kin != comm);
 }
@@ -213,7 +210,7 @@ bool comm_is_valid(const struct ncclComm *comm, const char *function)
 
 static bool is_revoked(const struct ncclComm *comm)
 {
-	return atomic_load_explicit(&comm->revoked, memory_order_relaxed);
+	return load_relaxed(&comm->revoked);
 }
 
 bool comm_shares(const struct ncclComm *comm, int configured)
@@ -225,8 +222,7 @@ bool comm_shares(const struct ncclComm *comm, int configured)
 static ncclResult_t state_of(const struct ncclComm *comm)
 {
 	/* Acquire: pairs with the release when a group is done. */
-	return (ncclResult_t)atomic_load_explicit(&comm->async_error,
-	                                          memory_order_acquire);
+	return (ncclResult_t)load_acquire(&comm->async_error);
 }
 
 ncclResult_t comm_ready(struct ncclComm *comm)
@@ -277,8 +273,7 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 	if (result == ncclInvalidUsage && is_revoked(comm))
 		return result;
 	if (result != ncclSuccess && result != ncclInProgress)
-		atomic_store_explicit(&comm->async_error, (int)result,
-		                      memory_order_release);
+		store_release(&comm->async_error, (int)result);
 	/* Also if it is over already: the answer does not depend on which
 	 * thread is faster. */
 	return result == ncclInProgress ? result : state_of(comm);

@@ -38,7 +38,7 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 
 	comm_drain(comm);
 	/* Acquire: pairs with the release when a graph is destroyed. */
-	while (atomic_load_explicit(&comm->captured, memory_order_acquire))
+	while (load_acquire(&comm->captured))
 		backoff_wait(&b, UINT64_MAX);
 	/* What the graphs have launched meanwhile outlives them. */
 	return comm_drain(comm);
@@ -94,12 +94,12 @@ static ncclResult_t comm_abort(struct ncclComm *comm)
 
 static bool is_ending(const struct ncclComm *comm)
 {
-	return atomic_load_explicit(&comm->ending, memory_order_relaxed);
+	return load_relaxed(&comm->ending);
 }
 
 static void set_ending(struct ncclComm *comm)
 {
-	atomic_store_explicit(&comm->ending, true, memory_order_relaxed);
+	store_relaxed(&comm->ending, true);
 }
 
 /* NCCL also refuses a communicator that is not ready, but then leaves the
@@ -210,7 +210,7 @@ static ncclResult_t revoke(struct ncclComm *comm)
 	comm_pulse(comm);
 	/* Relaxed: for its owner, the thread that revokes it or calls other
 	 * functions. */
-	atomic_store_explicit(&comm->revoked, true, memory_order_relaxed);
+	store_relaxed(&comm->revoked, true);
 	comm->finalized = true;
 	background_end(comm);
 	return group_job(comm_quiesce, comm);

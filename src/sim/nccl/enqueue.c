@@ -57,8 +57,7 @@ static ncclResult_t stuck(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
-	while (!atomic_load_explicit(&comm->member.aborted,
-	                             memory_order_acquire))
+	while (!load_acquire(&comm->member.aborted))
 		backoff_wait(&b, UINT64_MAX);
 	return group_fail(ncclInternalError, "aborted while in the call");
 }
@@ -75,7 +74,7 @@ __attribute__((noreturn)) static void die(void)
 static ncclResult_t strike(struct ncclComm *comm, struct call *c,
                            const struct cohort_fault *fault, uint64_t script)
 {
-	atomic_store_explicit(&comm->member.struck, true, memory_order_relaxed);
+	store_relaxed(&comm->member.struck, true);
 	switch ((enum cohort_fault_kind)fault->kind) {
 	case COHORT_FAULT_ERROR:
 		return group_fail((ncclResult_t)fault->value, "scripted fault");
@@ -90,8 +89,7 @@ static ncclResult_t strike(struct ncclComm *comm, struct call *c,
 	case COHORT_FAULT_DIE:
 		die();
 	case COHORT_FAULT_ASYNC:
-		atomic_store_explicit(&comm->async_error, (int)fault->value,
-		                      memory_order_relaxed);
+		store_relaxed(&comm->async_error, (int)fault->value);
 		break;
 	case COHORT_FAULT_DEVICE:
 		fault_fail_device(comm->member.device, (int)fault->value);
@@ -163,7 +161,7 @@ static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
 
 	if (!path.kind)
 		return ncclSuccess;
-	atomic_store_explicit(&comm->member.struck, true, memory_order_relaxed);
+	store_relaxed(&comm->member.struck, true);
 	if (path.kind == COHORT_FAULT_GARBLE)
 		return garble(c, s);
 	fault->value = path.value;

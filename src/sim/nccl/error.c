@@ -6,9 +6,10 @@
 
 #include "sim/nccl/error.h"
 
-#include <stdatomic.h>
 
+#include "base/atomics.h"
 #include "base/util.h"
+#include <stdatomic.h>
 #include "sim/host.h"
 
 #define NCCL_VERSION 22809
@@ -18,13 +19,13 @@ static const char *_Atomic last_error = "";
 
 ncclResult_t comm_error(ncclResult_t result, const char *text)
 {
-	atomic_store_explicit(&last_error, text, memory_order_release);
+	store_release(&last_error, text);
 	return result;
 }
 
 const char *comm_last_error(void)
 {
-	return atomic_load_explicit(&last_error, memory_order_acquire);
+	return load_acquire(&last_error);
 }
 
 const char *host_ncclGetErrorString(ncclResult_t result)

@@ -267,7 +267,7 @@ void group_block(void)
 /* @comm takes part in the group with a join or a job. */
 static ncclResult_t take_mode(const struct ncclComm *comm)
 {
-	if (atomic_load_explicit(&comm->ending, memory_order_relaxed))
+	if (load_relaxed(&comm->ending))
 		group_block();
 	else if (group.mode == MODE_ANY)
 		group.mode = mode_of(comm);

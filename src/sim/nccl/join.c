@@ -27,8 +27,7 @@ static void forget_children(struct join *first)
 {
 	for (; first; first = first->next)
 		if (first->parent)
-			atomic_store_explicit(&first->parent->lifetime.child,
-			                      NULL, memory_order_relaxed);
+			store_relaxed(&first->parent->lifetime.child, NULL);
 }
 
 /* Store a child, which has an owner from now on. */

@@ -43,13 +43,13 @@ int lazy_init(void)
 		                 "COHORT_HOST_CONNECT is \"%s\", not init or "
 		                 "first",
 		                 text);
-	atomic_store_explicit(&is_on, first, memory_order_relaxed);
+	store_relaxed(&is_on, first);
 	return COHORT_OK;
 }
 
 bool lazy_is_on(void)
 {
-	return atomic_load_explicit(&is_on, memory_order_relaxed);
+	return load_relaxed(&is_on);
 }
 
 void lazy_free(struct world *w)

@@ -26,15 +26,13 @@ static uint64_t thread_number(void)
 	static _Thread_local uint64_t number;
 
 	if (!number)
-		number = atomic_fetch_add_explicit(&threads, 1,
-		                                   memory_order_relaxed) +
-		         1;
+		number = add_relaxed(&threads, 1) + 1;
 	return number;
 }
 
 static const char *name(const char *const _Atomic *function)
 {
-	const char *text = atomic_load_explicit(function, memory_order_relaxed);
+	const char *text = load_relaxed(function);
 
 	return text ? text : "a function";
 }
@@ -46,8 +44,7 @@ void lifetime_enter(struct ncclComm *comm, const char *function)
 	if (atomic_compare_exchange_strong_explicit(
 		    &comm->lifetime.inside, &who, thread_number(),
 		    memory_order_relaxed, memory_order_relaxed)) {
-		atomic_store_explicit(&comm->lifetime.entered_by, function,
-		                      memory_order_relaxed);
+		store_relaxed(&comm->lifetime.entered_by, function);
 		comm->lifetime.next_inside = inside;
 		inside = comm;
 		return;
@@ -65,7 +62,7 @@ static void leave(struct ncclComm **link)
 	*link = comm->lifetime.next_inside;
 	/* Release: the next thread to go inside writes the link that was just
 	 * read. */
-	atomic_store_explicit(&comm->lifetime.inside, 0, memory_order_release);
+	store_release(&comm->lifetime.inside, 0);
 }
 
 void lifetime_leave(void)
@@ -122,12 +119,9 @@ void lifetime_release(struct ncclComm *comm, const char *function)
 
 void lifetime_check_child(const struct ncclComm *comm, const char *function)
 {
-	const struct ncclComm *child = atomic_load_explicit(
-		&comm->lifetime.child, memory_order_acquire);
+	const struct ncclComm *child = load_acquire(&comm->lifetime.child);
 	const char *by =
-		child ? atomic_load_explicit(&child->lifetime.released_by,
-	                                     memory_order_relaxed)
-		      : NULL;
+		child ? load_relaxed(&child->lifetime.released_by) : NULL;
 
 	if (by)
 		member_die(function, &comm->member,
@@ -138,8 +132,7 @@ void lifetime_check_child(const struct ncclComm *comm, const char *function)
 
 static bool is_by(const struct ncclComm *comm, const char *function)
 {
-	const char *by = atomic_load_explicit(&comm->lifetime.released_by,
-	                                      memory_order_relaxed);
+	const char *by = load_relaxed(&comm->lifetime.released_by);
 
 	return by && strcmp(by, function) == 0;
 }
@@ -166,9 +159,8 @@ void lifetime_check_mixed(const struct world *w, const struct ncclComm *comm,
 /* A thread that aborts cannot know what others have captured, and waits. */
 static bool outlived_by_graph(const struct ncclComm *comm)
 {
-	return atomic_load_explicit(&comm->captured, memory_order_relaxed) &&
-	       !atomic_load_explicit(&comm->member.aborted,
-	                             memory_order_relaxed);
+	return load_relaxed(&comm->captured) &&
+	       !load_relaxed(&comm->member.aborted);
 }
 
 void lifetime_check_free(const struct world *w, const char *function)
@@ -183,9 +175,7 @@ void lifetime_check_free(const struct world *w, const char *function)
 			member_die(function, w->members[i],
 			           "freed while a graph uses it, which NCCL "
 			           "waits for");
-		who = atomic_load_explicit(
-			&comm_of(w->members[i])->lifetime.inside,
-			memory_order_relaxed);
+		who = load_relaxed(&comm_of(w->members[i])->lifetime.inside);
 		if (who && who != thread_number())
 			member_die(function, w->members[i],
 			           "freed while a thread is inside, in %s",
@@ -208,8 +198,7 @@ void lifetime_check_buffers(struct world *w, const char *function)
 
 void lifetime_bury(struct ncclComm *comm)
 {
-	struct ncclComm *first =
-		atomic_load_explicit(&graveyard, memory_order_relaxed);
+	struct ncclComm *first = load_relaxed(&graveyard);
 
 	comm->magic = COMM_BURIED;
 	do
@@ -222,8 +211,7 @@ void lifetime_bury(struct ncclComm *comm)
 unsigned long lifetime_buried(void)
 {
 	/* Acquire: the links.  Pairs with the release in lifetime_bury(). */
-	const struct ncclComm *comm =
-		atomic_load_explicit(&graveyard, memory_order_acquire);
+	const struct ncclComm *comm = load_acquire(&graveyard);
 	unsigned long n = 0;
 
 	for (; comm; comm = comm->lifetime.next_buried)
@@ -237,7 +225,7 @@ static void make_key(void)
 {
 	/* There is no strict mode without it. */
 	if (pthread_key_create(&group_key, check_group) != 0)
-		atomic_store_explicit(&strict_on, false, memory_order_relaxed);
+		store_relaxed(&strict_on, false);
 }
 
 void lifetime_init(void)

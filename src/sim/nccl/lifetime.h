@@ -9,8 +9,9 @@
  * another magic number, so that its use is seen for certain.
  */
 
-#include <stdatomic.h>
 #include <stdint.h>
+
+#include "base/atomics.h"
 
 struct ncclComm;
 struct world;

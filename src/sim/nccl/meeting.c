@@ -312,14 +312,13 @@ static void leave_locked(struct join *j)
 
 static bool is_up(const struct ncclComm *comm)
 {
-	return comm && atomic_load_explicit(&comm->member.aborted,
-	                                    memory_order_acquire);
+	return comm && load_acquire(&comm->member.aborted);
 }
 
 /* Acquire: pairs with the release of the thread that ends the group. */
 static bool is_ended(const struct join *j)
 {
-	return j->ended && atomic_load_explicit(j->ended, memory_order_acquire);
+	return j->ended && load_acquire(j->ended);
 }
 
 /* True if @j does not wait any more. */

@@ -24,10 +24,8 @@ static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 	struct work w = { .step = rendezvous_step, .launch = l };
 	struct ncclComm *comm = comm_of(l->member);
 
-	l->round = atomic_load_explicit(&comm->member.rounds,
-	                                memory_order_relaxed);
-	atomic_store_explicit(&comm->member.rounds, l->round + 1,
-	                      memory_order_relaxed);
+	l->round = load_relaxed(&comm->member.rounds);
+	store_relaxed(&comm->member.rounds, l->round + 1);
 	comm->last = s;
 	if (!position_out && can_begin(l))
 		stream_push_begun(s, &w);
@@ -42,7 +40,7 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 
 	/* Relaxed: the caller is a user. */
 	if (others)
-		atomic_fetch_add_explicit(&l->users, 1, memory_order_relaxed);
+		add_relaxed(&l->users, 1);
 	for (i = 0; i < others; i++)
 		stream_push_wait(s, l->streams[i], l->streams[i]->queued);
 	push(l, s, others ? &position : NULL);
@@ -59,9 +57,8 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 /* A graph, too, uses the communicator, which cannot be freed before it. */
 static void keep_launch(struct work *w)
 {
-	atomic_fetch_add_explicit(&w->launch->users, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&comm_of(w->launch->member)->captured, 1,
-	                          memory_order_relaxed);
+	add_relaxed(&w->launch->users, 1);
+	add_relaxed(&comm_of(w->launch->member)->captured, 1);
 }
 
 static void drop_launch(struct work *w)

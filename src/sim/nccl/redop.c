@@ -43,9 +43,7 @@ static int new_mark(void)
 {
 	static atomic_uint marks; /* relaxed: a number */
 
-	return 1 + (int)(atomic_fetch_add_explicit(&marks, 1,
-	                                           memory_order_relaxed) %
-	                 (MARKS - 1));
+	return 1 + (int)(add_relaxed(&marks, 1) % (MARKS - 1));
 }
 
 /* A place in the list, or -1 without memory. */

@@ -255,15 +255,13 @@ struct said {
 
 static uint64_t state_of(const struct card *c)
 {
-	return atomic_load_explicit(&c->state, memory_order_acquire);
+	return load_acquire(&c->state);
 }
 
 static void set_stage(const struct visit *v, int stage)
 {
 	/* Release: the card. */
-	atomic_store_explicit(&v->mine->state,
-	                      v->count * STAGES + (unsigned)stage,
-	                      memory_order_release);
+	store_release(&v->mine->state, v->count * STAGES + (unsigned)stage);
 }
 
 /* What counts votes: bits of the view, above whether a rank has left and how many have

@@ -175,8 +175,7 @@ static ncclResult_t add(const struct request *r)
 		else
 			/* Release: an abort of the parent looks into the
 			 * child. */
-			atomic_store_explicit(&r->parent->lifetime.child,
-			                      j->comm, memory_order_release);
+			store_release(&r->parent->lifetime.child, j->comm);
 	}
 	return group_join(j);
 }

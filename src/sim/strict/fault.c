@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomics.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/scoped_lock.h"
@@ -115,13 +116,13 @@ static int fault_check(const struct cohort_fault *f)
 
 static int add_locked(const struct cohort_fault *f)
 {
-	int n = atomic_load_explicit(&used, memory_order_relaxed);
+	int n = load_relaxed(&used);
 
 	if (n == MAX_FAULTS)
 		return error_set(COHORT_NO_MEMORY,
 		                 "%d faults are waiting already", n);
 	faults[n] = *f;
-	atomic_store_explicit(&used, n + 1, memory_order_relaxed);
+	store_relaxed(&used, n + 1);
 	return COHORT_OK;
 }
 
@@ -148,9 +149,8 @@ void fault_fail_device(int device, int error)
 
 cudaError_t fault_of_device(int device)
 {
-	return atomic_load_explicit(&failed, memory_order_relaxed)
-	               ? (cudaError_t)atomic_load_explicit(
-				 &device_errors[device], memory_order_relaxed)
+	return load_relaxed(&failed)
+	               ? (cudaError_t)load_relaxed(&device_errors[device])
 	               : cudaSuccess;
 }
 
@@ -174,7 +174,7 @@ void fault_clear_all(void)
 {
 	SCOPED_LOCK(&lock);
 	heal_devices_locked();
-	atomic_store_explicit(&used, 0, memory_order_relaxed);
+	store_relaxed(&used, 0);
 	atomic_fetch_add_explicit(&script, 1, memory_order_release);
 }
 
@@ -184,7 +184,7 @@ void fault_tell(int (*add)(const struct cohort_fault *fault))
 	int i, n;
 
 	pthread_mutex_lock(&lock);
-	n = atomic_load_explicit(&used, memory_order_relaxed);
+	n = load_relaxed(&used);
 	memcpy(waiting, faults, sizeof(waiting));
 	pthread_mutex_unlock(&lock);
 	for (i = 0; i < n; i++)
@@ -363,14 +363,14 @@ static int parse_list_locked(char *list)
 /* All of the list or nothing. */
 static int read_environment_locked(const char *text)
 {
-	int before = atomic_load_explicit(&used, memory_order_relaxed);
+	int before = load_relaxed(&used);
 	char *copy = strdup(text);
 	int rc = copy ? parse_list_locked(copy)
 	              : error_set(COHORT_NO_MEMORY, "out of memory");
 
 	free(copy);
 	if (rc != COHORT_OK)
-		atomic_store_explicit(&used, before, memory_order_relaxed);
+		store_relaxed(&used, before);
 	return rc;
 }
 
@@ -398,11 +398,10 @@ struct cohort_fault fault_of_path(int device, int *after, int *other)
 	struct cohort_fault f = { .kind = 0 };
 	int i;
 
-	if (!atomic_load_explicit(&used, memory_order_relaxed))
+	if (!load_relaxed(&used))
 		return f;
 	SCOPED_LOCK(&lock);
-	for (i = *after; i < atomic_load_explicit(&used, memory_order_relaxed);
-	     i++) {
+	for (i = *after; i < load_relaxed(&used); i++) {
 		if (!is_of_path(&faults[i]) ||
 		    (faults[i].rank != device &&
 		     (int)faults[i].operation != device))
@@ -432,10 +431,10 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 	struct cohort_fault f = { .kind = 0 };
 	int i, n;
 
-	if (!atomic_load_explicit(&used, memory_order_relaxed))
+	if (!load_relaxed(&used))
 		return f;
 	SCOPED_LOCK(&lock);
-	n = atomic_load_explicit(&used, memory_order_relaxed);
+	n = load_relaxed(&used);
 	for (i = 0; i < n; i++)
 		if (is_for(&faults[i], rank, init, operation))
 			break;
@@ -443,16 +442,15 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 		f = faults[i];
 		memmove(&faults[i], &faults[i + 1],
 		        (size_t)(n - i - 1) * sizeof(*faults));
-		atomic_store_explicit(&used, n - 1, memory_order_relaxed);
-		*script_out =
-			atomic_load_explicit(&script, memory_order_relaxed);
+		store_relaxed(&used, n - 1);
+		*script_out = load_relaxed(&script);
 	}
 	return f;
 }
 
 bool fault_is_scripted(void)
 {
-	return atomic_load_explicit(&used, memory_order_relaxed);
+	return load_relaxed(&used);
 }
 
 struct cohort_fault fault_take(int rank, uint64_t operation,
@@ -471,7 +469,6 @@ void fault_hold(uint64_t of, uint64_t until_ns)
 {
 	struct backoff b = BACKOFF;
 
-	while (atomic_load_explicit(&script, memory_order_acquire) == of &&
-	       clock_now() < until_ns)
+	while (load_acquire(&script) == of && clock_now() < until_ns)
 		backoff_wait(&b, until_ns);
 }

@@ -35,7 +35,7 @@ static void read_environment(void)
 
 	if (!text || !*text || strcmp(text, "0") == 0)
 		return;
-	atomic_store_explicit(&strict_on, true, memory_order_relaxed);
+	store_relaxed(&strict_on, true);
 }
 
 void strict_init(void)

@@ -15,15 +15,16 @@
  */
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
+
+#include "base/atomics.h"
 
 /* Atomic; written once, before the first use of the platform.  Relaxed. */
 extern atomic_bool strict_on;
 
 static inline bool strict_is_on(void)
 {
-	return atomic_load_explicit(&strict_on, memory_order_relaxed);
+	return load_relaxed(&strict_on);
 }
 
 /* Read the environment, once. */
