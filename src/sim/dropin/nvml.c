@@ -508,28 +508,18 @@ static nvmlReturn_t no_link(nvmlDevice_t device, const void *out)
 	return result ? result : NVML_ERROR_NOT_SUPPORTED;
 }
 
-nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
-                                      nvmlEnableState_t *state)
-{
-	(void)link;
-	return no_link(device, state);
-}
+#define NO_LINK(name, type)                                                    \
+	nvmlReturn_t name(nvmlDevice_t device, unsigned int link, type *out)   \
+	{                                                                      \
+		(void)link;                                                    \
+		return no_link(device, out);                                   \
+	}
 
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device,
-                                              unsigned int link,
-                                              nvmlPciInfo_v1_t *pci)
-{
-	(void)link;
-	return no_link(device, pci);
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device,
-                                                 unsigned int link,
-                                                 nvmlPciInfo_t *pci)
-{
-	(void)link;
-	return no_link(device, pci);
-}
+NO_LINK(nvmlDeviceGetNvLinkState, nvmlEnableState_t)
+NO_LINK(nvmlDeviceGetNvLinkRemotePciInfo, nvmlPciInfo_v1_t)
+NO_LINK(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlPciInfo_t)
+NO_LINK(nvmlDeviceGetNvLinkVersion, unsigned int)
+NO_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, unsigned int)
 
 nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device,
                                            unsigned int link,
@@ -541,66 +531,27 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device,
 	return no_link(device, value);
 }
 
-nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link,
-                                        unsigned int *version)
-{
-	(void)link;
-	return no_link(device, version);
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device,
-                                                 unsigned int link,
-                                                 unsigned int *type)
-{
-	(void)link;
-	return no_link(device, type);
-}
-
 /* ---- PCI -------------------------------------------------------------- */
 
 #define PCI_GENERATION 5
 #define PCI_WIDTH 16
 
-static nvmlReturn_t tell(nvmlDevice_t device, unsigned int *out,
-                         unsigned int value)
-{
-	const nvmlReturn_t result = nvml_check(device, out);
+#define PCI_FACT(name, fact)                                                   \
+	nvmlReturn_t name(nvmlDevice_t device, unsigned int *out)              \
+	{                                                                      \
+		const nvmlReturn_t result = nvml_check(device, out);           \
+                                                                               \
+		if (!result)                                                   \
+			*out = fact;                                           \
+		return result;                                                 \
+	}
 
-	if (!result)
-		*out = value;
-	return result;
-}
-
-nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device,
-                                                unsigned int *generation)
-{
-	return tell(device, generation, PCI_GENERATION);
-}
-
-nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device,
-                                                 unsigned int *generation)
-{
-	return tell(device, generation, PCI_GENERATION);
-}
-
-nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device,
-                                           unsigned int *width)
-{
-	return tell(device, width, PCI_WIDTH);
-}
-
-nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device,
-                                            unsigned int *width)
-{
-	return tell(device, width, PCI_WIDTH);
-}
-
+PCI_FACT(nvmlDeviceGetMaxPcieLinkGeneration, PCI_GENERATION)
+PCI_FACT(nvmlDeviceGetCurrPcieLinkGeneration, PCI_GENERATION)
+PCI_FACT(nvmlDeviceGetMaxPcieLinkWidth, PCI_WIDTH)
+PCI_FACT(nvmlDeviceGetCurrPcieLinkWidth, PCI_WIDTH)
 /* NVML's values of a speed are the generations. */
-nvmlReturn_t nvmlDeviceGetPcieLinkMaxSpeed(nvmlDevice_t device,
-                                           unsigned int *speed)
-{
-	return tell(device, speed, PCI_GENERATION);
-}
+PCI_FACT(nvmlDeviceGetPcieLinkMaxSpeed, PCI_GENERATION)
 
 /* ---- both ------------------------------------------------------------- */
 
