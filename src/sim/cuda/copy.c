@@ -75,6 +75,17 @@ static enum step copy_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
+/* Fill with elements of @size bytes, as a little-endian @value has them. */
+static void fill(char *p, size_t bytes, uint32_t value, size_t size)
+{
+	size_t i;
+
+	if (size == 1)
+		memset(p, (int)value, bytes);
+	for (i = 0; size > 1 && i < bytes; i += size)
+		memcpy(p + i, &value, size);
+}
+
 static enum step set_step(struct stream *s, struct work *w,
                           const struct drive *d)
 {
@@ -86,7 +97,7 @@ static enum step set_step(struct stream *s, struct work *w,
 		n = allowed(w->set.bytes, d);
 		if (!n)
 			return STEP_LEFT;
-		memset(w->set.memory, w->set.value, n);
+		fill(w->set.memory, n, w->set.value, w->set.size);
 		w->set.memory = (char *)w->set.memory + n;
 		w->set.bytes -= n;
 		if (w->set.bytes && drive_is_late(d))
@@ -259,43 +270,47 @@ cudaError_t host_cudaMemcpy(void *dst, const void *src, size_t bytes,
 	return copy(dst, src, bytes, kind, cudaStreamLegacy, true);
 }
 
-static cudaError_t set(void *memory, int value, size_t bytes,
-                       cudaStream_t stream, bool wait)
+cudaError_t copy_set(void *memory, uint32_t value, size_t count, size_t size,
+                     cudaStream_t stream, bool wait)
 {
 	struct stream *s = stream_find(stream);
 	const struct work w = {
 		.step = set_step,
-		.set = { .memory = memory, .bytes = bytes, .value = value },
+		.set = { .memory = memory,
+		         .bytes = count * size,
+		         .value = value,
+		         .size = (unsigned int)size },
 	};
 	cudaError_t error;
 	uint64_t position;
 
-	if (bytes && !memory)
-		return device_error(cudaErrorInvalidValue);
+	if ((count && !memory) || (uintptr_t)memory % size ||
+	    count > SIZE_MAX / size)
+		return cudaErrorInvalidValue;
 	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (!bytes)
+		return cudaErrorInvalidResourceHandle;
+	if (!count)
 		return cudaSuccess;
-	if (!memory_may_use(memory, bytes, true))
-		return device_error(cudaErrorInvalidValue);
+	if (!memory_may_use(memory, w.set.bytes, true))
+		return cudaErrorInvalidValue;
 	error = wait ? copy_may_wait(s) : stream_permits_calls();
 	if (error == cudaSuccess)
 		error = stream_submit(s, &w, &set_kind, &position);
-	if (error != cudaSuccess)
-		return device_error(error);
-	if (!wait)
-		return cudaSuccess;
+	if (error != cudaSuccess || !wait)
+		return error;
 	stream_wait(s, position);
-	return device_error(fault_sticky(s->device));
+	return fault_sticky(s->device);
 }
 
 cudaError_t host_cudaMemsetAsync(void *memory, int value, size_t bytes,
                                  cudaStream_t stream)
 {
-	return set(memory, value, bytes, stream, false);
+	return device_error(copy_set(memory, (unsigned char)value, bytes, 1,
+	                             stream, false));
 }
 
 cudaError_t host_cudaMemset(void *memory, int value, size_t bytes)
 {
-	return set(memory, value, bytes, cudaStreamLegacy, true);
+	return device_error(copy_set(memory, (unsigned char)value, bytes, 1,
+	                             cudaStreamLegacy, true));
 }

@@ -23,6 +23,11 @@ bool copy_kind_is_valid(enum cudaMemcpyKind kind);
 cudaError_t copy_submit(struct stream *stream, void *dst, const void *src,
                         size_t bytes, uint64_t *position_out);
 
+/* Fill @count elements of @size bytes, 1, 2 or 4; if @wait, until that is done.  An error is
+ * returned, not remembered. */
+cudaError_t copy_set(void *memory, uint32_t value, size_t count, size_t size,
+                     cudaStream_t stream, bool wait);
+
 /* Queue a flip of the first bit at @memory: what a path that damages data does. */
 cudaError_t copy_garble(struct stream *stream, void *memory);
 

@@ -202,24 +202,35 @@ static void wait_for_devices(cudaStream_t stream)
 }
 
 /* @wait: the work is to be done when the call returns. */
-static cudaError_t copy_rows(const struct rows *r, enum cudaMemcpyKind kind,
-                             cudaStream_t stream, bool wait)
+static cudaError_t copy_rows(void *dst, size_t dst_pitch, const void *src,
+                             size_t src_pitch, size_t width, size_t height,
+                             enum cudaMemcpyKind kind, cudaStream_t stream,
+                             bool wait)
 {
-	cudaError_t error = check_pitch(r->dst_pitch, r->width);
+	const struct rows r = {
+		.dst = dst,
+		.src = src,
+		.dst_pitch = dst_pitch,
+		.src_pitch = src_pitch,
+		.width = width,
+		.height = height,
+	};
+	const bool is_empty = !width || !height;
+	cudaError_t error = check_pitch(dst_pitch, width);
 
 	if (error == cudaSuccess)
-		error = check_pitch(r->src_pitch, r->width);
+		error = check_pitch(src_pitch, width);
 	if (error != cudaSuccess)
 		return device_error(error);
 	if (!copy_kind_is_valid(kind))
 		return device_error(cudaErrorInvalidMemcpyDirection);
-	if (r->width && r->height && (!r->dst || !r->src))
+	if (!is_empty && (!dst || !src))
 		return device_error(cudaErrorInvalidValue);
-	if (r->width && r->height && (wait || is_pageable(r)))
+	if (!is_empty && (wait || is_pageable(&r)))
 		wait_for_devices(stream);
-	error = push_rows(r, stream, wait);
+	error = push_rows(&r, stream, wait);
 	/* Then pageable memory is the caller's again. */
-	if (error == cudaSuccess && !wait && is_pageable(r) &&
+	if (error == cudaSuccess && !wait && is_pageable(&r) &&
 	    !capture_has(stream_find(stream)))
 		stream_wait(stream_find(stream), stream_find(stream)->queued);
 	return error;
@@ -230,32 +241,16 @@ cudaError_t host_cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
                                    size_t height, enum cudaMemcpyKind kind,
                                    cudaStream_t stream)
 {
-	const struct rows r = {
-		.dst = dst,
-		.src = src,
-		.dst_pitch = dst_pitch,
-		.src_pitch = src_pitch,
-		.width = width,
-		.height = height,
-	};
-
-	return copy_rows(&r, kind, stream, false);
+	return copy_rows(dst, dst_pitch, src, src_pitch, width, height, kind,
+	                 stream, false);
 }
 
 cudaError_t host_cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src,
                               size_t src_pitch, size_t width, size_t height,
                               enum cudaMemcpyKind kind)
 {
-	const struct rows r = {
-		.dst = dst,
-		.src = src,
-		.dst_pitch = dst_pitch,
-		.src_pitch = src_pitch,
-		.width = width,
-		.height = height,
-	};
-
-	return copy_rows(&r, kind, cudaStreamLegacy, true);
+	return copy_rows(dst, dst_pitch, src, src_pitch, width, height, kind,
+	                 cudaStreamLegacy, true);
 }
 
 /* ---- memset ----------------------------------------------------------- */

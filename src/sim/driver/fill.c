@@ -5,83 +5,21 @@
  * contexts and of rectangles
  */
 
-#include <string.h>
-
-#include "sim/cuda/capture.h"
 #include "sim/cuda/copy.h"
 #include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
-#include "sim/cuda/stream_handle.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
-#include "sim/strict/fault.h"
 
 /* ---- fills ------------------------------------------------------------ */
 
-/* Fill with elements of @size bytes, all at once. */
-static enum step fill_step(const struct stream *s, struct work *w,
-                           const struct drive *d, size_t size)
-{
-	const uint32_t value = (uint32_t)w->set.value;
-	char *p = w->set.memory;
-	size_t i;
-
-	if (d->effort == EFFORT_ENQUEUE && w->set.bytes > COPY_ENQUEUE_BYTES)
-		return STEP_LEFT;
-	if (!copy_may_use(s, p, w->set.bytes, true))
-		return STEP_DONE;
-	for (i = 0; i < w->set.bytes; i += size)
-		memcpy(p + i, &value, size);
-	return STEP_DONE;
-}
-
-static enum step fill16_step(struct stream *s, struct work *w,
-                             const struct drive *d)
-{
-	return fill_step(s, w, d, sizeof(uint16_t));
-}
-
-static enum step fill32_step(struct stream *s, struct work *w,
-                             const struct drive *d)
-{
-	return fill_step(s, w, d, sizeof(uint32_t));
-}
-
-static const struct graph_kind fill_kind = { .type = cudaGraphNodeTypeMemset };
-
-/* Queue a fill of @count elements; @wait: until it is done. */
+/* Fill @count elements of @size bytes; @wait: until that is done. */
 static CUresult fill(CUdeviceptr memory, uint32_t value, size_t count,
                      size_t size, CUstream stream, bool wait)
 {
-	const struct work w = {
-		.step = size == sizeof(uint16_t) ? fill16_step : fill32_step,
-		.set = { .memory = DRIVER_MEMORY(memory),
-		         .bytes = count * size,
-		         .value = (int)value },
-	};
-	struct stream *s;
-	cudaError_t error;
-	uint64_t position;
-
 	if (!driver_can_use(stream))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if ((count && !memory) || memory % size || count > SIZE_MAX / size)
-		return CUDA_ERROR_INVALID_VALUE;
-	s = stream_find(stream);
-	if (!s)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!count)
-		return CUDA_SUCCESS;
-	if (!memory_may_use(w.set.memory, w.set.bytes, true))
-		return CUDA_ERROR_INVALID_VALUE;
-	error = wait ? copy_may_wait(s) : stream_permits_calls();
-	if (error == cudaSuccess)
-		error = stream_submit(s, &w, &fill_kind, &position);
-	if (error == cudaSuccess && wait) {
-		stream_wait(s, position);
-		error = fault_sticky(s->device);
-	}
-	return driver_code(error);
+	return driver_code(copy_set(DRIVER_MEMORY(memory), value, count, size,
+	                            stream, wait));
 }
 
 CUresult driver_cuMemsetD16_v2(CUdeviceptr memory, unsigned short value,

@@ -86,7 +86,8 @@ struct work {
 		struct {
 			void *memory;
 			size_t bytes;
-			int value;
+			uint32_t value; /* of elements of so many bytes: */
+			unsigned int size;
 		} set;
 		struct {
 			uint32_t *word;
