@@ -78,22 +78,32 @@ _Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
 
 /* ---- words for a call ------------------------------------------------- */
 
+/* What a line about a call of each kind says. */
+static const struct {
+	const char *function;
+	const char *root; /* what the call's root is, or NULL */
+	bool reduces;
+} kinds[] = {
+	[CALL_ALL_REDUCE] = { "ncclAllReduce", .reduces = true },
+	[CALL_BROADCAST] = { "ncclBroadcast", "root" },
+	[CALL_REDUCE] = { "ncclReduce", "root", .reduces = true },
+	[CALL_ALL_GATHER] = { "ncclAllGather" },
+	[CALL_REDUCE_SCATTER] = { "ncclReduceScatter", .reduces = true },
+	[CALL_ALL_TO_ALL] = { "ncclAlltoAll" },
+	[CALL_GATHER] = { "ncclGather", "root" },
+	[CALL_SCATTER] = { "ncclScatter", "root" },
+	[CALL_SEND] = { "ncclSend", "to" },
+	[CALL_RECV] = { "ncclRecv", "from" },
+};
+
 const char *call_function(enum call_kind kind)
 {
-	static const char *const names[] = {
-		[CALL_ALL_REDUCE] = "ncclAllReduce",
-		[CALL_BROADCAST] = "ncclBroadcast",
-		[CALL_REDUCE] = "ncclReduce",
-		[CALL_ALL_GATHER] = "ncclAllGather",
-		[CALL_REDUCE_SCATTER] = "ncclReduceScatter",
-		[CALL_ALL_TO_ALL] = "ncclAlltoAll",
-		[CALL_GATHER] = "ncclGather",
-		[CALL_SCATTER] = "ncclScatter",
-		[CALL_SEND] = "ncclSend",
-		[CALL_RECV] = "ncclRecv",
-	};
+	return kinds[kind].function;
+}
 
-	return names[kind];
+bool call_reduces(enum call_kind kind)
+{
+	return kinds[kind].reduces;
 }
 
 static const char *type_name(int type)
@@ -121,37 +131,10 @@ static const char *op_name(int op)
 	return names[op];
 }
 
-bool call_reduces(enum call_kind kind)
-{
-	return kind == CALL_ALL_REDUCE || kind == CALL_REDUCE ||
-	       kind == CALL_REDUCE_SCATTER;
-}
-
-static const char *root_word(enum call_kind kind)
-{
-	switch (kind) {
-	case CALL_BROADCAST:
-	case CALL_REDUCE:
-	case CALL_GATHER:
-	case CALL_SCATTER:
-		return "root";
-	case CALL_SEND:
-		return "to";
-	case CALL_RECV:
-		return "from";
-	case CALL_ALL_REDUCE:
-	case CALL_ALL_GATHER:
-	case CALL_REDUCE_SCATTER:
-	case CALL_ALL_TO_ALL:
-		break;
-	}
-	return NULL;
-}
-
 /* As in "ncclReduce(count 5, float32, sum, root 1)". */
 const char *call_words(const struct call *c, char text[CALL_WORDS])
 {
-	const char *root = root_word(c->kind);
+	const char *root = kinds[c->kind].root;
 	int n = snprintf(text, CALL_WORDS, "%s(count %zu, %s%s%s",
 	                 call_function(c->kind), c->count, type_name(c->type),
 	                 call_reduces(c->kind) ? ", " : "",
