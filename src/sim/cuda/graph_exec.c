@@ -213,7 +213,6 @@ static bool replay_node(const struct exec *e, struct node *n)
 	return ok;
 }
 
-/* Called with the lock held. */
 static bool replay_locked(struct exec *e, struct stream *s)
 {
 	const struct graph *g = e->graph;

@@ -26,6 +26,7 @@
 #define KEPT_BYTES ((size_t)64 * 1024 * 1024)
 #define KEPT_PIECES 1024
 
+/* Functions whose name ends in _locked are called with it held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guarded by lock; sorted by start. */
@@ -47,7 +48,7 @@ static struct span *spans;
 static char *kept[KEPT_PIECES];
 static size_t kept_first, kept_count, kept_bytes;
 
-/* The number of pieces that start at or below @p.  Called with lock held. */
+/* The number of pieces that start at or below @p. */
 static size_t find_locked(const void *p)
 {
 	size_t low = 0, high = used;
@@ -63,7 +64,7 @@ static size_t find_locked(const void *p)
 	return low;
 }
 
-/* The piece that @p points into, or NULL.  Called with lock held. */
+/* The piece that @p points into, or NULL. */
 static struct memory *at_locked(const void *p)
 {
 	size_t i = find_locked(p);
@@ -72,7 +73,6 @@ static struct memory *at_locked(const void *p)
 	return m && (uintptr_t)p - (uintptr_t)m->start < m->bytes ? m : NULL;
 }
 
-/* Called with lock held. */
 static bool grow_locked(void)
 {
 	size_t more = room ? 2 * room : 64;
@@ -88,7 +88,6 @@ static bool grow_locked(void)
 	return true;
 }
 
-/* Called with lock held. */
 static void remove_locked(struct memory *m)
 {
 	const size_t i = (size_t)(m - table);
@@ -97,7 +96,6 @@ static void remove_locked(struct memory *m)
 	used--;
 }
 
-/* Called with lock held. */
 static bool enter_locked(const struct memory *m)
 {
 	size_t i;
@@ -119,7 +117,6 @@ bool memory_enter(const struct memory *m)
 
 /* ---- the size of devices ---------------------------------------------- */
 
-/* Called with lock held. */
 static bool claim_locked(int device, size_t bytes)
 {
 	const size_t total = device_memory_bytes();
@@ -283,7 +280,7 @@ bool memory_set_sync(const void *p, bool sync)
 }
 
 /* True if memory of the program's own may be in the range, which the table does not
- * know.  Called with lock held. */
+ * know. */
 static bool is_of_program_locked(const char *p, size_t bytes)
 {
 	const uintptr_t first = (uintptr_t)p;
@@ -298,7 +295,7 @@ static bool is_of_program_locked(const char *p, size_t bytes)
 	return true;
 }
 
-/* How many of the @bytes at @p the table does not know.  Called with lock held. */
+/* How many of the @bytes at @p the table does not know. */
 static size_t gap_locked(const char *p, size_t bytes)
 {
 	const size_t next = find_locked(p);
@@ -310,8 +307,7 @@ static size_t gap_locked(const char *p, size_t bytes)
 	return before < bytes ? before : bytes;
 }
 
-/* How many of the @bytes at @p a device may use, from there on; 0 if it must not.
- * Called with lock held. */
+/* How many of the @bytes at @p a device may use, from there on; 0 if it must not. */
 static size_t usable_locked(const char *p, size_t bytes, bool write)
 {
 	const struct memory *m = at_locked(p);
@@ -367,7 +363,7 @@ static bool is_in(const struct memory *m, unsigned int kinds)
 	return kinds >> m->kind & 1;
 }
 
-/* The live piece that starts at @p, or NULL.  Called with lock held. */
+/* The live piece that starts at @p, or NULL. */
 static struct memory *live_locked(const void *p, unsigned int kinds)
 {
 	struct memory *m = at_locked(p);
@@ -375,7 +371,6 @@ static struct memory *live_locked(const void *p, unsigned int kinds)
 	return m && m->start == p && !m->freed && is_in(m, kinds) ? m : NULL;
 }
 
-/* Called with lock held. */
 static void forget_oldest_locked(void)
 {
 	char *p = kept[kept_first];
@@ -388,7 +383,7 @@ static void forget_oldest_locked(void)
 	remove_locked(m);
 }
 
-/* Keep a piece that is freed.  Called with lock held. */
+/* Keep a piece that is freed. */
 static void keep_locked(struct memory *m)
 {
 	char *p = m->start;
@@ -452,7 +447,7 @@ bool memory_end(const void *p, unsigned int kinds)
 	return first;
 }
 
-/* The first piece of @device that a reset frees.  Called with lock held. */
+/* The first piece of @device that a reset frees. */
 static const void *of_device_locked(int device)
 {
 	size_t i;

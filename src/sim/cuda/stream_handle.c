@@ -39,7 +39,7 @@ static size_t next; /* the entry to try first, of those in use */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Find an entry without a stream.  Entries are used in turn, so that a destroyed handle
- * does not soon become another stream's.  Called with table_lock held. */
+ * does not soon become another stream's. */
 static struct stream *_Atomic *find_free_locked(void)
 {
 	if (handles == MOST_HANDLES)

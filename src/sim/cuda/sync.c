@@ -48,7 +48,6 @@ int sync_wanted(void)
 	return wanted;
 }
 
-/* Called with lock held. */
 static int read_environment_locked(void)
 {
 	const char *text = getenv("COHORT_HOST_SYNC");

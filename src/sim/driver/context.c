@@ -53,7 +53,16 @@ static bool is_primary(CUcontext c)
 	       (uintptr_t)c < (uintptr_t)(primaries + device_count());
 }
 
-/* The device of @c, or -1 if it is no context.  Called with lock held. */
+static struct CUctx_st **find_locked(CUcontext c)
+{
+	struct CUctx_st **at = &created;
+
+	while (*at && *at != c)
+		at = &(*at)->next;
+	return at;
+}
+
+/* The device of @c, or -1 if it is no context. */
 static int device_of_locked(CUcontext c)
 {
 	const struct CUctx_st *found;

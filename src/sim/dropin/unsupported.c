@@ -24,7 +24,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by lock; the newest first. */
 static struct subject *subjects;
 
-/* Called with lock held. */
 static struct subject *find_locked(const void *key)
 {
 	struct subject *subject;
@@ -33,7 +32,7 @@ static struct subject *find_locked(const void *key)
 	return subject;
 }
 
-/* NULL if there is no memory.  Called with lock held. */
+/* NULL if there is no memory. */
 static struct subject *add_locked(const void *key, const char *name)
 {
 	size_t bytes = strlen(name) + 1;
