@@ -99,13 +99,13 @@ drop_in_links := $(addprefix $(drop_in)/,libnccl.so libcudart.so libcuda.so libn
 drop_ins      := $(drop_in_files) $(drop_in_links)
 
 host_objects   := $(filter-out %/knobs.o,$(filter $(dir)/src/base/% \
-                    $(dir)/src/sim/%,$(library_objects))) $d/host.o
-nccl_objects   := $d/nccl.o $d/marker.o
-cudart_objects := $d/kernels.o $d/marker.o $d/unsupported.o
-cuda_objects   := $d/cuda.o $d/cuda_absent.o $d/marker.o $d/unsupported.o
-nvml_objects   := $d/nvml.o $d/marker.o
+                    $(dir)/src/sim/%,$(library_objects))) $d/host_calls.o
+nccl_objects   := $d/libnccl.o $d/marker.o
+cudart_objects := $d/cudart_kernels.o $d/marker.o $d/unsupported.o
+cuda_objects   := $d/libcuda.o $d/cuda_absent.o $d/marker.o $d/unsupported.o
+nvml_objects   := $d/libnvidia_ml.o $d/marker.o
 # These objects exist once for each major version of CUDA.
-major_objects  := $(foreach m,$(cudart_majors),$d/absent.$m.o $d/cudart.$m.o)
+major_objects  := $(foreach m,$(cudart_majors),$d/cudart_absent.$m.o $d/libcudart.$m.o)
 drop_in_objects := $(host_objects) $(nccl_objects) $(cudart_objects) \
                    $(cuda_objects) $(nvml_objects) $(major_objects)
 
@@ -116,7 +116,7 @@ $(host_library): $(host_objects)
 $(nccl_library): $(nccl_objects) $(host_library)
 $(cuda_library): $(cuda_objects) $(host_library)
 $(nvml_library): $(nvml_objects) $(host_library)
-$(cudart): $(drop_in)/libcudart.so.%: $d/absent.%.o $d/cudart.%.o \
+$(cudart): $(drop_in)/libcudart.so.%: $d/cudart_absent.%.o $d/libcudart.%.o \
                                       $(cudart_objects) $(host_library)
 
 # A library's exports are in a file of its name.  The other libraries find the host

@@ -37,7 +37,7 @@ sim_headers      := $(notdir $(call sorted,src/sim/include/*.h))
 sim_include      := $(out)/include
 sim_headers_made := $(sim_include)/made
 $(sim_headers_made): scripts/sim_headers.py $(sim_headers:%=src/sim/include/%) \
-                     $(call sorted,src/platform/*.h) src/sim/exports.h src/sim/dropin/cudart.c
+                     $(call sorted,src/platform/*.h) src/sim/exports.h src/sim/dropin/libcudart.c
 	$(call say,HEADER,$(sim_include))
 	$(Q)$(python) $< $(sim_include)
 	$(Q)touch $@

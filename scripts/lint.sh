@@ -123,12 +123,12 @@ versions() {
 	local known
 
 	known=$(sed -nE 's/^\s*X\([0-9]+, ([0-9]+), ([0-9]+), ([0-9]+)\).*/\1.\2.\3/p' \
-		src/sim/nvidia/kernel/version.h)
+		src/sim/nvidia/kernel/nccl_version.h)
 	diff <(echo "$known") <(sed -n 's/^\([0-9.]*\) sha256:.*/\1/p' scripts/nccl.txt) |
-		sed -n 's/^[<>] \(.*\)/\1: in version.h or nccl.txt, not both/p'
+		sed -n 's/^[<>] \(.*\)/\1: in nccl_version.h or nccl.txt, not both/p'
 	diff <(echo "$known") <(sed -nE 's/^\s*VERSION\((.*), (.*), (.*)\),/\1.\2.\3/p' \
-		src/sim/nvidia/kernel/version.c) |
-		sed -n 's/^[<>] \(.*\)/\1: in version.h or with a table, not both/p'
+		src/sim/nvidia/kernel/nccl_version.c) |
+		sed -n 's/^[<>] \(.*\)/\1: in nccl_version.h or with a table, not both/p'
 }
 
 # The first #ifndef must be followed by its #define; no two headers share a guard.

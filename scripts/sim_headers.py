@@ -7,7 +7,7 @@
 In the tree these headers include lists of functions and constants (X macros) that the
 simulator is made of.  Into DIRECTORY go the same headers with the lists written out: they
 include nothing of the project and define none of its macros.  The runtime's functions get
-their other names for CUDA_API_PER_THREAD_DEFAULT_STREAM from src/sim/dropin/cudart.c.
+their other names for CUDA_API_PER_THREAD_DEFAULT_STREAM from src/sim/dropin/libcudart.c.
 """
 
 import os
@@ -133,7 +133,7 @@ def header(name):
 def per_thread(text):
     """The names of functions whose default stream is the thread's."""
     forms = re.findall(r"^#define FORM_(\w+) , (STREAMS?|DRIVER|WAITS)$",
-                       read("src/sim/dropin/cudart.c").partition("#if CUDART == 12")[0], flags=re.M)
+                       read("src/sim/dropin/libcudart.c").partition("#if CUDART == 12")[0], flags=re.M)
     lines = ["#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)"]
     lines += [f"#define {name} {name}_{'ptds' if form == 'WAITS' else 'ptsz'}"
               for name, form in forms if re.search(rf"\b{name}\(", text)]

@@ -11,8 +11,8 @@
 #include "sim/host.h"
 
 #include "sim/cuda/arena.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/mark.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/handle_mark.h"
 #include "sim/cuda/sync.h"
 #include "sim/nccl/enqueue.h"
 #include "sim/nccl/lazy.h"

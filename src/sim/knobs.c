@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "platform/drop_in.h"
 #include "platform/platform.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/cuda/sync.h"
 #include "sim/strict/fault.h"
 

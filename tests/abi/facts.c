@@ -19,7 +19,7 @@
 #if defined(ABI_OURS)
 #include "platform/cuda_abi.h"
 #include "platform/nccl_abi.h"
-#include "sim/driver/abi.h"
+#include "sim/driver/driver_abi.h"
 #define ABI_FACTS abi_ours
 #define ABI_COUNT abi_ours_count
 #elif defined(ABI_REAL)

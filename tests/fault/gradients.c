@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 #include "support/heap.h"
 #include "support/model.h"
 #include "support/ranks.h"

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/strict/census.h"
 #include "support/heap.h"
 #include "support/scenario.h"

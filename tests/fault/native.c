@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/strict/census.h"
 #include "support/failing.h"
 #include "support/heap.h"

@@ -49,7 +49,7 @@ fi
 # names TEXT - TEXT after the preprocessor, a sorted list of names
 names() {
 	printf '%s\n' '#include "platform/functions.h"' \
-		'#include "sim/dropin/nvml.h"' \
+		'#include "sim/dropin/nvml_abi.h"' \
 		'@' \
 		'#define NVML(name, ...) name' \
 		'#define LISTED(since, result, name, parameters, arguments) name' "$1" |

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "platform/platform.h"
-#include "sim/nccl/comm.h"
+#include "sim/nccl/nccl_comm.h"
 #include "support/native.h"
 #include "support/place.h"
 

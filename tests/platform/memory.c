@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/host.h"
 #include "support/native.h"
 

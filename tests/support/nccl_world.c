@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/nvidia/kernel/read.h"
+#include "sim/nvidia/kernel/layout_read.h"
 #include "support/nccl_write.h"
 
 #define LL_STEP 1024

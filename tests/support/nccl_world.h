@@ -7,8 +7,8 @@
  * channels, and connections between all of them, with small buffers
  */
 
-#include "sim/nvidia/kernel.h"
-#include "sim/nvidia/kernel/version.h"
+#include "sim/nvidia/kernel/kernel_run.h"
+#include "sim/nvidia/kernel/nccl_version.h"
 
 #define WORLD_RANKS 4
 #define WORLD_CHANNELS 2

@@ -4,10 +4,10 @@
 
 /*
  * What NCCL's host code writes for its kernels, in any version's layout: the counterpart
- * of sim/nvidia/kernel/read.h
+ * of sim/nvidia/kernel/layout_read.h
  */
 
-#include "sim/nvidia/kernel/version.h"
+#include "sim/nvidia/kernel/nccl_version.h"
 
 void nccl_write_arguments(const struct layout *l, void *to,
                           const struct arguments *a, bool in_arguments);

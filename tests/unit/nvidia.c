@@ -5,7 +5,7 @@
  * host code makes them, for two to four ranks, each on a thread of its own
  */
 
-#include "sim/nvidia/kernel.h"
+#include "sim/nvidia/kernel/kernel_run.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "platform/nccl_abi.h"
-#include "sim/nvidia/kernel/read.h"
+#include "sim/nvidia/kernel/layout_read.h"
 #include "support/nccl_values.h"
 #include "support/nccl_world.h"
 

@@ -4,7 +4,7 @@
  * Messages of NVIDIA's NCCL on CPUs, as in nvidia.c, and what CPUs refuse
  */
 
-#include "sim/nvidia/kernel.h"
+#include "sim/nvidia/kernel/kernel_run.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "platform/nccl_abi.h"
-#include "sim/nvidia/kernel.h"
-#include "sim/nvidia/kernel/read.h"
+#include "sim/nvidia/kernel/kernel_run.h"
+#include "sim/nvidia/kernel/layout_read.h"
 #include "support/nccl_world.h"
 
 TestSuite(nvidia_versions, .timeout = 60);

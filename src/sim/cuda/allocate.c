@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's functions that allocate, free and describe memory, over memory.h
+ * CUDA's functions that allocate, free and describe memory, over memory_table.h
  *
  * A free waits for the work of the device, as it may still use the memory; the
  * frees in the order of a stream are in pool.c.
@@ -10,13 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "sim/cuda/capture.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/cuda/pool.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 

@@ -10,7 +10,7 @@
  * sees such uses by itself, and wants its own allocator: with one, memory comes from
  * that, and no address is the arena's.
  *
- * The table of memory (memory.c) calls these functions with its lock held.
+ * The table of memory (memory_table.c) calls these functions with its lock held.
  */
 
 #include <stdbool.h>

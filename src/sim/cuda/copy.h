@@ -3,7 +3,7 @@
 #define SIM_CUDA_COPY_H
 
 #include "platform/cuda_abi.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 
 /* What a call that queues work may spend on doing it. */
 #define COPY_ENQUEUE_BYTES ((size_t)16 * 1024)

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/cuda/capture.h"
 #include "sim/cuda/copy.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/memory_table.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"

@@ -12,11 +12,11 @@
 #include <stdio.h>
 
 #include "base/scoped_lock.h"
-#include "sim/cuda/capture.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/memory_table.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/sync.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/cuda/capture.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/user_object.h"
 #include "sim/host.h"
 

@@ -12,7 +12,7 @@
  */
 
 #include "platform/cuda_abi.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 
 /* What a graph needs to know of a kind of captured work. */
 struct graph_kind {

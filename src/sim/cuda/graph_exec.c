@@ -12,9 +12,9 @@
 
 #include "base/scoped_lock.h"
 #include "base/thread.h"
-#include "sim/cuda/capture.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/cuda/graph.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/cuda/user_object.h"

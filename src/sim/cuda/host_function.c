@@ -4,10 +4,10 @@
  * Host functions and callbacks: functions of the program that a stream calls
  */
 
-#include "sim/cuda/capture.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 #include "sim/host.h"
 
 static enum step host_step(struct stream *s, struct work *w,

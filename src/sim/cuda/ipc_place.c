@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "sim/cuda/arena.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 
 bool ipc_place_of(const void *start, size_t bytes, struct ipc_place *out)
 {

@@ -18,9 +18,11 @@
 #include "base/scoped_lock.h"
 #include "base/util.h"
 #include "sim/cuda/capture.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/cuda/device.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 

@@ -12,8 +12,8 @@
 
 #include "base/util.h"
 #include "sim/cuda/arena.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/host.h"
 
 #define HUGE_TEXTURE 131072

@@ -19,8 +19,8 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/ipc_place.h"
-#include "sim/cuda/memory.h"
-#include "sim/exec/stream.h"
+#include "sim/cuda/memory_table.h"
+#include "sim/exec/stream_queue.h"
 
 #define MAGIC UINT64_C(0x43496576656e7431)
 

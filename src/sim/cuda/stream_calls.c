@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's functions on streams, over exec/stream.h; and what a stream is: flags, priority,
- * number, device and attributes, which the host platform remembers and has no other use for
+ * CUDA's functions on streams, over exec/stream_queue.h; and what a stream is: flags,
+ * priority, number, device and attributes, which the host platform remembers and has
+ * no other use for
  */
 
 #include <string.h>
 
 #include "base/scoped_lock.h"
-#include "sim/cuda/capture.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/memory_table.h"
+#include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 

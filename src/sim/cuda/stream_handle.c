@@ -19,8 +19,8 @@
 #include <cohort/sim.h>
 
 #include "base/scoped_lock.h"
-#include "sim/cuda/device.h"
-#include "sim/exec/stream.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/exec/stream_queue.h"
 
 /* ---- handles ---------------------------------------------------------- */
 

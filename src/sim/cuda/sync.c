@@ -11,8 +11,8 @@
 #include "base/backoff.h"
 #include "base/scoped_lock.h"
 #include "base/status.h"
-#include "sim/cuda/device.h"
-#include "sim/exec/stream.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/exec/stream_queue.h"
 
 atomic_bool sync_on, sync_on_copies;
 

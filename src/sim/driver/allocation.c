@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/driver/driver.h"
 
 /* The name of a file says where the memory is: a device, or -1 for the host. */

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "sim/driver/abi.h"
+#include "sim/driver/driver_abi.h"
 
 #define VIRTUAL_GRANULARITY ((size_t)2 * 1024 * 1024)
 

@@ -3,7 +3,7 @@
 /*
  * Contexts: which is current in a thread
  *
- * The top of a thread's stack is what device.h says that the thread is bound
+ * The top of a thread's stack is what cuda_device.h says that the thread is bound
  * to, so that cudaSetDevice() replaces it; what is below is kept here.
  */
 
@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "base/scoped_lock.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 

@@ -10,15 +10,15 @@
  * leaves the runtime's last error alone.
  */
 
-#include "sim/driver/functions.h"
-#include "sim/driver/launcher.h"
+#include "sim/driver/driver_functions.h"
+#include "sim/driver/kernel_launcher.h"
 
 #define DRIVER_FORM(symbol, parameters, arguments)                             \
 	CUresult driver_##symbol parameters;
 DRIVER_FUNCTIONS(DRIVER_FORMS)
 #undef DRIVER_FORM
 
-/* ---- errors (runtime.c) ---- */
+/* ---- errors (driver_runtime.c) ---- */
 
 /* driver_code(): the driver's code for the runtime's @error.  driver_result(): that
  * code, and the thread's last error is @last again. */
@@ -39,9 +39,9 @@ int driver_device_of(CUcontext context);
  * primary one. */
 CUcontext driver_context_of(int device);
 
-/* ---- launches (launch.c) ---- */
+/* ---- launches (driver_launch.c) ---- */
 
-/* See launcher.h. */
+/* See kernel_launcher.h. */
 void driver_set_launcher(host_launcher launcher);
 
 /* Queue what the launcher gives for @launch; its device is still to be found.

@@ -6,7 +6,7 @@
  */
 
 #include "sim/cuda/copy.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 

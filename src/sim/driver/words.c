@@ -4,7 +4,7 @@
  * Words that a stream writes, and that it waits for
  */
 
-#include "sim/cuda/mark.h"
+#include "sim/cuda/handle_mark.h"
 #include "sim/driver/driver.h"
 
 CUresult driver_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address,

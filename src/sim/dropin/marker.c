@@ -4,7 +4,7 @@
  * The mark of a drop-in library: real ones have no such function
  */
 
-#include "sim/dropin/calls.h"
+#include "sim/dropin/host_calls.h"
 
 #include <cohort/version.h>
 

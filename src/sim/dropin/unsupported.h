@@ -8,7 +8,7 @@
  * stderr, unless COHORT_HOST_QUIET is set to something but 0.
  */
 
-#include "sim/dropin/calls.h"
+#include "sim/dropin/host_calls.h"
 
 /* The kernel with the host function @host is called @name. */
 void unsupported_name(const void *host, const char *name);

@@ -22,7 +22,7 @@
 
 #include "base/scoped_lock.h"
 #include "base/type.h"
-#include "sim/exec/mismatch.h"
+#include "sim/exec/launch_mismatch.h"
 #include "sim/exec/piece.h"
 #include "sim/strict/strict.h"
 

@@ -14,7 +14,7 @@
  * and ends if that lasts.
  */
 
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 
 /* Have the poller look at @stream.  False if there is none. */
 bool poller_note(struct stream *stream);

@@ -47,7 +47,7 @@
 #include "base/clock.h"
 #include "base/scoped_lock.h"
 #include "sim/exec/collectives.h"
-#include "sim/exec/mismatch.h"
+#include "sim/exec/launch_mismatch.h"
 #include "sim/exec/p2p.h"
 #include "sim/exec/round.h"
 #include "sim/exec/span.h"

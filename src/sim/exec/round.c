@@ -3,6 +3,7 @@
 #include "sim/exec/round.h"
 
 #include "base/util.h"
+#include "sim/exec/launch_mismatch.h"
 #include "sim/exec/mismatch.h"
 #include "sim/exec/piece.h"
 #include "sim/exec/split_round.h"

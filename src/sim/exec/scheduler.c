@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Driving streams (see stream.h for which thread does and how far)
+ * Driving streams (see stream_queue.h for which thread does and how far)
  *
  * One thread at a time drives a stream: the one that has set busy.  A thread
  * that finds it set asks for another look, which the driver sees after it has

@@ -5,15 +5,16 @@
 /*
  * What the sources of streams have of each other
  *
- * From below: stream.c (which streams there are, and what is queued), scheduler.c (which
- * ones may go on) with worker.c and poller.c (who drives them), submit.c (queueing and waiting).
+ * From below: stream_queue.c (which streams there are, and what is queued), scheduler.c
+ * (which ones may go on) with stream_worker.c and poller.c (who drives them),
+ * stream_submit.c (queueing and waiting).
  */
 
 #include "base/atomics.h"
 #include "base/clock.h"
-#include "sim/exec/stream.h"
+#include "sim/exec/stream_queue.h"
 
-/* ---- stream.c ---- */
+/* ---- stream_queue.c ---- */
 
 /* For its driver: nothing is queued. */
 static inline bool stream_is_empty(const struct stream *s)
@@ -71,7 +72,7 @@ void stream_release(struct stream *stream);
 uint64_t stream_done(const struct stream *stream);
 void stream_look_after(struct stream *stream, uint64_t done);
 
-/* ---- worker.c ---- */
+/* ---- stream_worker.c ---- */
 
 /*
  * worker_wake      - have the stream's own thread drive it; false if it has none, and

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/scoped_lock.h"
-#include "sim/exec/mismatch.h"
+#include "sim/exec/launch_mismatch.h"
 #include "sim/exec/rendezvous.h"
 #include "sim/exec/scheduler.h"
 

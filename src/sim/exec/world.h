@@ -8,7 +8,7 @@
  */
 
 #include "base/atomics.h"
-#include "sim/exec/launch.h"
+#include "sim/exec/rank_launch.h"
 
 struct lane;
 struct slot;

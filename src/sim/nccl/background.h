@@ -11,7 +11,7 @@
  * to abort.  Then the state is the group's result.
  */
 
-#include "sim/nccl/group.h"
+#include "sim/nccl/nccl_group.h"
 
 struct background {
 	/* Owned by the thread, which holds references to the communicators: an

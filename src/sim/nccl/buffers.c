@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/type.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/strict/fault.h"
 
 /* Looking memory up takes a lock, which would put threads in an order in which

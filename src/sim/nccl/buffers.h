@@ -11,7 +11,7 @@
  */
 
 #include "sim/exec/span.h"
-#include "sim/nccl/comm.h"
+#include "sim/nccl/nccl_comm.h"
 
 /*
  * A call is about to be queued: of its buffers that the rank uses none is NULL,

@@ -12,8 +12,8 @@
 #include "sim/exec/self_wait.h"
 #include "sim/host.h"
 #include "sim/nccl/background.h"
-#include "sim/nccl/group.h"
 #include "sim/nccl/meeting.h"
+#include "sim/nccl/nccl_group.h"
 #include "sim/strict/strict.h"
 
 /* Wait until everything that this rank launched is done. */

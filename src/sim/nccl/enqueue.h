@@ -2,7 +2,7 @@
 #ifndef SIM_NCCL_ENQUEUE_H
 #define SIM_NCCL_ENQUEUE_H
 
-#include "sim/nccl/comm.h"
+#include "sim/nccl/nccl_comm.h"
 
 /*
  * What every collective, send and receive comes to: the arguments are checked in

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/process.h"
-#include "sim/cuda/device.h"
+#include "sim/cuda/cuda_device.h"
 #include "sim/host.h"
-#include "sim/nccl/group.h"
 #include "sim/nccl/meeting.h"
+#include "sim/nccl/nccl_group.h"
 #include "sim/nccl/root.h"
 #include "sim/strict/fault.h"
 

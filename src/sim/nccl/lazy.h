@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-#include "sim/nccl/comm.h"
+#include "sim/nccl/nccl_comm.h"
 
 struct connections;
 

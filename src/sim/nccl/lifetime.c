@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sim/exec/round.h"
-#include "sim/nccl/comm.h"
+#include "sim/nccl/nccl_comm.h"
 #include "sim/strict/census.h"
 
 /* Atomic; the first of the buried communicators.  A list that only grows. */

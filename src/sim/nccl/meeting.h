@@ -3,14 +3,14 @@
 #define SIM_NCCL_MEETING_H
 
 /*
- * Meetings of ranks that want to join (join.h)
+ * Meetings of ranks that want to join (nccl_join.h)
  *
  * A meeting is complete when all its ranks have arrived; the last of them makes
  * the worlds.  Until then a rank can leave: when it is aborted (or the parent
  * that it is a child of), or when another of its group cannot join.
  */
 
-#include "sim/nccl/join.h"
+#include "sim/nccl/nccl_join.h"
 
 /* Open a meeting by an id: returns a new number for the id, 0 without
  * memory. */

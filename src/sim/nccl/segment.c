@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "base/process.h"
 #include "base/scoped_lock.h"
-#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
 
 /* How many addresses a segment takes, room for several communicators of
  * COHORT_SIM_MAX_DEVICES ranks; only what is touched takes memory. */

@@ -9,7 +9,7 @@
  * spans processes meet by words in its shared memory.
  */
 
-#include "sim/nccl/join.h"
+#include "sim/nccl/nccl_join.h"
 
 /* True if ranks of this process may meet others so: then all groups go here first. */
 bool spans_are_on(void);

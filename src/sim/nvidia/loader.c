@@ -19,9 +19,9 @@
 #include "platform/cuda_abi.h"
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/elf_file.h"
-#include "sim/nvidia/image.h"
-#include "sim/nvidia/launch.h"
-#include "sim/nvidia/names.h"
+#include "sim/nvidia/nccl_exports.h"
+#include "sim/nvidia/nccl_image.h"
+#include "sim/nvidia/nccl_launch.h"
 #include "sim/nvidia/patch.h"
 #include "sim/nvidia/sockets.h"
 

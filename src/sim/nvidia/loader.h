@@ -11,13 +11,13 @@
  *
  *	program -> loader.c  -> NVIDIA's libnccl.so.2 -> jumps (patch.c)
  *	                                                   |         |
- *	                            patch.c, launch.c <----+         +--> drop-in libcudart
+ *	                       patch.c, nccl_launch.c <----+         +--> drop-in libcudart
  *
  * The real library has CUDA's runtime linked in, and a symbol table in its file that
- * names the functions of it (image.c).  At the head of each of these functions patch.c
- * writes a jump: to the function of that name in the drop-in libcudart or, for what
- * concerns kernels, to one in patch.c.   The kernels themselves are code for GPUs: a
- * CPU carries out what they do (launch.c).
+ * names the functions of it (nccl_image.c).  At the head of each of these functions
+ * patch.c writes a jump: to the function of that name in the drop-in libcudart or, for
+ * what concerns kernels, to one in patch.c.  The kernels themselves are code for GPUs: a
+ * CPU carries out what they do (nccl_launch.c).
  *
  * The real library is opened by dlopen() when this one is loaded.  It could not be a
  * library that this one needs (DT_NEEDED): its path is not known when this one is built,
@@ -27,7 +27,8 @@
  * this library's list.
  *
  * The loader depends on the processor's instructions, and on facts that change from one
- * version of NCCL to the next: it is for x86-64, and for the versions in kernel/version.h.
+ * version of NCCL to the next: it is for x86-64, and for the versions in
+ * kernel/nccl_version.h.
  */
 
 #include <cohort/status.h>

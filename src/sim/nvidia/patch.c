@@ -21,8 +21,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sim/dropin/calls.h"
-#include "sim/nvidia/launch.h"
+#include "sim/dropin/host_calls.h"
+#include "sim/nvidia/nccl_launch.h"
 
 /* The codes of compute capability 9.0, which the simulator's devices have. */
 #define CODE 90

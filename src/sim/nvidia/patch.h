@@ -2,7 +2,7 @@
 #ifndef SIM_NVIDIA_PATCH_H
 #define SIM_NVIDIA_PATCH_H
 
-#include "sim/nvidia/image.h"
+#include "sim/nvidia/nccl_image.h"
 
 /*
  * Let every function of CUDA's runtime in @image jump elsewhere: to the one that this

@@ -6,8 +6,8 @@
  * Strict mode (COHORT_HOST_STRICT, see sim.h): what NCCL leaves undefined ends
  * the program, with a line on stderr that says what it was
  *
- * What is checked is told by the floors that know it: exec/mismatch.h, exec/self_wait.h,
- * nccl/buffers.h, nccl/lifetime.h, cuda/memory.h.
+ * What is checked is told by the floors that know it: exec/launch_mismatch.h,
+ * exec/self_wait.h, nccl/buffers.h, nccl/lifetime.h, cuda/memory_table.h.
  *
  * What threads share here is atomic, and no acquire meets a release: the checks
  * must not put threads in an order in which the program did not, or a sanitizer

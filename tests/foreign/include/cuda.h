@@ -8,7 +8,7 @@
  * functions as declarations
  */
 
-#include "sim/driver/functions.h"
+#include "sim/driver/driver_functions.h"
 
 #define CUDA_VERSION 13000
 

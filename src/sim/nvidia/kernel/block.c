@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "sim/nvidia/kernel/read.h"
+#include "sim/nvidia/kernel/layout_read.h"
 
 /* ---- finding the works of a batch -------------------------------------- */
 

@@ -9,8 +9,8 @@
  * collectives are one after the other, too; messages are all at once.
  */
 
-#include "sim/nvidia/kernel/kernels.h"
-#include "sim/nvidia/kernel/program.h"
+#include "sim/nvidia/kernel/kernel_table.h"
+#include "sim/nvidia/kernel/task_program.h"
 
 /* NCCL has fewer. */
 #define MAX_WORKS 384

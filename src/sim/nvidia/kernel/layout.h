@@ -5,9 +5,9 @@
 /*
  * What NCCL hands to its kernels, in a form that does not depend on NCCL's version
  *
- * The functions of read.h fill in the structures here, by a table of where NCCL has what
- * (version.h).  What a kernel changes while it runs is reached through pointers into
- * NCCL's own memory.
+ * The functions of layout_read.h fill in the structures here, by a table of where NCCL
+ * has what (nccl_version.h).  What a kernel changes while it runs is reached through
+ * pointers into NCCL's own memory.
  */
 
 #include <stdbool.h>

@@ -6,6 +6,7 @@
 
 #include "sim/nvidia/kernel/task.h"
 #include "base/util.h"
+#include "sim/nvidia/kernel/layout_read.h"
 #include "sim/nvidia/kernel/read.h"
 
 /* ---- connections ------------------------------------------------------- */

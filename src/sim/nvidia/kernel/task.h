@@ -27,7 +27,7 @@
  */
 
 #include "sim/nvidia/kernel/combine.h"
-#include "sim/nvidia/kernel/version.h"
+#include "sim/nvidia/kernel/nccl_version.h"
 
 enum buffer { NOWHERE, INPUT, OUTPUT };
 

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of memory
+ *
+ * All of it is plain memory, from the arena (arena.h).
+ */
+
+#include "sim/cuda/memory_table.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cohort/sim.h>
+
+#include "base/list.h"
+#include "base/scoped_lock.h"
+#include "sim/cuda/arena.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/strict/census.h"
+#include "sim/strict/strict.h"
+
+/* How much freed memory strict mode keeps. */
+#define KEPT_BYTES ((size_t)64 * 1024 * 1024)
+#define KEPT_PIECES 1024
+
+/* Functions whose name ends in _locked are called with it held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by lock; sorted by start. */
+static struct memory *table;
+static size_t used, room;
+
+/* Guarded by lock: how much of each device's memory is used. */
+static size_t used_bytes[COHORT_SIM_MAX_DEVICES];
+
+/* Guarded by lock: addresses that are the devices' without being the arena's. */
+struct span {
+	const char *start;
+	size_t bytes;
+	struct span *next;
+};
+static struct span *spans;
+
+/* Guarded by lock: where what is kept starts, oldest first, in a ring. */
+static char *kept[KEPT_PIECES];
+static size_t kept_first, kept_count, kept_bytes;
+
+/* The number of pieces that start at or below @p. */
+static size_t find_locked(const void *p)
+{
+	size_t low = 0, high = used;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)table[middle].start <= (uintptr_t)p)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The piece that @p points into, or NULL. */
+static struct memory *at_locked(const void *p)
+{
+	size_t i = find_locked(p);
+	struct memory *m = i ? &table[i - 1] : NULL;
+
+	return m && (uintptr_t)p - (uintptr_t)m->start < m->bytes ? m : NULL;
+}
+
+static bool grow_locked(void)
+{
+	size_t more = room ? 2 * room : 64;
+	struct memory *bigger;
+
+	if (used < room)
+		return true;
+	bigger = realloc(table, more * sizeof(*table));
+	if (!bigger)
+		return false;
+	table = bigger;
+	room = more;
+	return true;
+}
+
+static void remove_locked(struct memory *m)
+{
+	const size_t i = (size_t)(m - table);
+
+	memmove(m, m + 1, (used - i - 1) * sizeof(*m));
+	used--;
+}
+
+static bool enter_locked(const struct memory *m)
+{
+	size_t i;
+
+	if (!grow_locked())
+		return false;
+	i = find_locked(m->start);
+	memmove(&table[i + 1], &table[i], (used - i) * sizeof(*table));
+	table[i] = *m;
+	used++;
+	return true;
+}
+
+bool memory_enter(const struct memory *m)
+{
+	SCOPED_LOCK(&lock);
+	return enter_locked(m);
+}
+
+/* ---- the size of devices ---------------------------------------------- */
+
+static bool claim_locked(int device, size_t bytes)
+{
+	const size_t total = device_memory_bytes();
+
+	if (bytes > total || used_bytes[device] > total - bytes)
+		return false;
+	used_bytes[device] += bytes;
+	return true;
+}
+
+bool memory_claim(int device, size_t bytes)
+{
+	SCOPED_LOCK(&lock);
+	return claim_locked(device, bytes);
+}
+
+void memory_unclaim(int device, size_t bytes)
+{
+	SCOPED_LOCK(&lock);
+	used_bytes[device] -= bytes;
+}
+
+size_t memory_unused(int device)
+{
+	SCOPED_LOCK(&lock);
+	return device_memory_bytes() - used_bytes[device];
+}
+
+/* How much of its device's memory an allocation takes. */
+static size_t claim_of(const struct memory *m)
+{
+	return m->kind == MEMORY_DEVICE || m->kind == MEMORY_MANAGED ? m->bytes
+	                                                             : 0;
+}
+
+bool memory_allocate(struct memory *m)
+{
+	SCOPED_LOCK(&lock);
+	if (!claim_locked(m->device, claim_of(m)))
+		return false;
+	m->start = arena_get(m->bytes);
+	if (m->start && enter_locked(m))
+		return true;
+	if (m->start)
+		arena_put(m->start, m->bytes);
+	used_bytes[m->device] -= claim_of(m);
+	return false;
+}
+
+bool memory_share(struct arena_share *out)
+{
+	SCOPED_LOCK(&lock);
+	return arena_share(out);
+}
+
+void *memory_share_more(size_t bytes)
+{
+	struct arena_share share;
+	void *p;
+
+	SCOPED_LOCK(&lock);
+	p = arena_share(&share) ? arena_get(bytes) : NULL;
+	/* The arena goes on elsewhere once the file is full. */
+	if (p && (uintptr_t)p - share.start >= share.bytes) {
+		arena_put(p, bytes);
+		p = NULL;
+	}
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
+/* ---- what is where ---------------------------------------------------- */
+
+bool memory_find(const void *p, struct memory *out)
+{
+	const struct memory *m;
+
+	SCOPED_LOCK(&lock);
+	m = at_locked(p);
+	if (m)
+		*out = *m;
+	return m;
+}
+
+bool memory_is_known(const void *p, size_t bytes)
+{
+	const struct memory *m;
+
+	SCOPED_LOCK(&lock);
+	m = at_locked(p);
+	return m && !m->freed &&
+	       bytes <= m->bytes - ((uintptr_t)p - (uintptr_t)m->start);
+}
+
+bool memory_overlaps(const void *p, size_t bytes)
+{
+	bool found = false;
+	size_t i;
+
+	SCOPED_LOCK(&lock);
+	i = find_locked((const char *)p + bytes - 1);
+	for (; i && !found; i--) {
+		const struct memory *m = &table[i - 1];
+
+		if ((uintptr_t)m->start + m->bytes <= (uintptr_t)p)
+			break;
+		found = !m->freed;
+	}
+	return found;
+}
+
+/* ---- what devices may use --------------------------------------------- */
+
+bool memory_reserve(const void *start, size_t bytes)
+{
+	struct span *s = malloc(sizeof(*s));
+
+	if (!s)
+		return false;
+	s->start = start;
+	s->bytes = bytes;
+	SCOPED_LOCK(&lock);
+	s->next = spans;
+	spans = s;
+	return true;
+}
+
+void memory_unreserve(const void *start)
+{
+	struct span *s;
+
+	pthread_mutex_lock(&lock);
+	list_find(s, spans, next, s->start == start);
+	list_remove(spans, s, next);
+	pthread_mutex_unlock(&lock);
+	free(s);
+}
+
+void memory_protect(const void *start, bool read, bool write)
+{
+	struct memory *m;
+
+	SCOPED_LOCK(&lock);
+	m = at_locked(start);
+	if (m && m->start == start) {
+		m->no_read = !read;
+		m->no_write = !write;
+	}
+}
+
+bool memory_set_sync(const void *p, bool sync)
+{
+	struct memory *m;
+	bool known;
+
+	SCOPED_LOCK(&lock);
+	m = at_locked(p);
+	known = m && !m->freed;
+	if (known)
+		m->sync_memops = sync;
+	return known;
+}
+
+/* True if memory of the program's own may be in the range, which the table does not
+ * know. */
+static bool is_of_program_locked(const char *p, size_t bytes)
+{
+	const uintptr_t first = (uintptr_t)p;
+	const struct span *s;
+
+	if (arena_has(p, bytes))
+		return false;
+	for (s = spans; s; s = s->next)
+		if (first < (uintptr_t)s->start + s->bytes &&
+		    (uintptr_t)s->start < first + bytes)
+			return false;
+	return true;
+}
+
+/* How many of the @bytes at @p the table does not know. */
+static size_t gap_locked(const char *p, size_t bytes)
+{
+	const size_t next = find_locked(p);
+	size_t before;
+
+	if (next == used)
+		return bytes;
+	before = (uintptr_t)table[next].start - (uintptr_t)p;
+	return before < bytes ? before : bytes;
+}
+
+/* How many of the @bytes at @p a device may use, from there on; 0 if it must not. */
+static size_t usable_locked(const char *p, size_t bytes, bool write)
+{
+	const struct memory *m = at_locked(p);
+	size_t n;
+
+	if (!m) {
+		n = gap_locked(p, bytes);
+		return is_of_program_locked(p, n) ? n : 0;
+	}
+	if (m->freed || (write ? m->no_write : m->no_read))
+		return 0;
+	n = m->bytes - ((uintptr_t)p - (uintptr_t)m->start);
+	if (n >= bytes)
+		return bytes;
+	return m->kind == MEMORY_MAPPED || m->kind == MEMORY_REGISTERED ? n : 0;
+}
+
+bool memory_may_use(const void *p, size_t bytes, bool write)
+{
+	const char *at = p;
+	size_t left = bytes, n = 1;
+
+	if (bytes > UINTPTR_MAX - (uintptr_t)p)
+		return false;
+	SCOPED_LOCK(&lock);
+	for (; left && n; left -= n, at += n)
+		n = usable_locked(at, left, write);
+	return !left;
+}
+
+size_t memory_live(void)
+{
+	SCOPED_LOCK(&lock);
+	return used - kept_count;
+}
+
+size_t memory_kept(void)
+{
+	size_t n = 0;
+
+#ifdef ARENA_IS_HEAP
+	pthread_mutex_lock(&lock);
+	n = kept_count;
+	pthread_mutex_unlock(&lock);
+#endif
+	return n;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static bool is_in(const struct memory *m, unsigned int kinds)
+{
+	return kinds >> m->kind & 1;
+}
+
+/* The live piece that starts at @p, or NULL. */
+static struct memory *live_locked(const void *p, unsigned int kinds)
+{
+	struct memory *m = at_locked(p);
+
+	return m && m->start == p && !m->freed && is_in(m, kinds) ? m : NULL;
+}
+
+static void forget_oldest_locked(void)
+{
+	char *p = kept[kept_first];
+	struct memory *m = at_locked(p);
+
+	kept_first = (kept_first + 1) % KEPT_PIECES;
+	kept_count--;
+	kept_bytes -= m->bytes;
+	arena_put(p, m->bytes);
+	remove_locked(m);
+}
+
+/* Keep a piece that is freed. */
+static void keep_locked(struct memory *m)
+{
+	char *p = m->start;
+
+	m->freed = true;
+	kept_bytes += m->bytes;
+	if (kept_count == KEPT_PIECES)
+		forget_oldest_locked();
+	kept[(kept_first + kept_count++) % KEPT_PIECES] = p;
+	while (kept_bytes > KEPT_BYTES)
+		forget_oldest_locked();
+}
+
+/* True if the table did not allocate the memory. */
+static bool is_foreign(const struct memory *m)
+{
+	return m->kind == MEMORY_REGISTERED || m->kind == MEMORY_MAPPED;
+}
+
+static bool is_kept(const struct memory *m)
+{
+	return strict_is_on() && !is_foreign(m);
+}
+
+bool memory_take(const void *p, unsigned int kinds, struct memory *out)
+{
+	struct memory *m;
+
+	SCOPED_LOCK(&lock);
+	m = live_locked(p, kinds);
+	if (m) {
+		*out = *m;
+		used_bytes[m->device] -= claim_of(m);
+		if (is_kept(out))
+			keep_locked(m);
+		else
+			remove_locked(m);
+	}
+	return m;
+}
+
+void memory_discard(const struct memory *m)
+{
+	if (is_foreign(m) || is_kept(m))
+		return;
+	SCOPED_LOCK(&lock);
+	arena_put(m->start, m->bytes);
+}
+
+bool memory_end(const void *p, unsigned int kinds)
+{
+	struct memory *m;
+	bool first = false;
+
+	SCOPED_LOCK(&lock);
+	m = live_locked(p, kinds);
+	if (m) {
+		first = !m->ending;
+		m->ending = true;
+	}
+	return first;
+}
+
+/* The first piece of @device that a reset frees. */
+static const void *of_device_locked(int device)
+{
+	size_t i;
+
+	for (i = 0; i < used; i++)
+		if (table[i].device == device && !table[i].pool &&
+		    table[i].kind != MEMORY_MAPPED && !table[i].freed)
+			return table[i].start;
+	return NULL;
+}
+
+void memory_reset(int device)
+{
+	struct memory m;
+	const void *p;
+
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		p = of_device_locked(device);
+		pthread_mutex_unlock(&lock);
+		if (!p)
+			break;
+		if (memory_take(p, ~0U, &m))
+			memory_discard(&m);
+	}
+}

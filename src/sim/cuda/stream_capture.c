@@ -1,0 +1,745 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Captures (see stream_capture.h), and CUDA's functions on them
+ */
+
+#include "sim/cuda/stream_capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/scoped_lock.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/stream_handle.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
+#include "sim/strict/fault.h"
+
+/*
+ * One lock guards all captures.  Functions whose name ends in _locked are called with
+ * it held.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct capture {
+	/* Constant. */
+	unsigned long long id;
+	enum cudaStreamCaptureMode mode;
+	const void *thread; /* that began it */
+	struct stream *origin;
+	struct graph *graph;
+
+	/* Guarded by lock. */
+	bool invalid;
+	struct captured *streams;
+	struct capture *next; /* of all */
+};
+
+/* Guarded by lock. */
+static struct capture *captures;
+static unsigned long long numbers; /* given out */
+
+/* Atomic; how many captures there are.  Written under lock, read without it to
+ * skip all the rest.  Relaxed: a thread that may not know of a capture is in no
+ * order with it. */
+static atomic_int active;
+
+/* The calling thread's mode, as cudaThreadExchangeStreamCaptureMode() sets it.  Its
+ * address is the thread's own, and tells it from other threads. */
+static _Thread_local enum cudaStreamCaptureMode thread_mode =
+	cudaStreamCaptureModeGlobal;
+
+void capture_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void capture_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+bool capture_none(void)
+{
+	return !load_relaxed(&active);
+}
+
+/* ---- streams of a capture --------------------------------------------- */
+
+/* What @s is in a capture; NULL if it is part of none. */
+static struct captured *captured_of_locked(const struct stream *s)
+{
+	return load_relaxed(&s->captured);
+}
+
+bool capture_has(const struct stream *s)
+{
+	return load_relaxed(&s->captured);
+}
+
+/* Make @s part of a capture; NULL without memory. */
+static struct captured *add_stream_locked(struct capture *c, struct stream *s)
+{
+	struct captured *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->capture = c;
+	d->stream = s;
+	d->lane = c->graph->lanes++;
+	d->next = c->streams;
+	c->streams = d;
+	store_relaxed(&s->captured, d);
+	return d;
+}
+
+static void captured_forget_locked(struct captured *d)
+{
+	struct captured **at = &d->capture->streams;
+
+	while (*at != d)
+		at = &(*at)->next;
+	*at = d->next;
+	store_relaxed(&d->stream->captured, NULL);
+	free(d->after);
+	free(d);
+}
+
+static bool captured_has_node(const struct captured *d, const struct node *n)
+{
+	size_t i;
+
+	for (i = 0; i < d->count; i++)
+		if (d->after[i] == n)
+			return true;
+	return false;
+}
+
+static bool add_after_locked(struct captured *d, struct node *n)
+{
+	size_t more = d->room ? 2 * d->room : 4;
+	struct node **bigger;
+
+	if (captured_has_node(d, n))
+		return true;
+	if (d->count == d->room) {
+		bigger = realloc(d->after, more * sizeof(struct node *));
+		if (!bigger)
+			return false;
+		d->after = bigger;
+		d->room = more;
+	}
+	d->after[d->count++] = n;
+	return true;
+}
+
+static bool captured_add_all_locked(struct captured *d,
+                                    struct node *const *nodes, size_t n)
+{
+	bool ok = true;
+	size_t i;
+
+	for (i = 0; ok && i < n; i++)
+		ok = add_after_locked(d, nodes[i]);
+	return ok;
+}
+
+/* ---- what must not be ------------------------------------------------- */
+
+static cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
+{
+	if (c->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	c->invalid = true;
+	return error;
+}
+
+static struct capture *capture_implicit_locked(int device)
+{
+	struct captured *d;
+	struct capture *c;
+
+	for (c = captures; c; c = c->next)
+		for (d = c->streams; d; d = d->next)
+			if (d->stream->blocking && d->stream->device == device)
+				return c;
+	return NULL;
+}
+
+static cudaError_t check_legacy_locked(const struct stream *s)
+{
+	struct capture *c =
+		s->legacy ? capture_implicit_locked(s->device) : NULL;
+
+	if (!c)
+		return cudaSuccess;
+	c->invalid = true;
+	return cudaErrorStreamCaptureImplicit;
+}
+
+cudaError_t capture_permits(const struct stream *s)
+{
+	struct captured *d;
+
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	if (stream_permits_calls() != cudaSuccess)
+		return cudaErrorNotPermitted;
+	if (capture_none())
+		return cudaSuccess;
+	SCOPED_LOCK(&lock);
+	d = captured_of_locked(s);
+	return d ? capture_fail_locked(d->capture,
+	                               cudaErrorStreamCaptureUnsupported)
+	         : check_legacy_locked(s);
+}
+
+static bool is_on_device(const struct capture *c, int device)
+{
+	const struct captured *d;
+
+	list_find(d, c->streams, next, d->stream->device == device);
+	return d;
+}
+
+/* True if @c keeps the calling thread from calls that are potentially
+ * unsafe. */
+static bool prohibits(const struct capture *c)
+{
+	if (c->thread == &thread_mode)
+		return c->mode != cudaStreamCaptureModeRelaxed;
+	return c->mode == cudaStreamCaptureModeGlobal &&
+	       thread_mode == cudaStreamCaptureModeGlobal;
+}
+
+/* Make the captures invalid that keep the calling thread from a call: those
+ * with a stream on @device or, if that is -1, those that prohibit unsafe
+ * calls. */
+static cudaError_t refuse_all(int device)
+{
+	cudaError_t error = cudaSuccess;
+	struct capture *c;
+
+	SCOPED_LOCK(&lock);
+	for (c = captures; c; c = c->next)
+		if (device >= 0 ? is_on_device(c, device) : prohibits(c)) {
+			c->invalid = true;
+			error = cudaErrorStreamCaptureUnsupported;
+		}
+	return error;
+}
+
+cudaError_t capture_permits_device_wait(int device)
+{
+	if (stream_permits_calls() != cudaSuccess)
+		return cudaErrorNotPermitted;
+	return capture_none() ? cudaSuccess : refuse_all(device);
+}
+
+cudaError_t capture_permits_unsafe(void)
+{
+	if (stream_permits_calls() != cudaSuccess)
+		return cudaErrorNotPermitted;
+	if (capture_none() || thread_mode == cudaStreamCaptureModeRelaxed)
+		return cudaSuccess;
+	return refuse_all(-1);
+}
+
+/* ---- capturing -------------------------------------------------------- */
+
+static cudaError_t add_node_locked(struct captured *d, const struct work *work,
+                                   const struct graph_kind *kind)
+{
+	const struct node like = {
+		.kind = kind,
+		.work = *work,
+		.device = d->stream->device,
+		.lane = d->lane,
+	};
+	struct capture *c = d->capture;
+	struct node *n;
+
+	if (!kind || c->invalid)
+		return capture_fail_locked(c,
+		                           cudaErrorStreamCaptureUnsupported);
+	n = graph_add(c->graph, &like, d->after, d->count);
+	if (!n)
+		return capture_fail_locked(c, cudaErrorMemoryAllocation);
+	d->count = 0;
+	if (add_after_locked(d, n))
+		return cudaSuccess;
+	/* The graph has the work: the caller must not drop it any more. */
+	c->invalid = true;
+	return cudaSuccess;
+}
+
+cudaError_t stream_submit(struct stream *s, const struct work *work,
+                          const struct graph_kind *kind, uint64_t *position_out)
+{
+	cudaError_t error = fault_sticky(s->device);
+	struct captured *d = NULL;
+
+	if (error == cudaSuccess && !capture_none()) {
+		pthread_mutex_lock(&lock);
+		d = captured_of_locked(s);
+		error = d ? add_node_locked(d, work, kind)
+		          : check_legacy_locked(s);
+		pthread_mutex_unlock(&lock);
+	}
+	if (d && position_out)
+		*position_out = 0;
+	if (!d && error == cudaSuccess) {
+		sync_launch(s->device);
+		stream_push(s, work, position_out);
+	}
+	return error;
+}
+
+cudaError_t capture_check_together(struct stream *const *streams, size_t n)
+{
+	cudaError_t error = cudaSuccess;
+	struct captured *first, *d;
+	size_t i;
+
+	if (capture_none())
+		return cudaSuccess;
+	SCOPED_LOCK(&lock);
+	first = captured_of_locked(streams[0]);
+	for (i = 0; i < n && error == cudaSuccess; i++) {
+		d = captured_of_locked(streams[i]);
+		if (!d != !first || (d && d->capture != first->capture))
+			error = cudaErrorStreamCaptureIsolation;
+		else if ((d && d->capture->invalid) ||
+		         check_legacy_locked(streams[i]) != cudaSuccess)
+			error = cudaErrorStreamCaptureInvalidated;
+	}
+	return error;
+}
+
+cudaError_t capture_join(struct stream *to, struct stream *from)
+{
+	struct captured *a, *b;
+	bool ok = true;
+
+	SCOPED_LOCK(&lock);
+	a = captured_of_locked(to);
+	b = captured_of_locked(from);
+	if (a && b)
+		ok = captured_add_all_locked(a, b->after, b->count);
+	return ok ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* ---- events ----------------------------------------------------------- */
+
+static cudaError_t point_locked(const struct captured *d,
+                                struct capture_point *out)
+{
+	const size_t bytes = d->count * sizeof(struct node *);
+
+	if (d->capture->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	out->after = malloc(bytes ? bytes : 1);
+	if (!out->after)
+		return capture_fail_locked(d->capture,
+		                           cudaErrorMemoryAllocation);
+	if (bytes)
+		memcpy(out->after, d->after, bytes);
+	out->count = d->count;
+	out->id = d->capture->id;
+	return cudaSuccess;
+}
+
+cudaError_t capture_point(struct stream *s, struct capture_point *out)
+{
+	struct captured *d;
+
+	*out = (struct capture_point){ .id = 0 };
+	if (stream_permits_calls() != cudaSuccess)
+		return cudaErrorNotPermitted;
+	if (capture_none())
+		return cudaSuccess;
+	SCOPED_LOCK(&lock);
+	d = captured_of_locked(s);
+	return d ? point_locked(d, out) : check_legacy_locked(s);
+}
+
+static struct capture *find_locked(unsigned long long id)
+{
+	struct capture *c;
+
+	list_find(c, captures, next, c->id == id);
+	return c;
+}
+
+static cudaError_t follow_locked(struct capture *c, struct stream *s,
+                                 const struct capture_point *p)
+{
+	struct captured *d = captured_of_locked(s);
+
+	if (c->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	if (s->legacy)
+		return capture_fail_locked(c, cudaErrorStreamCaptureImplicit);
+	if (!d)
+		d = add_stream_locked(c, s);
+	if (!d || !captured_add_all_locked(d, p->after, p->count))
+		return capture_fail_locked(c, cudaErrorMemoryAllocation);
+	return cudaSuccess;
+}
+
+static cudaError_t wait_locked(struct stream *s, const struct capture_point *p)
+{
+	struct captured *d = captured_of_locked(s);
+	struct capture *c = find_locked(p->id);
+
+	if (!p->id)
+		return capture_fail_locked(d->capture,
+		                           cudaErrorStreamCaptureIsolation);
+	if (!c)
+		return cudaErrorCapturedEvent;
+	if (d && d->capture != c) {
+		c->invalid = true;
+		return capture_fail_locked(d->capture,
+		                           cudaErrorStreamCaptureMerge);
+	}
+	return follow_locked(c, s, p);
+}
+
+cudaError_t capture_wait(struct stream *s, const struct capture_point *p,
+                         bool *handled)
+{
+	*handled = p->id;
+	if (stream_permits_calls() != cudaSuccess)
+		return cudaErrorNotPermitted;
+	if (!p->id && capture_none())
+		return cudaSuccess;
+	SCOPED_LOCK(&lock);
+	*handled = p->id || captured_of_locked(s);
+	return *handled ? wait_locked(s, p) : check_legacy_locked(s);
+}
+
+void capture_invalidate(unsigned long long id)
+{
+	struct capture *c;
+
+	SCOPED_LOCK(&lock);
+	c = find_locked(id);
+	if (c)
+		c->invalid = true;
+}
+
+/* ---- the beginning and the end ---------------------------------------- */
+
+static struct capture *capture_create_locked(struct stream *s,
+                                             enum cudaStreamCaptureMode mode)
+{
+	struct capture *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->graph = graph_create();
+	if (!c->graph || !add_stream_locked(c, s)) {
+		if (c->graph)
+			graph_free(c->graph);
+		free(c);
+		return NULL;
+	}
+	c->graph->capturing = true;
+	c->id = ++numbers;
+	c->mode = mode;
+	c->thread = &thread_mode;
+	c->origin = s;
+	c->next = captures;
+	captures = c;
+	add_relaxed(&active, 1);
+	return c;
+}
+
+static void capture_remove_locked(struct capture *c)
+{
+	list_remove(captures, c, next);
+	while (c->streams)
+		captured_forget_locked(c->streams);
+	sub_relaxed(&active, 1);
+}
+
+/* ---- CUDA's functions -------------------------------------------------- */
+
+/* ---- the beginning ---------------------------------------------------- */
+
+static bool mode_is_valid(enum cudaStreamCaptureMode mode)
+{
+	return (int)mode >= cudaStreamCaptureModeGlobal &&
+	       (int)mode <= cudaStreamCaptureModeRelaxed;
+}
+
+cudaError_t host_cudaStreamBeginCapture(cudaStream_t stream,
+                                        enum cudaStreamCaptureMode mode)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error = cudaSuccess;
+
+	if (!mode_is_valid(mode))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (s->legacy)
+		return device_error(cudaErrorStreamCaptureUnsupported);
+	pthread_mutex_lock(&lock);
+	if (captured_of_locked(s))
+		error = cudaErrorIllegalState;
+	else if (!capture_create_locked(s, mode))
+		error = cudaErrorMemoryAllocation;
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t
+host_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	enum cudaStreamCaptureMode before = thread_mode;
+
+	if (!mode || !mode_is_valid(*mode))
+		return device_error(cudaErrorInvalidValue);
+	thread_mode = *mode;
+	*mode = before;
+	return cudaSuccess;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Mark the nodes that the next node of @d comes behind, and all that those come
+ * behind. */
+static void reach_locked(const struct captured *d)
+{
+	struct graph *g = d->capture->graph;
+	struct node *n;
+	size_t i, k;
+
+	for (i = 0; i < g->count; i++)
+		g->nodes[i]->reached = captured_has_node(d, g->nodes[i]);
+	for (i = g->count; i-- > 0;) {
+		n = g->nodes[i];
+		for (k = 0; n->reached && k < n->after_count; k++)
+			n->after[k]->reached = true;
+	}
+}
+
+/* True if the origin has waited for the work of every stream of the capture. */
+static bool is_joined_locked(const struct capture *c)
+{
+	const struct captured *d;
+	size_t i;
+
+	reach_locked(captured_of_locked(c->origin));
+	for (d = c->streams; d; d = d->next)
+		for (i = 0; i < d->count; i++)
+			if (!d->after[i]->reached && !d->after[i]->added)
+				return false;
+	return true;
+}
+
+/* End the capture on @s: take it out, store it, and return how it ended. */
+static cudaError_t end_locked(struct stream *s, struct capture **out)
+{
+	struct captured *d = captured_of_locked(s);
+	cudaError_t error = cudaSuccess;
+	struct capture *c;
+
+	if (!d)
+		return cudaErrorIllegalState;
+	c = d->capture;
+	if (c->origin != s)
+		return capture_fail_locked(c, cudaErrorStreamCaptureUnmatched);
+	if (c->mode != cudaStreamCaptureModeRelaxed &&
+	    c->thread != &thread_mode)
+		return cudaErrorStreamCaptureWrongThread;
+	if (c->invalid)
+		error = cudaErrorStreamCaptureInvalidated;
+	else if (!is_joined_locked(c))
+		error = cudaErrorStreamCaptureUnjoined;
+	capture_remove_locked(c);
+	*out = c;
+	return error;
+}
+
+cudaError_t host_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+	struct stream *s = stream_find(stream);
+	struct capture *c = NULL;
+	cudaError_t error;
+
+	if (!graph)
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&lock);
+	error = end_locked(s, &c);
+	pthread_mutex_unlock(&lock);
+	if (!c)
+		return device_error(error);
+	c->graph->capturing = false;
+	*graph = NULL;
+	if (error == cudaSuccess)
+		*graph = (cudaGraph_t)c->graph;
+	else
+		graph_free(c->graph);
+	free(c);
+	return device_error(error);
+}
+
+void capture_leave(struct stream *s)
+{
+	struct capture *c = NULL;
+	struct captured *d;
+
+	if (capture_none())
+		return;
+	pthread_mutex_lock(&lock);
+	d = captured_of_locked(s);
+	if (d && d->capture->origin == s) {
+		c = d->capture;
+		capture_remove_locked(c);
+	} else if (d) {
+		captured_forget_locked(d);
+	}
+	pthread_mutex_unlock(&lock);
+	if (c) {
+		c->graph->capturing = false;
+		graph_free(c->graph);
+		free(c);
+	}
+}
+
+/* ---- questions -------------------------------------------------------- */
+
+/* The status of @s; a question changes nothing. */
+static cudaError_t status_locked(const struct stream *s,
+                                 enum cudaStreamCaptureStatus *status)
+{
+	const struct captured *d = captured_of_locked(s);
+
+	if (s->legacy && capture_implicit_locked(s->device))
+		return cudaErrorStreamCaptureImplicit;
+	*status = cudaStreamCaptureStatusNone;
+	if (d)
+		*status = d->capture->invalid
+		                  ? cudaStreamCaptureStatusInvalidated
+		                  : cudaStreamCaptureStatusActive;
+	return cudaSuccess;
+}
+
+cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
+                                       enum cudaStreamCaptureStatus *status)
+{
+	return host_cudaStreamGetCaptureInfo(stream, status, NULL, NULL, NULL,
+	                                     NULL, NULL);
+}
+
+/* Store what is asked for of an active capture. */
+static void info_locked(const struct captured *d, unsigned long long *id,
+                        cudaGraph_t *graph, const cudaGraphNode_t **after,
+                        const cudaGraphEdgeData **edges, size_t *count)
+{
+	if (id)
+		*id = d->capture->id;
+	if (graph)
+		*graph = (cudaGraph_t)d->capture->graph;
+	if (after)
+		*after = (const cudaGraphNode_t *)d->after;
+	if (edges)
+		*edges = NULL; /* all edges are plain */
+	if (count)
+		*count = d->count;
+}
+
+cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                          enum cudaStreamCaptureStatus *status,
+                                          unsigned long long *id,
+                                          cudaGraph_t *graph,
+                                          const cudaGraphNode_t **after,
+                                          const cudaGraphEdgeData **edges,
+                                          size_t *count)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error;
+
+	if (!status || (edges && !after))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&lock);
+	error = status_locked(s, status);
+	if (error == cudaSuccess && *status == cudaStreamCaptureStatusActive)
+		info_locked(captured_of_locked(s), id, graph, after, edges,
+		            count);
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t
+host12_cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                enum cudaStreamCaptureStatus *status,
+                                unsigned long long *id)
+{
+	return host_cudaStreamGetCaptureInfo(stream, status, id, NULL, NULL,
+	                                     NULL, NULL);
+}
+
+cudaError_t
+host12_cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
+                                   enum cudaStreamCaptureStatus *status,
+                                   unsigned long long *id, cudaGraph_t *graph,
+                                   const cudaGraphNode_t **after, size_t *count)
+{
+	return host_cudaStreamGetCaptureInfo(stream, status, id, graph, after,
+	                                     NULL, count);
+}
+
+static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
+                                 size_t count, unsigned int flags)
+{
+	if (!d)
+		return cudaErrorIllegalState;
+	if (d->capture->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	if (!graph_has(d->capture->graph, (struct node *const *)nodes, count))
+		return cudaErrorInvalidValue;
+	if (flags == cudaStreamSetCaptureDependencies)
+		d->count = 0;
+	return captured_add_all_locked(d, (struct node *const *)nodes, count)
+	               ? cudaSuccess
+	               : capture_fail_locked(d->capture,
+	                                     cudaErrorMemoryAllocation);
+}
+
+/* Nodes that it drops from the set need not be joined: they are in the
+ * graph. */
+cudaError_t host_cudaStreamUpdateCaptureDependencies(
+	cudaStream_t stream, cudaGraphNode_t *nodes,
+	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)
+{
+	struct stream *s = stream_find(stream);
+	cudaError_t error;
+
+	(void)edges;
+	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	pthread_mutex_lock(&lock);
+	error = update_locked(captured_of_locked(s), nodes, count, flags);
+	pthread_mutex_unlock(&lock);
+	return device_error(error);
+}
+
+cudaError_t host12_cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                       cudaGraphNode_t *nodes,
+                                                       size_t count,
+                                                       unsigned int flags)
+{
+	return host_cudaStreamUpdateCaptureDependencies(stream, nodes, NULL,
+	                                                count, flags);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launches of kernels, which a launcher has (kernel_launcher.h)
+ */
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/stream_capture.h"
+#include "sim/cuda/stream_handle.h"
+#include "sim/driver/driver.h"
+#include "sim/host.h"
+#include "sim/strict/fault.h"
+
+/* Atomic; release, and acquire where a launch reads it: what the launcher
+ * uses. */
+static _Atomic host_launcher launcher;
+
+void driver_set_launcher(host_launcher wanted)
+{
+	store_release(&launcher, wanted);
+}
+
+static host_launcher get_launcher(void)
+{
+	return load_acquire(&launcher);
+}
+
+/* The error for a function of kernels where there are none, which is said
+ * once. */
+static CUresult refuse(const char *function)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said) && !host_is_quiet())
+		fprintf(stderr,
+		        "cohort: %s: the host platform runs no kernels\n",
+		        function);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* ---- kernels ---------------------------------------------------------- */
+
+/* What the launcher gave for one launch: used by the work on a stream, and by
+ * each node of a graph that has it. */
+struct kernel {
+	atomic_uint uses; /* relaxed to add; the last one acquires the others */
+	struct host_kernel what;
+};
+
+static void kernel_drop(struct kernel *k)
+{
+	if (atomic_fetch_sub_explicit(&k->uses, 1, memory_order_acq_rel) != 1)
+		return;
+	if (k->what.drop)
+		k->what.drop(k->what.user);
+	free(k);
+}
+
+static void work_keep(struct work *w)
+{
+	struct kernel *k = w->host.user;
+
+	add_relaxed(&k->uses, 1);
+}
+
+static void work_drop(struct work *w)
+{
+	kernel_drop(w->host.user);
+}
+
+static enum step kernel_step(struct stream *s, struct work *w,
+                             const struct drive *d)
+{
+	struct kernel *k = w->host.user;
+	CUresult error;
+
+	if (d->effort != EFFORT_OWN)
+		return STEP_LATER;
+	/* The kernel takes its time: other threads must not wait for this one's
+	 * kicks. */
+	stream_settle();
+	device_forbid_calls(true);
+	error = k->what.run(k->what.user);
+	kernel_drop(k);
+	device_forbid_calls(false);
+	if (error != CUDA_SUCCESS)
+		fault_fail_device(s->device, (int)error);
+	return STEP_DONE;
+}
+
+static const struct graph_kind kernel_kind = {
+	.type = cudaGraphNodeTypeKernel,
+	.keep = work_keep,
+	.drop = work_drop,
+};
+
+/* ---- launches --------------------------------------------------------- */
+
+/* Record those events among the attributes that come before the launch, or @behind
+ * it.  A programmatic event is behind unless it is triggered as blocks start: blocks
+ * may trigger it only at their end. */
+static cudaError_t record_events(const struct host_launch *l, bool behind)
+{
+	cudaError_t error = cudaSuccess;
+	unsigned int i;
+
+	for (i = 0; error == cudaSuccess && i < l->attribute_count; i++) {
+		const CUlaunchAttribute *a = &l->attributes[i];
+
+		if (a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT &&
+		    !behind)
+			error = host_cudaEventRecordWithFlags(
+				a->value.launchCompletionEvent.event, l->stream,
+				(unsigned int)
+					a->value.launchCompletionEvent.flags);
+		else if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT &&
+		         behind == !a->value.programmaticEvent
+		                            .triggerAtBlockStart)
+			error = host_cudaEventRecordWithFlags(
+				a->value.programmaticEvent.event, l->stream,
+				(unsigned int)a->value.programmaticEvent.flags);
+	}
+	return error;
+}
+
+static cudaError_t queue(const struct host_launch *l, struct stream *s,
+                         struct kernel *k)
+{
+	const struct work w = { .step = kernel_step, .host = { .user = k } };
+	cudaError_t error = stream_permits_calls();
+
+	if (error == cudaSuccess)
+		error = record_events(l, false);
+	if (error == cudaSuccess)
+		error = stream_submit(s, &w, &kernel_kind, NULL);
+	return error == cudaSuccess ? record_events(l, true) : error;
+}
+
+/* What keeps a launch from being one, before the launcher is asked. */
+static CUresult check(const struct host_launch *l, const struct stream *s)
+{
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!l->function)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!l->grid[0] || !l->grid[1] || !l->grid[2] || !l->block[0] ||
+	    !l->block[1] || !l->block[2])
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_launch(const struct host_launch *launch)
+{
+	const cudaError_t last = *device_last_error();
+	const host_launcher ask = get_launcher();
+	struct stream *s = stream_find(launch->stream);
+	struct host_launch l = *launch;
+	struct kernel *k;
+	CUresult result;
+
+	if (!ask)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = check(&l, s);
+	if (result != CUDA_SUCCESS)
+		return result;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	l.device = s->device;
+	atomic_init(&k->uses, 1);
+	result = ask(&l, &k->what);
+	if (result != CUDA_SUCCESS) {
+		free(k);
+		return result;
+	}
+	result = driver_result(last, queue(&l, s, k));
+	if (result != CUDA_SUCCESS)
+		kernel_drop(k);
+	return result;
+}
+
+/* ---- how the driver's functions say it -------------------------------- */
+
+/* Find the packed arguments of @l in @extra. */
+static bool unpack(void **extra, struct host_launch *l)
+{
+	for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			l->arguments = extra[1];
+		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			l->bytes = *(const size_t *)extra[1];
+		else
+			return false;
+	}
+	return !l->arguments || !l->pointers;
+}
+
+static CUresult launch(const char *function, struct host_launch *l,
+                       void **extra)
+{
+	if (!get_launcher())
+		return refuse(function);
+	if (!driver_can_use(l->stream))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!unpack(extra, l))
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_launch(l);
+}
+
+static CUresult launch_grid(const char *name, CUfunction function,
+                            unsigned int grid_x, unsigned int grid_y,
+                            unsigned int grid_z, unsigned int block_x,
+                            unsigned int block_y, unsigned int block_z,
+                            unsigned int shared, CUstream stream,
+                            void **pointers, void **extra)
+{
+	struct host_launch l = {
+		.function = function,
+		.grid = { grid_x, grid_y, grid_z },
+		.block = { block_x, block_y, block_z },
+		.shared = shared,
+		.stream = stream,
+		.pointers = pointers,
+	};
+
+	return launch(name, &l, extra);
+}
+
+CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
+                               unsigned int grid_y, unsigned int grid_z,
+                               unsigned int block_x, unsigned int block_y,
+                               unsigned int block_z, unsigned int shared,
+                               CUstream stream, void **pointers, void **extra)
+{
+	return launch_grid("cuLaunchKernel", function, grid_x, grid_y, grid_z,
+	                   block_x, block_y, block_z, shared, stream, pointers,
+	                   extra);
+}
+
+CUresult
+driver_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
+                                 unsigned int grid_y, unsigned int grid_z,
+                                 unsigned int block_x, unsigned int block_y,
+                                 unsigned int block_z, unsigned int shared,
+                                 CUstream stream, void **pointers)
+{
+	return launch_grid("cuLaunchCooperativeKernel", function, grid_x,
+	                   grid_y, grid_z, block_x, block_y, block_z, shared,
+	                   stream, pointers, NULL);
+}
+
+CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
+                                 void **pointers, void **extra)
+{
+	struct host_launch l = { .function = function, .pointers = pointers };
+
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	l.grid[0] = c->gridDimX;
+	l.grid[1] = c->gridDimY;
+	l.grid[2] = c->gridDimZ;
+	l.block[0] = c->blockDimX;
+	l.block[1] = c->blockDimY;
+	l.block[2] = c->blockDimZ;
+	l.shared = c->sharedMemBytes;
+	l.stream = c->hStream;
+	l.attributes = c->attrs;
+	l.attribute_count = c->attrs ? c->numAttrs : 0;
+	return launch("cuLaunchKernelEx", &l, extra);
+}
+
+/* ---- functions -------------------------------------------------------- */
+
+/* A kernel here is what a device of this kind could run. */
+CUresult driver_cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
+                                   CUfunction function)
+{
+	if (!get_launcher())
+		return refuse("cuFuncGetAttribute");
+	if (!value || !function ||
+	    (unsigned int)attribute >= CU_FUNC_ATTRIBUTE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch ((int)attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*value = 1024;
+		break;
+	case CU_FUNC_ATTRIBUTE_NUM_REGS:
+		*value = 32;
+		break;
+	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+		*value = 90;
+		break;
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		*value = 227 * 1024;
+		break;
+	default:
+		*value = 0;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuFuncSetAttribute(CUfunction function,
+                                   CUfunction_attribute attribute, int value)
+{
+	(void)value;
+	if (!get_launcher())
+		return refuse("cuFuncSetAttribute");
+	return function && (unsigned int)attribute < CU_FUNC_ATTRIBUTE_MAX
+	               ? CUDA_SUCCESS
+	               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult driver_cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
+{
+	(void)config;
+	if (!get_launcher())
+		return refuse("cuFuncSetCacheConfig");
+	return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}

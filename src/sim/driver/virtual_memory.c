@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Virtual memory management: addresses that are reserved, and what is mapped
+ * there
+ *
+ * What is mapped can be touched once cuMemSetAccess() has given access to
+ * somebody, as the one process here stands for all devices.
+ */
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cohort/sim.h>
+
+#include "base/list.h"
+#include "base/util.h"
+#include "sim/cuda/cuda_device.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
+#include "sim/cuda/memory_table.h"
+#include "sim/cuda/sync.h"
+#include "sim/driver/allocation.h"
+#include "sim/driver/driver.h"
+#include "sim/exec/stream_queue.h"
+
+struct reservation {
+	char *start;
+	size_t bytes;
+	struct reservation *next;
+};
+
+struct mapping {
+	char *start;
+	size_t bytes;
+	struct allocation *of;
+	struct mapping *next;
+	unsigned char access[]; /* by device, and the host's behind them */
+};
+
+/* Guarded by virtual_lock(). */
+static struct reservation *reservations;
+static struct mapping *mappings;
+
+static bool is_inside(const char *p, size_t bytes, const char *start,
+                      size_t room)
+{
+	const size_t before = (uintptr_t)p - (uintptr_t)start;
+
+	return p >= start && before <= room && bytes <= room - before;
+}
+
+/* ---- addresses -------------------------------------------------------- */
+
+/* Reserve addresses at a multiple of @alignment, near @wanted; NULL if there
+ * are none. */
+static char *reserve(size_t bytes, size_t alignment, void *wanted)
+{
+	const size_t all = bytes + alignment;
+	char *p, *start;
+
+	if (all < bytes)
+		return NULL;
+	p = mmap(wanted, all, PROT_NONE,
+	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	start = p + (alignment - (uintptr_t)p % alignment) % alignment;
+	if (start > p)
+		munmap(p, (size_t)(start - p));
+	munmap(start + bytes, (size_t)(p + all - (start + bytes)));
+	return start;
+}
+
+CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
+                                    size_t alignment, CUdeviceptr wanted,
+                                    unsigned long long flags)
+{
+	struct reservation *r;
+
+	if (!start || flags || !virtual_size_is_valid(bytes) ||
+	    (alignment & (alignment - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	alignment = MAX(alignment, VIRTUAL_GRANULARITY);
+	r = malloc(sizeof(*r));
+	if (!r)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r->bytes = bytes;
+	r->start = reserve(bytes, alignment, DRIVER_MEMORY(wanted));
+	if (!r->start || !memory_reserve(r->start, bytes)) {
+		if (r->start)
+			munmap(r->start, bytes);
+		free(r);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	virtual_lock();
+	list_add(reservations, r, next);
+	virtual_unlock();
+	*start = (CUdeviceptr)(uintptr_t)r->start;
+	return CUDA_SUCCESS;
+}
+
+/* True if something is mapped in the range. */
+static bool is_mapped_locked(const char *start, size_t bytes)
+{
+	const struct mapping *m;
+
+	list_find(m, mappings, next,
+	          m->start < start + bytes && m->start + m->bytes > start);
+	return m;
+}
+
+CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
+{
+	char *p = DRIVER_MEMORY(start);
+	struct reservation *r;
+
+	virtual_lock();
+	list_find(r, reservations, next, r->start == p && r->bytes == bytes);
+	if (r && is_mapped_locked(p, bytes))
+		r = NULL;
+	list_remove(reservations, r, next);
+	virtual_unlock();
+	if (!r)
+		return CUDA_ERROR_INVALID_VALUE;
+	memory_unreserve(p);
+	munmap(p, bytes);
+	free(r);
+	return CUDA_SUCCESS;
+}
+
+/* ---- what is mapped --------------------------------------------------- */
+
+static bool is_reserved_locked(const char *start, size_t bytes)
+{
+	const struct reservation *r;
+
+	list_find(r, reservations, next,
+	          is_inside(start, bytes, r->start, r->bytes));
+	return r;
+}
+
+static void unmap_pages(char *start, size_t bytes)
+{
+	mmap(start, bytes, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* Enter what is mapped in the table of memory; memory of the host is pinned. */
+static bool enter_memory(const struct mapping *m)
+{
+	const struct cudaMemLocation *l = &m->of->prop.location;
+	const bool is_host = virtual_location_is_host(l);
+
+	return memory_enter(&(struct memory){
+		.start = m->start,
+		.bytes = m->bytes,
+		.kind = is_host ? MEMORY_REGISTERED : MEMORY_MAPPED,
+		.device = is_host ? 0 : l->id,
+		.no_read = true,
+		.no_write = true,
+	});
+}
+
+static CUresult map_locked(char *start, size_t bytes, size_t offset,
+                           struct allocation *a)
+{
+	struct mapping *m;
+
+	if (!a || !is_reserved_locked(start, bytes) ||
+	    is_mapped_locked(start, bytes) || offset > a->bytes ||
+	    bytes > a->bytes - offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	m = calloc(1, sizeof(*m) + (size_t)device_count() + 1);
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->start = start;
+	m->bytes = bytes;
+	m->of = a;
+	if (mmap(start, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, a->file,
+	         (off_t)offset) == MAP_FAILED ||
+	    !enter_memory(m)) {
+		unmap_pages(start, bytes);
+		free(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	a->maps++;
+	list_add(mappings, m, next);
+	return CUDA_SUCCESS;
+}
+
+CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
+                         CUmemGenericAllocationHandle handle,
+                         unsigned long long flags)
+{
+	CUresult result;
+
+	if (flags || !virtual_size_is_valid(bytes) ||
+	    start % VIRTUAL_GRANULARITY || offset % VIRTUAL_GRANULARITY)
+		return CUDA_ERROR_INVALID_VALUE;
+	virtual_lock();
+	result = map_locked(DRIVER_MEMORY(start), bytes, offset,
+	                    allocation_find_locked(handle));
+	virtual_unlock();
+	return result;
+}
+
+/* The mapping at @p, or NULL. */
+static struct mapping *mapping_at_locked(const char *p)
+{
+	struct mapping *m;
+
+	list_find(m, mappings, next, is_inside(p, 1, m->start, m->bytes));
+	return m;
+}
+
+/* True if the range is all that some mappings have, and no more. */
+static bool is_whole_locked(const char *start, size_t bytes)
+{
+	size_t done = 0;
+	const struct mapping *m;
+
+	while (done < bytes) {
+		m = mapping_at_locked(start + done);
+		if (!m || m->start != start + done || m->bytes > bytes - done)
+			return false;
+		done += m->bytes;
+	}
+	return bytes;
+}
+
+static void unmap_one_locked(struct mapping *m)
+{
+	struct memory known;
+
+	list_remove(mappings, m, next);
+	memory_take(m->start, 1U << MEMORY_MAPPED | 1U << MEMORY_REGISTERED,
+	            &known);
+	unmap_pages(m->start, m->bytes);
+	m->of->maps--;
+	allocation_settle_locked(m->of);
+	free(m);
+}
+
+/* Wait for all that is queued on the devices whose memory is in the range, or that have
+ * access to it: it may still use that memory. */
+static void wait_for_users(const char *start, size_t bytes)
+{
+	bool uses[COHORT_SIM_MAX_DEVICES] = { false };
+	const struct mapping *m;
+	int i;
+
+	virtual_lock();
+	for (m = mappings; m; m = m->next) {
+		if (!is_inside(m->start, m->bytes, start, bytes))
+			continue;
+		if (!virtual_location_is_host(&m->of->prop.location))
+			uses[m->of->prop.location.id] = true;
+		for (i = 0; i < device_count(); i++)
+			uses[i] |= m->access[i];
+	}
+	virtual_unlock();
+	sync_memory();
+	for (i = 0; i < device_count(); i++)
+		if (uses[i])
+			stream_wait_device(i, false);
+}
+
+CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
+{
+	char *p = DRIVER_MEMORY(start);
+	struct mapping *m;
+	size_t done = 0;
+	bool ok;
+
+	wait_for_users(p, bytes);
+	virtual_lock();
+	ok = is_whole_locked(p, bytes);
+	while (ok && done < bytes) {
+		m = mapping_at_locked(p + done);
+		done += m->bytes;
+		unmap_one_locked(m);
+	}
+	virtual_unlock();
+	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+driver_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
+                                   void *memory)
+{
+	struct mapping *m;
+
+	if (!handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	virtual_lock();
+	m = mapping_at_locked(memory);
+	if (m) {
+		m->of->handles++;
+		*handle = allocation_handle(m->of);
+	}
+	virtual_unlock();
+	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- access ----------------------------------------------------------- */
+
+static unsigned char *access_of(struct mapping *m,
+                                const struct cudaMemLocation *l)
+{
+	return &m->access[virtual_location_is_host(l) ? device_count() : l->id];
+}
+
+static bool access_is_valid(const CUmemAccessDesc *d)
+{
+	return virtual_location_is_valid(&d->location) &&
+	       (d->flags == cudaMemAccessFlagsProtNone ||
+	        d->flags == cudaMemAccessFlagsProtRead ||
+	        d->flags == cudaMemAccessFlagsProtReadWrite);
+}
+
+/* What somebody may do, everybody can. */
+static void protect(const struct mapping *m)
+{
+	unsigned int all = 0;
+	int i;
+
+	for (i = 0; i <= device_count(); i++)
+		all |= m->access[i];
+	memory_protect(m->start, all & cudaMemAccessFlagsProtRead,
+	               all == cudaMemAccessFlagsProtReadWrite);
+	mprotect(m->start, m->bytes,
+	         (all & cudaMemAccessFlagsProtRead ? PROT_READ : 0) |
+	                 (all == cudaMemAccessFlagsProtReadWrite ? PROT_WRITE
+	                                                         : 0));
+}
+
+static void set_access_locked(char *start, size_t bytes,
+                              const CUmemAccessDesc *list, size_t count)
+{
+	struct mapping *m;
+	size_t done, i;
+
+	for (done = 0; done < bytes; done += m->bytes) {
+		m = mapping_at_locked(start + done);
+		for (i = 0; i < count; i++)
+			*access_of(m, &list[i].location) =
+				(unsigned char)list[i].flags;
+		protect(m);
+	}
+}
+
+CUresult driver_cuMemSetAccess(CUdeviceptr start, size_t bytes,
+                               const CUmemAccessDesc *list, size_t count)
+{
+	char *p = DRIVER_MEMORY(start);
+	size_t i;
+	bool ok;
+
+	if (!list || !count)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < count; i++)
+		if (!access_is_valid(&list[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	virtual_lock();
+	ok = is_whole_locked(p, bytes);
+	if (ok)
+		set_access_locked(p, bytes, list, count);
+	virtual_unlock();
+	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult driver_cuMemGetAccess(unsigned long long *flags,
+                               const struct cudaMemLocation *location,
+                               CUdeviceptr memory)
+{
+	struct mapping *m;
+
+	if (!flags || !location || !virtual_location_is_valid(location))
+		return CUDA_ERROR_INVALID_VALUE;
+	virtual_lock();
+	m = mapping_at_locked(DRIVER_MEMORY(memory));
+	if (m)
+		*flags = *access_of(m, location);
+	virtual_unlock();
+	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

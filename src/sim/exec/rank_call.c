@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "sim/exec/rank_call.h"
+
+#include <stdio.h>
+
+#include "base/type.h"
+
+/* ---- what a call takes ------------------------------------------------ */
+
+/* How many blocks of @count elements an operation works through. */
+static size_t call_blocks(int ranks, const struct call *c)
+{
+	const size_t n = (size_t)ranks;
+
+	switch (c->kind) {
+	case CALL_ALL_TO_ALL:
+		return n * n;
+	case CALL_ALL_GATHER:
+	case CALL_REDUCE_SCATTER:
+		return n;
+	case CALL_GATHER:
+	case CALL_SCATTER:
+		return n - c->skips;
+	case CALL_ALL_REDUCE:
+	case CALL_BROADCAST:
+	case CALL_REDUCE:
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+	return 1;
+}
+
+/* The bytes of the round that a block takes. */
+size_t call_stride(const struct call *c)
+{
+	const size_t bytes = c->count * type_size(c->type);
+
+	return (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+size_t call_bytes(int ranks, const struct call *c)
+{
+	return call_blocks(ranks, c) * call_stride(c);
+}
+
+/* ---- one word for a call ---------------------------------------------- */
+
+/* All that a place says of a call, in one word: 3 bits of operation, 4 of type, 4
+ * of kind, 10 of root, and of the count the 43 that are left. */
+#define WHAT_COUNT 21
+
+uint64_t call_what(const struct call *c)
+{
+	if (c->op >= 8 || c->op == CALL_PRE_MUL_SUM ||
+	    c->count >> (64 - WHAT_COUNT))
+		return MANY_CALLS;
+	return (uint64_t)c->count << WHAT_COUNT | (uint64_t)c->root << 11 |
+	       (uint64_t)c->kind << 7 | (uint64_t)c->type << 3 |
+	       (uint64_t)c->op;
+}
+
+struct call call_of_what(uint64_t what)
+{
+	return (struct call){
+		.kind = (enum call_kind)(what >> 7 & 15),
+		.count = what >> WHAT_COUNT,
+		.type = (int)(what >> 3 & 15),
+		.op = (int)(what & 7),
+		.root = (int)(what >> 11 & 1023),
+	};
+}
+
+_Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
+                       HOST_MAX_RANKS <= 1024,
+               "all fits into its bits");
+
+/* ---- words for a call ------------------------------------------------- */
+
+/* What a line about a call of each kind says. */
+static const struct {
+	const char *function;
+	const char *root; /* what the call's root is, or NULL */
+	bool reduces;
+} kinds[] = {
+	[CALL_ALL_REDUCE] = { "ncclAllReduce", .reduces = true },
+	[CALL_BROADCAST] = { "ncclBroadcast", "root" },
+	[CALL_REDUCE] = { "ncclReduce", "root", .reduces = true },
+	[CALL_ALL_GATHER] = { "ncclAllGather" },
+	[CALL_REDUCE_SCATTER] = { "ncclReduceScatter", .reduces = true },
+	[CALL_ALL_TO_ALL] = { "ncclAlltoAll" },
+	[CALL_GATHER] = { "ncclGather", "root" },
+	[CALL_SCATTER] = { "ncclScatter", "root" },
+	[CALL_SEND] = { "ncclSend", "to" },
+	[CALL_RECV] = { "ncclRecv", "from" },
+};
+
+const char *call_function(enum call_kind kind)
+{
+	return kinds[kind].function;
+}
+
+bool call_reduces(enum call_kind kind)
+{
+	return kinds[kind].reduces;
+}
+
+static const char *type_name(int type)
+{
+	static const char *const names[ncclNumTypes] = {
+		[ncclInt8] = "int8",         [ncclUint8] = "uint8",
+		[ncclInt32] = "int32",       [ncclUint32] = "uint32",
+		[ncclInt64] = "int64",       [ncclUint64] = "uint64",
+		[ncclFloat16] = "float16",   [ncclFloat32] = "float32",
+		[ncclFloat64] = "float64",   [ncclBfloat16] = "bfloat16",
+		[ncclFloat8e4m3] = "f8e4m3", [ncclFloat8e5m2] = "f8e5m2",
+	};
+
+	return names[type];
+}
+
+static const char *op_name(int op)
+{
+	static const char *const names[] = {
+		[ncclSum] = "sum", [ncclProd] = "prod",
+		[ncclMax] = "max", [ncclMin] = "min",
+		[ncclAvg] = "avg", [CALL_PRE_MUL_SUM] = "pre-multiplied sum",
+	};
+
+	return names[op];
+}
+
+/* As in "ncclReduce(count 5, float32, sum, root 1)". */
+const char *call_words(const struct call *c, char text[CALL_WORDS])
+{
+	const char *root = kinds[c->kind].root;
+	int n = snprintf(text, CALL_WORDS, "%s(count %zu, %s%s%s",
+	                 call_function(c->kind), c->count, type_name(c->type),
+	                 call_reduces(c->kind) ? ", " : "",
+	                 call_reduces(c->kind) ? op_name(c->op) : "");
+
+	if (root)
+		snprintf(text + n, CALL_WORDS - (size_t)n, ", %s %d)", root,
+		         c->root);
+	else
+		snprintf(text + n, CALL_WORDS - (size_t)n, ")");
+	return text;
+}

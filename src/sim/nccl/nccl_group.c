@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups: what a thread collects, and what is done with it at the end
+ *
+ * All state is the thread's own.
+ */
+
+#include "sim/nccl/nccl_group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/cuda/stream_capture.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
+#include "sim/nccl/background.h"
+#include "sim/nccl/buffers.h"
+#include "sim/nccl/launch_queue.h"
+#include "sim/nccl/lazy.h"
+#include "sim/nccl/nccl_comm.h"
+#include "sim/strict/strict.h"
+
+/* ---- what a group would take ------------------------------------------- */
+
+#define LAUNCH_US 5.0F
+#define BYTES_PER_US 10000.0F
+
+/* True if @info, by its own size, has the bytes up to @end. */
+static bool reaches(const ncclSimInfo_t *info, size_t end)
+{
+	return info->size >= end;
+}
+
+/* As NCCL: ncclInvalidArgument unless there is a magic number, in as much of @info as its
+ * size says. */
+static ncclResult_t simulate_check(const ncclSimInfo_t *info)
+{
+	if (reaches(info, offsetof(ncclSimInfo_t, version)) &&
+	    info->magic == NCCL_SIM_INFO_MAGIC)
+		return ncclSuccess;
+	return comm_error(ncclInvalidArgument,
+	                  "ncclGroupSimulateEnd: the info is not initialized "
+	                  "with NCCL_SIM_INFO_INITIALIZER");
+}
+
+/* How many bytes one rank sends and receives if a collective is done plainly:
+ * blocks to and from each other rank. */
+static float sent_bytes(const struct call *c, int n)
+{
+	const float others = (float)(n - 1);
+	const float block = (float)c->count * (float)type_size(c->type);
+
+	switch (c->kind) {
+	case CALL_ALL_REDUCE:
+		return 2 * block * others / (float)n;
+	case CALL_ALL_GATHER:
+	case CALL_REDUCE_SCATTER:
+	case CALL_ALL_TO_ALL:
+	case CALL_GATHER:
+	case CALL_SCATTER:
+		return block * others;
+	case CALL_BROADCAST:
+	case CALL_REDUCE:
+	case CALL_SEND:
+	case CALL_RECV:
+		break;
+	}
+	return block;
+}
+
+static float launch_us(const struct launch *l)
+{
+	const struct transfer *t;
+	float bytes = 0;
+	size_t i;
+
+	for (i = 0; i < l->call_count; i++)
+		bytes += sent_bytes(&l->calls[i], l->member->world->n);
+	for (i = 0; i < l->transfer_count; i++) {
+		t = &l->transfers[i];
+		bytes += (float)t->count * (float)type_size(t->type);
+	}
+	return LAUNCH_US + bytes / BYTES_PER_US;
+}
+
+/*
+ * Store how long the launches, a list, would take: a time for each launch, and the time
+ * for the bytes that its rank sends and receives at one rate, all ranks at once.  The
+ * number is for comparisons and stands for no machine.  Nothing is stored if there are no
+ * launches.
+ */
+static void simulate_launches(const struct launch *first, ncclSimInfo_t *info)
+{
+	const struct launch *l;
+	float us, most = 0;
+
+	if (!first || !reaches(info, sizeof(*info)))
+		return;
+	for (l = first; l; l = l->next) {
+		us = launch_us(l);
+		if (us > most)
+			most = us;
+	}
+	info->estimatedTime = most;
+}
+
+/* ---- the end of a batch ------------------------------------------------ */
+
+/* The joins come before the rest, as in NCCL: if a rank cannot join, the group
+ * has failed. */
+static ncclResult_t end_joins(struct join *joins, ncclResult_t error)
+{
+	if (error == ncclSuccess && joins)
+		error = join_run(joins);
+	join_free(joins);
+	return error;
+}
+
+static void end_launches(struct launch *l, bool queue)
+{
+	const struct launch *c;
+	struct launch *next;
+
+	for (c = l; c && queue && strict_is_on(); c = c->next)
+		buffers_check_launch(c);
+	for (; l; l = next) {
+		next = l->next;
+		if (queue)
+			launch_queue(l);
+		else
+			launch_put(l);
+	}
+}
+
+static ncclResult_t end_jobs(const struct batch *b, bool run)
+{
+	ncclResult_t first = ncclSuccess, r;
+	size_t i;
+
+	for (i = 0; run && i < b->job_count; i++) {
+		r = b->jobs[i].fn(b->jobs[i].comm);
+		if (first == ncclSuccess)
+			first = r;
+	}
+	free(b->jobs);
+	return first;
+}
+
+static ncclResult_t check_launches(const struct launch *l)
+{
+	ncclResult_t result = ncclSuccess;
+
+	for (; l && result == ncclSuccess; l = l->next) {
+		result = launch_check_self(l);
+		if (result == ncclSuccess)
+			result = launch_check(l);
+	}
+	return result;
+}
+
+static void load_kernels(const struct launch *l)
+{
+	for (; l; l = l->next)
+		if (!capture_has(l->streams[0]))
+			kernels_load(l);
+}
+
+/* As batch_run().  If @info is not NULL nothing is queued, and it stores what the launches
+ * would take. */
+static ncclResult_t batch_finish(struct batch *batch, ncclResult_t error,
+                                 ncclSimInfo_t *info)
+{
+	const struct batch b = *batch;
+	ncclResult_t result;
+
+	*batch = (struct batch){ .first = NULL };
+	error = end_joins(b.joins, error);
+	if (error == ncclSuccess)
+		error = check_launches(b.first);
+	if (error == ncclSuccess)
+		error = lazy_connect(b.first, info);
+	if (error == ncclSuccess && info)
+		simulate_launches(b.first, info);
+	else if (error == ncclSuccess && sync_is_on())
+		load_kernels(b.first);
+	end_launches(b.first, error == ncclSuccess && !info);
+	result = end_jobs(&b, error == ncclSuccess);
+	return error != ncclSuccess ? error : result;
+}
+
+ncclResult_t batch_run(struct batch *batch, ncclResult_t error)
+{
+	return batch_finish(batch, error, NULL);
+}
+
+/* How the end of a group is done: by the thread, or by one in the
+ * background. */
+enum mode {
+	MODE_ANY,
+	MODE_BLOCKING,
+	MODE_BACKGROUND,
+};
+
+/* Owned by the thread. */
+static _Thread_local struct {
+	int depth;
+	ncclResult_t error; /* of the last call that failed */
+	enum mode mode;
+	struct batch batch;
+} group;
+
+void group_start(void)
+{
+	if (group.depth++ == 0) {
+		group.error = ncclSuccess;
+		group.mode = MODE_ANY;
+	}
+}
+
+bool group_is_open(void)
+{
+	return group.depth;
+}
+
+ncclResult_t group_note(ncclResult_t result)
+{
+	if (group.depth && result != ncclSuccess)
+		group.error = result;
+	return result;
+}
+
+ncclResult_t group_fail(ncclResult_t result, const char *text)
+{
+	return group_note(comm_error(result, text));
+}
+
+/* Put a launch in its place: by world, in the order of the first calls on each
+ * world.  So all threads queue on several worlds in one order, and do not wait
+ * for each other in a circle. */
+static void insert(struct launch *l)
+{
+	struct batch *b = &group.batch;
+	struct launch **at = &b->first;
+
+	if (b->last && b->last->member->world->order <= l->member->world->order)
+		at = &b->last->next;
+	while (*at && (*at)->member->world->order <= l->member->world->order)
+		at = &(*at)->next;
+	l->next = *at;
+	*at = l;
+	if (!l->next)
+		b->last = l;
+}
+
+static enum mode mode_of(const struct ncclComm *comm)
+{
+	return comm->config.blocking ? MODE_BLOCKING : MODE_BACKGROUND;
+}
+
+void group_block(void)
+{
+	group.mode = MODE_BLOCKING;
+}
+
+/* @comm takes part in the group with a join or a job. */
+static ncclResult_t take_mode(const struct ncclComm *comm)
+{
+	if (load_relaxed(&comm->ending))
+		group_block();
+	else if (group.mode == MODE_ANY)
+		group.mode = mode_of(comm);
+	else if (group.mode != mode_of(comm))
+		return group_fail(ncclInvalidArgument,
+		                  "blocking and non-blocking communicators in "
+		                  "one group");
+	return ncclSuccess;
+}
+
+struct launch *group_launch(struct ncclComm *comm)
+{
+	struct launch *l = comm->open;
+
+	if (l)
+		return l;
+	l = launch_get(&comm->member);
+	if (!l)
+		return NULL;
+	comm->open = l;
+	insert(l);
+	/* Unlike with joins and jobs, of several communicators the last
+	 * decides. */
+	group.mode = mode_of(comm);
+	return l;
+}
+
+static ncclResult_t add_job(struct batch *b, group_job_fn fn,
+                            struct ncclComm *comm)
+{
+	size_t more = b->job_room ? 2 * b->job_room : 8;
+	struct job *bigger;
+
+	if (b->job_count == b->job_room) {
+		bigger = realloc(b->jobs, more * sizeof(*bigger));
+		if (!bigger)
+			return group_fail(ncclSystemError, "out of memory");
+		b->jobs = bigger;
+		b->job_room = more;
+	}
+	b->jobs[b->job_count++] = (struct job){ fn, comm };
+	return ncclSuccess;
+}
+
+ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm)
+{
+	ncclResult_t result = take_mode(comm);
+
+	return result == ncclSuccess ? add_job(&group.batch, fn, comm) : result;
+}
+
+ncclResult_t group_join(struct join *join)
+{
+	ncclResult_t result =
+		take_mode(join->parent ? join->parent : join->comm);
+	struct join **at = &group.batch.joins;
+
+	if (result != ncclSuccess) {
+		join_free(join);
+		return result;
+	}
+	while (*at)
+		at = &(*at)->next;
+	*at = join;
+	return ncclSuccess;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static bool is_empty(const struct batch *b)
+{
+	return !b->first && !b->joins && !b->job_count;
+}
+
+/* The launches belong to no open group any more. */
+static void close_launches(void)
+{
+	struct launch *l;
+
+	for (l = group.batch.first; l; l = l->next)
+		comm_of(l->member)->open = NULL;
+}
+
+static ncclResult_t end_batch(ncclSimInfo_t *info)
+{
+	ncclResult_t error = group.error;
+
+	close_launches();
+	if (error == ncclSuccess && info)
+		error = simulate_check(info);
+	if (error != ncclSuccess)
+		background_fail(&group.batch, error);
+	else if (group.mode == MODE_BACKGROUND && !info &&
+	         !is_empty(&group.batch))
+		return background_run(&group.batch);
+	return batch_finish(&group.batch, error, info);
+}
+
+static ncclResult_t end(ncclSimInfo_t *info)
+{
+	ncclResult_t result;
+
+	if (!group.depth)
+		return comm_error(ncclInvalidUsage,
+		                  "ncclGroupEnd: not in a group call");
+	if (--group.depth)
+		return ncclSuccess;
+	result = end_batch(info);
+	if (strict_is_on())
+		lifetime_leave();
+	return result;
+}
+
+ncclResult_t group_end(void)
+{
+	return end(NULL);
+}
+
+ncclResult_t group_end_call(ncclResult_t result)
+{
+	const ncclResult_t ended = group_end();
+
+	return result != ncclSuccess ? result : ended;
+}
+
+void group_drop(void)
+{
+	group.depth = 0;
+	close_launches();
+	batch_run(&group.batch, ncclInternalError);
+}
+
+ncclResult_t host_ncclGroupStart(void)
+{
+	group_start();
+	if (strict_is_on())
+		lifetime_open_group(&group.depth);
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclGroupEnd(void)
+{
+	return group_end();
+}
+
+ncclResult_t host_ncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+	return end(info);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reduction operations that a program makes
+ */
+
+#include "sim/nccl/nccl_redop.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/type.h"
+#include "sim/host.h"
+#include "sim/nccl/nccl_comm.h"
+
+/* A handle: the communicator's mark, which is not 0, and the operation's place in
+ * its list. */
+#define PLACE_BITS 16
+#define MARKS (1 << (30 - PLACE_BITS))
+
+static int place_of(const struct redops *all, int handle)
+{
+	if (handle < ncclNumOps || handle >> PLACE_BITS != all->mark)
+		return -1;
+	handle &= (1 << PLACE_BITS) - 1;
+	return handle < all->count && all->list[handle].live ? handle : -1;
+}
+
+const struct redop *redop_find(const struct redops *all, int handle)
+{
+	int place = place_of(all, handle);
+
+	return place < 0 ? NULL : &all->list[place];
+}
+
+void redops_free(struct redops *all)
+{
+	free(all->list);
+}
+
+static int new_mark(void)
+{
+	static atomic_uint marks; /* relaxed: a number */
+
+	return 1 + (int)(add_relaxed(&marks, 1) % (MARKS - 1));
+}
+
+/* A place in the list, or -1 without memory. */
+static int new_place(struct redops *all)
+{
+	int i, more = all->room ? 2 * all->room : 4;
+	struct redop *bigger;
+
+	for (i = 0; i < all->count; i++)
+		if (!all->list[i].live)
+			return i;
+	if (all->count == all->room) {
+		if (more > 1 << PLACE_BITS)
+			return -1;
+		bigger = realloc(all->list, (size_t)more * sizeof(*bigger));
+		if (!bigger)
+			return -1;
+		all->list = bigger;
+		all->room = more;
+	}
+	return all->count++;
+}
+
+/* Add an operation: returns its handle, negative without memory. */
+static int redop_add(struct redops *all, const struct redop *op)
+{
+	int place = new_place(all);
+
+	if (place < 0)
+		return -1;
+	if (!all->mark)
+		all->mark = new_mark();
+	all->list[place] = *op;
+	return all->mark << PLACE_BITS | place;
+}
+
+/* ---- NCCL's functions -------------------------------------------------- */
+
+ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                           ncclDataType_t type,
+                                           ncclScalarResidence_t residence,
+                                           ncclComm_t comm)
+{
+	const size_t bytes = type_size((int)type);
+	struct redop new = { .live = true, .type = (int)type };
+	ncclResult_t result;
+	int handle;
+
+	if (!comm_is_valid(comm, "ncclRedOpCreatePreMulSum"))
+		return comm_error(ncclInvalidArgument, "not a communicator");
+	result = comm_ready(comm);
+	if (result != ncclSuccess)
+		return result;
+	if (!op || !scalar)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpCreatePreMulSum: op or scalar is "
+		                  "NULL");
+	if (residence == ncclScalarHostImmediate)
+		memcpy(new.scalar.value, scalar, bytes);
+	else
+		new.scalar.at = scalar;
+	handle = redop_add(&comm->redops, &new);
+	if (handle < 0)
+		return comm_error(ncclSystemError, "out of memory");
+	/* As in NCCL, the place is taken all the same. */
+	if (residence == ncclScalarHostImmediate && !bytes)
+		return comm_error(
+			ncclInternalError,
+			"ncclRedOpCreatePreMulSum: no such data type");
+	*op = (ncclRedOp_t)handle;
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+{
+	int place;
+
+	if ((int)op >= 0 && (int)op < ncclNumOps)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: operation is built in");
+	if ((int)op < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: operation is negative");
+	if (!comm_is_valid(comm, "ncclRedOpDestroy"))
+		return comm_error(ncclInvalidArgument, "not a communicator");
+	place = place_of(&comm->redops, (int)op);
+	if (place < 0)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: no operation of this "
+		                  "communicator");
+	comm->redops.list[place].live = false;
+	return ncclSuccess;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * NCCL's memory: allocation, registered buffers and windows
+ *
+ * The simulator treats all memory alike, and registering it makes nothing faster.  Only
+ * the handles are tracked, so that a program that gets them wrong gets NCCL's errors.
+ * A buffer is one rank's affair; a window is made by all ranks together.
+ */
+
+#include "sim/nccl/nccl_register.h"
+
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/scoped_lock.h"
+#include "sim/cuda/memory_table.h"
+#include "sim/cuda/sync.h"
+#include "sim/host.h"
+#include "sim/nccl/nccl_group.h"
+
+struct registration {
+	struct registration *next;
+	const char *function; /* that made it */
+	uintptr_t first, end; /* what it covers */
+	int users;
+	bool is_used; /* by a collective; kept in strict mode, and where memory waits */
+};
+
+static const char a_buffer[] = "ncclCommRegister";
+static const char a_window[] = "ncclCommWindowRegister";
+
+/* A registration of [@memory, @memory + @bytes), extended to whole pages of @page bytes, by
+ * @function; NULL without memory. */
+static struct registration *registration_create(const char *function,
+                                                const void *memory,
+                                                size_t bytes, uintptr_t page)
+{
+	struct registration *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->function = function;
+	r->first = (uintptr_t)memory & -page;
+	r->end = ((uintptr_t)memory + bytes + page - 1) & -page;
+	r->users = 1;
+	return r;
+}
+
+void registered_add(struct ncclComm *comm, struct registration *r)
+{
+	SCOPED_LOCK(&comm->lock);
+	r->next = comm->registered;
+	comm->registered = r;
+}
+
+void registered_free(struct registration *r)
+{
+	struct registration *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		free(r);
+	}
+}
+
+/* One user less of @handle, which @function has made; false if it is nothing. */
+static bool registered_remove(struct ncclComm *comm, const void *handle,
+                              const char *function)
+{
+	struct registration *r;
+	bool last;
+
+	pthread_mutex_lock(&comm->lock);
+	list_find(r, comm->registered, next,
+	          r == handle && r->function == function);
+	last = r && --r->users == 0;
+	if (last)
+		list_remove(comm->registered, r, next);
+	pthread_mutex_unlock(&comm->lock);
+	if (last) {
+		sync_memory();
+		free(r);
+	}
+	return r;
+}
+
+/* A registration that was made by the same function and covers all of @like, which has one
+ * user more now; NULL if there is none. */
+static struct registration *registered_find(struct ncclComm *comm,
+                                            const struct registration *like)
+{
+	struct registration *r;
+
+	SCOPED_LOCK(&comm->lock);
+	for (r = comm->registered; r; r = r->next)
+		if (r->function == like->function && r->first <= like->first &&
+		    like->end <= r->end)
+			break;
+	if (r)
+		r->users++;
+	return r;
+}
+
+void registered_use(struct ncclComm *comm, const void *memory)
+{
+	const uintptr_t at = (uintptr_t)memory;
+	struct registration *r;
+	bool is_first = false;
+
+	pthread_mutex_lock(&comm->lock);
+	for (r = comm->registered; r; r = r->next) {
+		if (at < r->first || at >= r->end)
+			continue;
+		is_first |= !r->is_used;
+		r->is_used = true;
+	}
+	pthread_mutex_unlock(&comm->lock);
+	if (is_first)
+		sync_memory();
+}
+
+void registered_check(const struct ncclComm *comm)
+{
+	const struct registration *r;
+
+	for (r = comm->registered; r; r = r->next)
+		if (r->is_used && r->function == a_buffer)
+			member_die("ncclCommDestroy", &comm->member,
+			           "a buffer that a collective has used is "
+			           "still registered: call "
+			           "ncclCommDeregister() first");
+}
+
+#define PAGE ((uintptr_t)4096)
+
+/* ---- allocation ------------------------------------------------------- */
+
+ncclResult_t host_ncclMemAlloc(void **memory, size_t bytes)
+{
+	if (host_cudaMalloc(memory, bytes) == cudaSuccess)
+		return ncclSuccess;
+	return comm_error(ncclUnhandledCudaError,
+	                  memory ? "ncclMemAlloc: out of memory"
+	                         : "ncclMemAlloc: memory is NULL");
+}
+
+ncclResult_t host_ncclMemFree(void *memory)
+{
+	if (host_cudaFree(memory) == cudaSuccess)
+		return ncclSuccess;
+	return comm_error(ncclUnhandledCudaError,
+	                  "ncclMemFree: not memory of ncclMemAlloc()");
+}
+
+/* ---- buffers ---------------------------------------------------------- */
+
+ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
+                                   size_t bytes, void **handle)
+{
+	struct registration *r, *same;
+
+	if (!comm_is_valid(comm, a_buffer))
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommRegister: not a communicator");
+	if (!handle)
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommRegister: handle is NULL");
+	r = registration_create(a_buffer, memory, bytes, PAGE);
+	if (!r)
+		return comm_error(ncclSystemError, "out of memory");
+	same = registered_find(comm, r);
+	if (same) {
+		free(r);
+	} else {
+		sync_memory();
+		registered_add(comm, r);
+	}
+	*handle = same ? same : r;
+	return ncclSuccess;
+}
+
+ncclResult_t host_ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+	if (!comm_is_valid(comm, "ncclCommDeregister"))
+		return comm_error(ncclInvalidArgument,
+		                  "ncclCommDeregister: not a communicator");
+	if (!handle || registered_remove(comm, handle, a_buffer))
+		return ncclSuccess;
+	return comm_error(ncclInvalidUsage,
+	                  "ncclCommDeregister: no such handle");
+}
+
+/* ---- windows ---------------------------------------------------------- */
+
+static ncclResult_t check_memory(const void *memory, size_t bytes)
+{
+	struct memory m;
+
+	if (!memory_find(memory, &m) || !memory_is_known(memory, bytes))
+		return group_fail(ncclUnhandledCudaError,
+		                  "ncclCommWindowRegister: not memory of one "
+		                  "allocation");
+	if (((uintptr_t)memory - (uintptr_t)m.start) %
+	    NCCL_WIN_REQUIRED_ALIGNMENT)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommWindowRegister: not aligned to "
+		                  "NCCL_WIN_REQUIRED_ALIGNMENT within its "
+		                  "allocation");
+	return ncclSuccess;
+}
+
+static ncclResult_t add_window(struct ncclComm *comm, void *memory,
+                               size_t bytes, ncclWindow_t *window)
+{
+	struct join *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return group_fail(ncclSystemError, "out of memory");
+	j->kind = JOIN_WINDOW;
+	j->number = comm->member.number;
+	j->n = comm->n;
+	j->rank = comm->member.rank;
+	j->parent = comm;
+	comm_get(comm);
+	j->window = registration_create(a_window, memory, bytes, 1);
+	j->window_out = window;
+	if (j->window)
+		return group_join(j);
+	join_free(j);
+	return group_fail(ncclSystemError, "out of memory");
+}
+
+static ncclResult_t make_window(struct ncclComm *comm, void *memory,
+                                size_t bytes, ncclWindow_t *window)
+{
+	ncclResult_t result = comm_use(comm, a_window);
+
+	if (result != ncclSuccess)
+		return result;
+	if (!window)
+		return group_fail(ncclInvalidArgument,
+		                  "ncclCommWindowRegister: window is NULL");
+	*window = NULL;
+	result = check_memory(memory, bytes);
+	if (result == ncclSuccess)
+		sync_memory();
+	return result == ncclSuccess ? add_window(comm, memory, bytes, window)
+	                             : result;
+}
+
+/* NCCL looks at no flag it does not know. */
+ncclResult_t host_ncclCommWindowRegister(ncclComm_t comm, void *memory,
+                                         size_t bytes, ncclWindow_t *window,
+                                         int flags)
+{
+	(void)flags;
+	group_start();
+	return group_end_call(make_window(comm, memory, bytes, window));
+}
+
+ncclResult_t host_ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+	if (!window)
+		return ncclSuccess;
+	if (!comm_is_valid(comm, "ncclCommWindowDeregister"))
+		return comm_error(
+			ncclInvalidArgument,
+			"ncclCommWindowDeregister: not a communicator");
+	if (registered_remove(comm, window, a_window))
+		return ncclSuccess;
+	return comm_error(ncclInternalError,
+	                  "ncclCommWindowDeregister: no window of this "
+	                  "communicator");
+}
