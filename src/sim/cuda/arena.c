@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Handing out addresses (see arena.h) */
+
 #include "sim/cuda/arena.h"
 
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Finding where a handle leads, and mapping it (see ipc_place.h) */
+
 #include "sim/cuda/ipc_place.h"
 
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The waits that devices impose on each other (see sync.h) */
+
 #include "sim/cuda/sync.h"
 
 #include <pthread.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The table of memory without an address (see allocation.h) */
+
 #include "sim/driver/allocation.h"
 
 #include <fcntl.h>

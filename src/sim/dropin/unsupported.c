@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Saying once what the host platform does not have (see unsupported.h) */
+
 #include "sim/dropin/unsupported.h"
 #include "base/scoped_lock.h"
 

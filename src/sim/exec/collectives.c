@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Which kind of round each call of a launch gets, and going through it */
+
 #include "sim/exec/collectives.h"
 
 #include <sched.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Small rounds, whose data are in the slots (see inline_round.h) */
+
 #include "sim/exec/inline_round.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Naming ranks whose calls do not fit together (see launch_mismatch.h) */
+
 #include "sim/exec/launch_mismatch.h"
 
 #include "sim/exec/slot.h"

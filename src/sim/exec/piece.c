@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Cutting a round into pieces, and doing one (see piece.h) */
+
 #include "sim/exec/piece.h"
 
 #include <string.h>

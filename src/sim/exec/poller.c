@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The thread that looks at streams nobody waits for (see poller.h) */
+
 #include "sim/exec/poller.h"
 
 #include <time.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* What each kind of call is like: its name, its blocks, its bytes */
+
 #include "sim/exec/rank_call.h"
 
 #include <stdio.h>

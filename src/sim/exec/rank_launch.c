@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Making, matching and ending launches (see rank_launch.h) */
+
 #include "sim/exec/world.h"
 
 #include <stdlib.h>

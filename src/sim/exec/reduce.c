@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Choosing the arithmetic for the processor (see reduce.h) */
+
 #include "sim/exec/reduce.h"
 
 #include <assert.h>

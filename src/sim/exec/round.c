@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Opening, working on and closing a round (see round.h) */
+
 #include "sim/exec/round.h"
 
 #include "base/util.h"

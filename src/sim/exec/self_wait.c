@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Finding that a thread waits for itself (see self_wait.h) */
+
 #include "sim/exec/self_wait.h"
 
 #include <dirent.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Rounds and messages between processes (see span.h) */
+
 #include "sim/exec/span.h"
 
 #include <poll.h>

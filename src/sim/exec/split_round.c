@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Rounds that every rank cuts for itself (see split_round.h) */
+
 #include "sim/exec/split_round.h"
 
 #include "base/backoff.h"

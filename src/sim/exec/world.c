@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Making worlds, and what becomes of their members (see world.h) */
+
 #include "sim/exec/world.h"
 
 #include <stdarg.h>

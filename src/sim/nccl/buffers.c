@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Checks of what a call reads and writes (see buffers.h) */
+
 #include "sim/nccl/buffers.h"
 
 #include <string.h>

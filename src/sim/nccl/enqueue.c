@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Checks of a call, and its way into a group (see enqueue.h) */
+
 #include "sim/nccl/enqueue.h"
 #include "sim/cuda/stream_handle.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Queueing and capturing launches (see launch_queue.h) */
+
 #include "sim/nccl/launch_queue.h"
 
 #include "sim/cuda/stream_capture.h"

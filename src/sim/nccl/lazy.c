@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Connections that are made late (see lazy.h) */
+
 #include "sim/nccl/lazy.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Giving the ranks that have met their world (see nccl_join.h) */
+
 #include "sim/nccl/nccl_join.h"
 
 #include <stdlib.h>

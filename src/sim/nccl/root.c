@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The root, and how a rank speaks to it (see root.h) */
+
 #include "sim/nccl/root.h"
 
 #include <errno.h>

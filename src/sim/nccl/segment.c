@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Making, mapping and sharing out a segment (see segment.h) */
+
 #include "sim/nccl/segment.h"
 
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Whether a file is a whole library (see elf_file.h) */
+
 #include "sim/nvidia/elf_file.h"
 
 #include <elf.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Reading a library's symbols from its file (see nccl_image.h) */
+
 #include "sim/nvidia/nccl_image.h"
 
 #include <dlfcn.h>

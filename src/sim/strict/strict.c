@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The line that ends a program in strict mode (see strict.h) */
+
 #include "sim/strict/strict.h"
 
 #include <pthread.h>

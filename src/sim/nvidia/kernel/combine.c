@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* Copies and reductions of elements (see combine.h) */
+
 #include "sim/nvidia/kernel/combine.h"
 
 #include <string.h>
