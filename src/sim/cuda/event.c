@@ -99,23 +99,19 @@ struct begun {
 static bool record_begin(struct event *e, const struct stream *s,
                          struct begun *out)
 {
-	bool ok = true;
-
 	SCOPED_LOCK(&e->lock);
-	if (e->shared)
-		ok = shared_event_record(e->shared, s, &out->work);
-	else
+	if (e->shared && !shared_event_record(e->shared, s, &out->work))
+		return false;
+	forget_point_locked(e);
+	out->version = ++e->version;
+	out->shared = e->shared ? shared_event_get(e->shared) : NULL;
+	if (!e->shared)
 		out->work = (struct work){
 			.step = record_step,
-			.record = { .event = e, .version = e->version + 1 },
+			.record = { .event = e, .version = e->version },
 		};
-	if (ok) {
-		forget_point_locked(e);
-		out->version = ++e->version;
-		out->shared = e->shared ? shared_event_get(e->shared) : NULL;
-		e->time_ns = 0;
-	}
-	return ok;
+	e->time_ns = 0;
+	return true;
 }
 
 /* The recording is queued.  Only then may others wait for it. */
@@ -156,16 +152,10 @@ static bool event_record(struct event *e, struct stream *s)
  * that.  NULL if it is this one's, or there is none. */
 static struct shared_event *elsewhere(struct event *e, uint64_t *recording_out)
 {
-	struct shared_event *shared = NULL;
-	uint64_t last;
-
 	SCOPED_LOCK(&e->lock);
-	last = e->shared ? shared_event_last(e->shared) : 0;
-	if (last > e->recording) {
-		shared = shared_event_get(e->shared);
-		*recording_out = last;
-	}
-	return shared;
+	*recording_out = e->shared ? shared_event_last(e->shared) : 0;
+	return *recording_out > e->recording ? shared_event_get(e->shared)
+	                                     : NULL;
 }
 
 /* Let @s wait for the last recording, which is @m unless another process has recorded the
@@ -246,13 +236,11 @@ size_t event_live(void)
 	struct event *e;
 	size_t n = 0;
 
-	pthread_mutex_lock(&table_lock);
+	SCOPED_LOCK(&table_lock);
 	for (e = all; e; e = e->next) {
-		pthread_mutex_lock(&e->lock);
+		SCOPED_LOCK(&e->lock);
 		n += e->live;
-		pthread_mutex_unlock(&e->lock);
 	}
-	pthread_mutex_unlock(&table_lock);
 	return n;
 }
 
@@ -284,7 +272,8 @@ static cudaError_t create(bool timed, struct shared_event *shared,
 
 	if (!e)
 		return cudaErrorMemoryAllocation;
-	pthread_mutex_lock(&e->lock);
+	*out = (cudaEvent_t)e;
+	SCOPED_LOCK(&e->lock);
 	e->live = true;
 	e->timed = timed;
 	e->device = device_current();
@@ -292,8 +281,6 @@ static cudaError_t create(bool timed, struct shared_event *shared,
 	e->time_ns = 0;
 	e->shared = shared;
 	e->recording = 0;
-	pthread_mutex_unlock(&e->lock);
-	*out = (cudaEvent_t)e;
 	return cudaSuccess;
 }
 
@@ -355,9 +342,9 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 		shared_event_end(shared);
 		shared_event_put(shared);
 	}
-	pthread_mutex_lock(&table_lock);
-	list_add(unused, e, next_free);
-	pthread_mutex_unlock(&table_lock);
+	SCOPED_LOCK(&table_lock);
+	e->next_free = unused;
+	unused = e;
 	return device_error(fault_sticky(m.device));
 }
 
@@ -536,23 +523,11 @@ cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
 
 /* ---- for other processes ---------------------------------------------- */
 
-static cudaError_t give_handle(struct event *e, cudaIpcEventHandle_t *handle)
-{
-	cudaError_t error = cudaErrorInvalidResourceHandle;
-
-	SCOPED_LOCK(&e->lock);
-	if (e->shared && !shared_event_is_foreign(e->shared))
-		error = shared_event_give(e->shared, handle)
-		                ? cudaSuccess
-		                : cudaErrorNotSupported;
-	return error;
-}
-
 cudaError_t host_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle,
                                        cudaEvent_t event)
 {
+	struct event *e = (struct event *)event;
 	const struct moment m = event_moment(event);
-	cudaError_t error;
 
 	if (!handle)
 		return device_error(cudaErrorInvalidValue);
@@ -560,9 +535,12 @@ cudaError_t host_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (!arena_is_shared())
 		return device_error(cudaErrorNotSupported);
-	error = give_handle((struct event *)event, handle);
-	return device_error(error == cudaSuccess ? fault_sticky(m.device)
-	                                         : error);
+	SCOPED_LOCK(&e->lock);
+	if (!e->shared || shared_event_is_foreign(e->shared))
+		return device_error(cudaErrorInvalidResourceHandle);
+	if (!shared_event_give(e->shared, handle))
+		return device_error(cudaErrorNotSupported);
+	return device_error(fault_sticky(m.device));
 }
 
 cudaError_t host_cudaIpcOpenEventHandle(cudaEvent_t *event,

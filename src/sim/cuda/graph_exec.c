@@ -238,7 +238,6 @@ cudaError_t host_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 	struct exec *e = (struct exec *)exec;
 	struct stream *s = stream_find(stream);
 	cudaError_t error;
-	bool ok;
 
 	if (!e)
 		return device_error(cudaErrorInvalidValue);
@@ -249,8 +248,8 @@ cudaError_t host_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 		return device_error(error);
 	sync_launch(s->device);
 	SCOPED_LOCK(&e->lock);
-	ok = replay_locked(e, s);
-	return ok ? cudaSuccess : device_error(cudaErrorMemoryAllocation);
+	return device_error(replay_locked(e, s) ? cudaSuccess
+	                                        : cudaErrorMemoryAllocation);
 }
 
 /* There is nowhere to upload it to. */

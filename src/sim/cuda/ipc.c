@@ -148,8 +148,7 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 		return device_error(error);
 	sync_memory();
 	SCOPED_LOCK(&lock);
-	error = open_locked(&c, memory);
-	return device_error(error);
+	return device_error(open_locked(&c, memory));
 }
 
 /* ---- closing ---------------------------------------------------------- */
@@ -175,7 +174,6 @@ static bool close_locked(const void *memory)
 cudaError_t host_cudaIpcCloseMemHandle(void *memory)
 {
 	cudaError_t error;
-	bool was_open;
 
 	if (!memory)
 		return device_error(cudaErrorInvalidValue);
@@ -187,7 +185,7 @@ cudaError_t host_cudaIpcCloseMemHandle(void *memory)
 	/* Work may still use it. */
 	sync_memory();
 	SCOPED_LOCK(&lock);
-	was_open = close_locked(memory);
-	return device_error(was_open ? fault_sticky(device_current())
-	                             : cudaErrorInvalidValue);
+	return device_error(close_locked(memory)
+	                            ? fault_sticky(device_current())
+	                            : cudaErrorInvalidValue);
 }

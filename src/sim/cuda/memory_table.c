@@ -212,19 +212,18 @@ bool memory_is_known(const void *p, size_t bytes)
 
 bool memory_overlaps(const void *p, size_t bytes)
 {
-	bool found = false;
+	const struct memory *m;
 	size_t i;
 
 	SCOPED_LOCK(&lock);
-	i = find_locked((const char *)p + bytes - 1);
-	for (; i && !found; i--) {
-		const struct memory *m = &table[i - 1];
-
+	for (i = find_locked((const char *)p + bytes - 1); i; i--) {
+		m = &table[i - 1];
 		if ((uintptr_t)m->start + m->bytes <= (uintptr_t)p)
-			break;
-		found = !m->freed;
+			return false;
+		if (!m->freed)
+			return true;
 	}
-	return found;
+	return false;
 }
 
 /* ---- what devices may use --------------------------------------------- */
@@ -269,14 +268,13 @@ void memory_protect(const void *start, bool read, bool write)
 bool memory_set_sync(const void *p, bool sync)
 {
 	struct memory *m;
-	bool known;
 
 	SCOPED_LOCK(&lock);
 	m = at_locked(p);
-	known = m && !m->freed;
-	if (known)
-		m->sync_memops = sync;
-	return known;
+	if (!m || m->freed)
+		return false;
+	m->sync_memops = sync;
+	return true;
 }
 
 /* True if memory of the program's own may be in the range, which the table does not
@@ -346,14 +344,12 @@ size_t memory_live(void)
 
 size_t memory_kept(void)
 {
-	size_t n = 0;
-
 #ifdef ARENA_IS_HEAP
-	pthread_mutex_lock(&lock);
-	n = kept_count;
-	pthread_mutex_unlock(&lock);
+	SCOPED_LOCK(&lock);
+	return kept_count;
+#else
+	return 0;
 #endif
-	return n;
 }
 
 /* ---- the end ---------------------------------------------------------- */
@@ -414,15 +410,15 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 
 	SCOPED_LOCK(&lock);
 	m = live_locked(p, kinds);
-	if (m) {
-		*out = *m;
-		used_bytes[m->device] -= claim_of(m);
-		if (is_kept(out))
-			keep_locked(m);
-		else
-			remove_locked(m);
-	}
-	return m;
+	if (!m)
+		return false;
+	*out = *m;
+	used_bytes[m->device] -= claim_of(m);
+	if (is_kept(out))
+		keep_locked(m);
+	else
+		remove_locked(m);
+	return true;
 }
 
 void memory_discard(const struct memory *m)
@@ -436,15 +432,13 @@ void memory_discard(const struct memory *m)
 bool memory_end(const void *p, unsigned int kinds)
 {
 	struct memory *m;
-	bool first = false;
 
 	SCOPED_LOCK(&lock);
 	m = live_locked(p, kinds);
-	if (m) {
-		first = !m->ending;
-		m->ending = true;
-	}
-	return first;
+	if (!m || m->ending)
+		return false;
+	m->ending = true;
+	return true;
 }
 
 /* The first piece of @device that a reset frees. */

@@ -72,10 +72,11 @@ static struct pool *default_locked(int device)
 	return defaults[device];
 }
 
-static struct pool *current_pool(int device)
+static struct pool *pool_of(int device, bool current)
 {
 	SCOPED_LOCK(&lock);
-	return currents[device] ? currents[device] : default_locked(device);
+	return current && currents[device] ? currents[device]
+	                                   : default_locked(device);
 }
 
 static bool props_are_valid(const struct cudaMemPoolProps *props)
@@ -105,17 +106,14 @@ cudaError_t host_cudaMemPoolCreate(cudaMemPool_t *pool,
 cudaError_t host_cudaMemPoolDestroy(cudaMemPool_t pool)
 {
 	struct pool *p = (struct pool *)pool;
-	bool empty;
 
 	if (!p || p->is_default)
 		return device_error(cudaErrorInvalidValue);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (currents[p->device] == p)
 		currents[p->device] = NULL;
 	p->destroyed = true;
-	empty = !p->pieces;
-	pthread_mutex_unlock(&lock);
-	if (empty)
+	if (!p->pieces)
 		free(p);
 	return cudaSuccess;
 }
@@ -128,11 +126,7 @@ static cudaError_t get_pool(cudaMemPool_t *pool, int device, bool current)
 		return device_error(cudaErrorInvalidValue);
 	if (!device_is_valid(device))
 		return device_error(cudaErrorInvalidDevice);
-	pthread_mutex_lock(&lock);
-	p = current ? currents[device] : NULL;
-	if (!p)
-		p = default_locked(device);
-	pthread_mutex_unlock(&lock);
+	p = pool_of(device, current);
 	if (!p)
 		return device_error(cudaErrorMemoryAllocation);
 	*pool = (cudaMemPool_t)p;
@@ -308,32 +302,26 @@ cudaError_t host_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags,
 /* Count @bytes more; false if that would exceed the limit. */
 static bool pool_give(struct pool *p, size_t bytes)
 {
-	bool ok;
-
 	SCOPED_LOCK(&lock);
-	ok = !p->max_bytes ||
-	     (bytes <= p->max_bytes && p->used <= p->max_bytes - bytes);
-	if (ok) {
-		p->pieces++;
-		p->used += bytes;
-		p->used_high = MAX(p->used_high, p->used);
-		p->reserved_high = MAX(p->reserved_high, p->used);
-	}
-	return ok;
+	if (p->max_bytes &&
+	    (bytes > p->max_bytes || p->used > p->max_bytes - bytes))
+		return false;
+	p->pieces++;
+	p->used += bytes;
+	max(&p->used_high, p->used);
+	max(&p->reserved_high, p->used);
+	return true;
 }
 
 void pool_returned(const struct memory *m)
 {
 	struct pool *p = m->pool;
-	bool over;
 
 	if (!p)
 		return;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	p->used -= m->bytes;
-	over = !--p->pieces && p->destroyed;
-	pthread_mutex_unlock(&lock);
-	if (over)
+	if (!--p->pieces && p->destroyed)
 		free(p);
 }
 
@@ -388,7 +376,7 @@ cudaError_t host_cudaMallocAsync(void **memory, size_t bytes,
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);
-	p = current_pool(s->device);
+	p = pool_of(s->device, true);
 	if (!p)
 		return device_error(cudaErrorMemoryAllocation);
 	return allocate(memory, bytes, p);

@@ -233,12 +233,11 @@ cudaError_t host_cudaStreamGetPriority(cudaStream_t stream, int *priority)
 	struct stream *s;
 	cudaError_t error = stream_fact(stream, priority, &s);
 
-	if (error == cudaSuccess) {
-		pthread_mutex_lock(&s->lock);
-		*priority = attributes_locked(s)->priority;
-		pthread_mutex_unlock(&s->lock);
-	}
-	return error;
+	if (error != cudaSuccess)
+		return error;
+	SCOPED_LOCK(&s->lock);
+	*priority = attributes_locked(s)->priority;
+	return cudaSuccess;
 }
 
 cudaError_t host_cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
@@ -317,14 +316,14 @@ cudaError_t host_cudaStreamGetAttribute(cudaStream_t stream,
 {
 	struct stream *s;
 	cudaError_t error = stream_fact(stream, value, &s);
-	bool known;
 
 	if (error != cudaSuccess)
 		return error;
 	memset(value, 0, sizeof(*value));
 	SCOPED_LOCK(&s->lock);
-	known = exchange(attributes_locked(s), id, value, NULL);
-	return known ? cudaSuccess : device_error(cudaErrorInvalidValue);
+	return device_error(exchange(attributes_locked(s), id, value, NULL)
+	                            ? cudaSuccess
+	                            : cudaErrorInvalidValue);
 }
 
 cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
@@ -334,7 +333,6 @@ cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
 	struct stream *s;
 	cudaError_t error = stream_fact(stream, value, &s);
 	cudaStreamAttrValue wanted;
-	bool known;
 
 	if (error != cudaSuccess)
 		return error;
@@ -346,6 +344,7 @@ cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
 	if (id == cudaLaunchAttributePriority)
 		wanted.priority = device_priority(wanted.priority);
 	SCOPED_LOCK(&s->lock);
-	known = exchange(attributes_locked(s), id, NULL, &wanted);
-	return known ? cudaSuccess : device_error(cudaErrorInvalidValue);
+	return device_error(exchange(attributes_locked(s), id, NULL, &wanted)
+	                            ? cudaSuccess
+	                            : cudaErrorInvalidValue);
 }

@@ -333,13 +333,23 @@ cudaError_t capture_join(struct stream *to, struct stream *from)
 
 /* ---- events ----------------------------------------------------------- */
 
-static cudaError_t point_locked(const struct captured *d,
-                                struct capture_point *out)
+cudaError_t capture_point(struct stream *s, struct capture_point *out)
 {
-	const size_t bytes = d->count * sizeof(struct node *);
+	struct captured *d;
+	size_t bytes;
 
+	*out = (struct capture_point){ .id = 0 };
+	if (stream_permits_calls() != cudaSuccess)
+		return cudaErrorNotPermitted;
+	if (capture_none())
+		return cudaSuccess;
+	SCOPED_LOCK(&lock);
+	d = captured_of_locked(s);
+	if (!d)
+		return check_legacy_locked(s);
 	if (d->capture->invalid)
 		return cudaErrorStreamCaptureInvalidated;
+	bytes = d->count * sizeof(struct node *);
 	out->after = malloc(bytes ? bytes : 1);
 	if (!out->after)
 		return capture_fail_locked(d->capture,
@@ -349,20 +359,6 @@ static cudaError_t point_locked(const struct captured *d,
 	out->count = d->count;
 	out->id = d->capture->id;
 	return cudaSuccess;
-}
-
-cudaError_t capture_point(struct stream *s, struct capture_point *out)
-{
-	struct captured *d;
-
-	*out = (struct capture_point){ .id = 0 };
-	if (stream_permits_calls() != cudaSuccess)
-		return cudaErrorNotPermitted;
-	if (capture_none())
-		return cudaSuccess;
-	SCOPED_LOCK(&lock);
-	d = captured_of_locked(s);
-	return d ? point_locked(d, out) : check_legacy_locked(s);
 }
 
 static struct capture *find_locked(unsigned long long id)
@@ -479,7 +475,6 @@ cudaError_t host_cudaStreamBeginCapture(cudaStream_t stream,
                                         enum cudaStreamCaptureMode mode)
 {
 	struct stream *s = stream_find(stream);
-	cudaError_t error = cudaSuccess;
 
 	if (!mode_is_valid(mode))
 		return device_error(cudaErrorInvalidValue);
@@ -487,13 +482,12 @@ cudaError_t host_cudaStreamBeginCapture(cudaStream_t stream,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (s->legacy)
 		return device_error(cudaErrorStreamCaptureUnsupported);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (captured_of_locked(s))
-		error = cudaErrorIllegalState;
-	else if (!capture_create_locked(s, mode))
-		error = cudaErrorMemoryAllocation;
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
+		return device_error(cudaErrorIllegalState);
+	return device_error(capture_create_locked(s, mode)
+	                            ? cudaSuccess
+	                            : cudaErrorMemoryAllocation);
 }
 
 cudaError_t
@@ -615,22 +609,6 @@ void capture_leave(struct stream *s)
 
 /* ---- questions -------------------------------------------------------- */
 
-/* The status of @s; a question changes nothing. */
-static cudaError_t status_locked(const struct stream *s,
-                                 enum cudaStreamCaptureStatus *status)
-{
-	const struct captured *d = captured_of_locked(s);
-
-	if (s->legacy && capture_implicit_locked(s->device))
-		return cudaErrorStreamCaptureImplicit;
-	*status = cudaStreamCaptureStatusNone;
-	if (d)
-		*status = d->capture->invalid
-		                  ? cudaStreamCaptureStatusInvalidated
-		                  : cudaStreamCaptureStatusActive;
-	return cudaSuccess;
-}
-
 cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
                                        enum cudaStreamCaptureStatus *status)
 {
@@ -638,11 +616,31 @@ cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
 	                                     NULL, NULL);
 }
 
-/* Store what is asked for of an active capture. */
-static void info_locked(const struct captured *d, unsigned long long *id,
-                        cudaGraph_t *graph, const cudaGraphNode_t **after,
-                        const cudaGraphEdgeData **edges, size_t *count)
+/* A question changes nothing. */
+cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                          enum cudaStreamCaptureStatus *status,
+                                          unsigned long long *id,
+                                          cudaGraph_t *graph,
+                                          const cudaGraphNode_t **after,
+                                          const cudaGraphEdgeData **edges,
+                                          size_t *count)
 {
+	struct stream *s = stream_find(stream);
+	const struct captured *d;
+
+	if (!status || (edges && !after))
+		return device_error(cudaErrorInvalidValue);
+	if (!s)
+		return device_error(cudaErrorInvalidResourceHandle);
+	SCOPED_LOCK(&lock);
+	if (s->legacy && capture_implicit_locked(s->device))
+		return device_error(cudaErrorStreamCaptureImplicit);
+	d = captured_of_locked(s);
+	*status = !d                    ? cudaStreamCaptureStatusNone
+	          : d->capture->invalid ? cudaStreamCaptureStatusInvalidated
+	                                : cudaStreamCaptureStatusActive;
+	if (*status != cudaStreamCaptureStatusActive)
+		return cudaSuccess;
 	if (id)
 		*id = d->capture->id;
 	if (graph)
@@ -653,30 +651,7 @@ static void info_locked(const struct captured *d, unsigned long long *id,
 		*edges = NULL; /* all edges are plain */
 	if (count)
 		*count = d->count;
-}
-
-cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                          enum cudaStreamCaptureStatus *status,
-                                          unsigned long long *id,
-                                          cudaGraph_t *graph,
-                                          const cudaGraphNode_t **after,
-                                          const cudaGraphEdgeData **edges,
-                                          size_t *count)
-{
-	struct stream *s = stream_find(stream);
-	cudaError_t error;
-
-	if (!status || (edges && !after))
-		return device_error(cudaErrorInvalidValue);
-	if (!s)
-		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&lock);
-	error = status_locked(s, status);
-	if (error == cudaSuccess && *status == cudaStreamCaptureStatusActive)
-		info_locked(captured_of_locked(s), id, graph, after, edges,
-		            count);
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
+	return cudaSuccess;
 }
 
 cudaError_t
@@ -722,17 +697,15 @@ cudaError_t host_cudaStreamUpdateCaptureDependencies(
 	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)
 {
 	struct stream *s = stream_find(stream);
-	cudaError_t error;
 
 	(void)edges;
 	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&lock);
-	error = update_locked(captured_of_locked(s), nodes, count, flags);
-	pthread_mutex_unlock(&lock);
-	return device_error(error);
+	SCOPED_LOCK(&lock);
+	return device_error(
+		update_locked(captured_of_locked(s), nodes, count, flags));
 }
 
 cudaError_t host12_cudaStreamUpdateCaptureDependencies(cudaStream_t stream,

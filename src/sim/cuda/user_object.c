@@ -100,22 +100,21 @@ void user_objects_drop(struct graph_use *use)
 static bool take(struct graph_use **list, struct user_object *o,
                  unsigned int count)
 {
-	struct graph_use *use;
-	bool found;
+	struct graph_use **at, *use;
 
 	SCOPED_LOCK(&lock);
 	for (at = list; *at; at = &(*at)->next)
 		if ((*at)->object == o && (*at)->count >= count)
 			break;
 	use = *at;
-	found = use;
-	if (use)
-		use->count -= count;
-	if (use && !use->count) {
-		list_remove(*list, use, next);
+	if (!use)
+		return false;
+	use->count -= count;
+	if (!use->count) {
+		*at = use->next;
 		free(use);
 	}
-	return found;
+	return true;
 }
 
 /* ---- CUDA's functions ------------------------------------------------- */

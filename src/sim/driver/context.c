@@ -144,24 +144,21 @@ CUresult driver_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_is_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	pthread_mutex_lock(&lock);
-	retained[device]++;
-	pthread_mutex_unlock(&lock);
 	*context = &primaries[device];
+	SCOPED_LOCK(&lock);
+	retained[device]++;
 	return CUDA_SUCCESS;
 }
 
 CUresult driver_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	bool was;
-
 	if (!device_is_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	SCOPED_LOCK(&lock);
-	was = retained[device];
-	if (was)
-		retained[device]--;
-	return was ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	if (!retained[device])
+		return CUDA_ERROR_INVALID_CONTEXT;
+	retained[device]--;
+	return CUDA_SUCCESS;
 }
 
 static bool flags_are_valid(unsigned int flags)
@@ -174,15 +171,13 @@ static bool flags_are_valid(unsigned int flags)
 /* Flags of a context that exists. */
 static CUresult set_flags(CUcontext c, unsigned int flags)
 {
-	bool found;
-
 	if (!flags_are_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	SCOPED_LOCK(&lock);
-	found = device_of_locked(c) >= 0;
-	if (found)
-		c->flags = flags;
-	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	if (device_of_locked(c) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	c->flags = flags;
+	return CUDA_SUCCESS;
 }
 
 CUresult driver_cuDevicePrimaryCtxSetFlags_v2(CUdevice device,
@@ -302,18 +297,17 @@ CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 
 CUresult driver_cuCtxDestroy_v2(CUcontext context)
 {
-	bool found;
+	struct CUctx_st **at;
 
 	if (!context || is_primary(context))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (current() == context)
 		pop();
-	pthread_mutex_lock(&lock);
-	found = device_of_locked(context) >= 0;
-	list_remove(created, context, next);
-	pthread_mutex_unlock(&lock);
-	if (!found)
+	SCOPED_LOCK(&lock);
+	at = find_locked(context);
+	if (!*at)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	*at = context->next;
 	free(context);
 	return CUDA_SUCCESS;
 }
@@ -399,15 +393,14 @@ CUresult driver_cuCtxSynchronize_v2(CUcontext context)
 CUresult driver_cuCtxGetFlags(unsigned int *flags)
 {
 	const CUcontext c = current();
-	bool found;
 
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	SCOPED_LOCK(&lock);
-	found = device_of_locked(c) >= 0;
-	if (found)
-		*flags = c->flags | CU_CTX_MAP_HOST;
-	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	if (device_of_locked(c) < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*flags = c->flags | CU_CTX_MAP_HOST;
+	return CUDA_SUCCESS;
 }
 
 CUresult driver_cuCtxSetFlags(unsigned int flags)
@@ -424,9 +417,10 @@ CUresult driver_cuCtxGetId(CUcontext context, unsigned long long *id)
 		return CUDA_ERROR_INVALID_VALUE;
 	SCOPED_LOCK(&lock);
 	device = device_of_locked(c);
-	if (device >= 0)
-		*id = is_primary(c) ? (unsigned long long)device + 1 : c->id;
-	return device >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	if (device < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*id = is_primary(c) ? (unsigned long long)device + 1 : c->id;
+	return CUDA_SUCCESS;
 }
 
 CUresult driver_cuCtxGetApiVersion(CUcontext context, unsigned int *version)

@@ -61,8 +61,7 @@ static bool sleep_until_noted(void)
 		atomic_store(&started, false);
 	if (atomic_load(&noted))
 		atomic_store(&started, true);
-	err = !atomic_load(&started);
-	return !err;
+	return atomic_load(&started);
 }
 
 /* Those that were noted, as they are now. */

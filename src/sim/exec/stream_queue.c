@@ -105,14 +105,12 @@ static struct stream *stream_create_locked(int device, bool blocking,
 /* True, and only once, if a stream was destroyed and has nothing left to do. */
 static bool stream_is_over(struct stream *s)
 {
-	bool over;
-
 	SCOPED_LOCK(&s->lock);
-	over = !s->parked && !atomic_load(&s->live) && !atomic_load(&s->busy) &&
-	       s->done == s->queued;
-	if (over)
-		s->parked = true;
-	return over;
+	if (s->parked || atomic_load(&s->live) || atomic_load(&s->busy) ||
+	    s->done != s->queued)
+		return false;
+	s->parked = true;
+	return true;
 }
 
 void stream_park(struct stream *s)

@@ -103,15 +103,6 @@ static unsigned messages(const struct launch *l, int peer)
 	return found;
 }
 
-/* False without memory. */
-static bool prepare_locked(struct world *w)
-{
-	if (!w->connections)
-		w->connections = calloc(1, sizeof(*w->connections) +
-		                                   (size_t)w->n * (size_t)w->n);
-	return w->connections;
-}
-
 /* True if a launch has a collective that is not made of messages, and its ranks
  * are not connected for such. */
 static bool needs_all(const struct launch *l)
@@ -133,7 +124,10 @@ static bool come(const struct launch *l, bool simulated, bool *is_new)
 	int peer;
 
 	SCOPED_LOCK(&w->lock);
-	if (!prepare_locked(w))
+	if (!w->connections)
+		w->connections = calloc(1, sizeof(*w->connections) +
+		                                   (size_t)w->n * (size_t)w->n);
+	if (!w->connections)
 		return false;
 	w->connections->come += needs_all(l);
 	for (peer = 0; peer < w->n && !simulated; peer++) {
@@ -188,16 +182,17 @@ static bool all_have_done(const struct launch *l, bool simulated,
                           enum step_of_pair step)
 {
 	struct world *w = l->member->world;
-	bool all;
 	int peer;
 
 	if (w->span)
 		return true;
 	SCOPED_LOCK(&w->lock);
-	all = step != COMES || !needs_all(l) || w->connections->come == w->n;
-	for (peer = 0; peer < w->n && all && !simulated; peer++)
-		all = has_done_locked(l, peer, step);
-	return all;
+	if (step == COMES && needs_all(l) && w->connections->come != w->n)
+		return false;
+	for (peer = 0; peer < w->n && !simulated; peer++)
+		if (!has_done_locked(l, peer, step))
+			return false;
+	return true;
 }
 
 static ncclResult_t await(const struct launch *l, bool simulated,

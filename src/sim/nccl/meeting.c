@@ -169,12 +169,8 @@ size_t meeting_live(void)
 
 uint64_t meeting_open(void)
 {
-	uint64_t number = 0;
-
 	SCOPED_LOCK(&lock);
-	if (meeting_create_locked(JOIN_BY_ID, numbers + 1))
-		number = ++numbers;
-	return number;
+	return meeting_create_locked(JOIN_BY_ID, numbers + 1) ? ++numbers : 0;
 }
 
 uint64_t meeting_number(void)
@@ -503,11 +499,10 @@ ncclResult_t meeting_run(struct join *first)
 
 	SCOPED_LOCK(&lock);
 	result = arrive_all_locked(first);
-	if (result == ncclSuccess) {
-		complete_locked(first);
-		result = wait_locked(first);
-	}
-	return result;
+	if (result != ncclSuccess)
+		return result;
+	complete_locked(first);
+	return wait_locked(first);
 }
 
 bool meeting_is_cut(const struct join *j)

@@ -65,14 +65,10 @@ static pid_t life_of;
 
 static bool make_life(void)
 {
-	bool ok = true;
-
 	SCOPED_LOCK(&lock);
-	if (life_of != getpid()) {
-		ok = pipe2(life, O_CLOEXEC) == 0;
-		life_of = ok ? getpid() : 0;
-	}
-	return ok;
+	if (life_of != getpid())
+		life_of = pipe2(life, O_CLOEXEC) == 0 ? getpid() : 0;
+	return life_of;
 }
 
 bool segment_introduce(struct segment_process *out, int fds[SEGMENT_FDS])

@@ -136,8 +136,7 @@ int fault_add(const struct cohort_fault *fault)
 	if (rc != COHORT_OK)
 		return rc;
 	SCOPED_LOCK(&lock);
-	rc = add_locked(fault);
-	return rc;
+	return add_locked(fault);
 }
 
 void fault_fail_device(int device, int error)
@@ -161,19 +160,14 @@ cudaError_t fault_sticky(int device)
 	return cuda_error_is_sticky(error) ? error : cudaSuccess;
 }
 
-static void heal_devices_locked(void)
+void fault_clear_all(void)
 {
 	int i;
 
+	SCOPED_LOCK(&lock);
 	for (i = 0; atomic_load(&failed) && i < COHORT_SIM_MAX_DEVICES; i++)
 		atomic_store(&device_errors[i], 0);
 	atomic_store(&failed, 0);
-}
-
-void fault_clear_all(void)
-{
-	SCOPED_LOCK(&lock);
-	heal_devices_locked();
 	store_relaxed(&used, 0);
 	atomic_fetch_add_explicit(&script, 1, memory_order_release);
 }
@@ -429,22 +423,21 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
                                 uint64_t *script_out)
 {
 	struct cohort_fault f = { .kind = 0 };
-	int i, n;
+	int i = 0, n;
 
 	if (!load_relaxed(&used))
 		return f;
 	SCOPED_LOCK(&lock);
 	n = load_relaxed(&used);
-	for (i = 0; i < n; i++)
-		if (is_for(&faults[i], rank, init, operation))
-			break;
-	if (i < n) {
-		f = faults[i];
-		memmove(&faults[i], &faults[i + 1],
-		        (size_t)(n - i - 1) * sizeof(*faults));
-		store_relaxed(&used, n - 1);
-		*script_out = load_relaxed(&script);
-	}
+	while (i < n && !is_for(&faults[i], rank, init, operation))
+		i++;
+	if (i == n)
+		return f;
+	f = faults[i];
+	memmove(&faults[i], &faults[i + 1],
+	        (size_t)(n - i - 1) * sizeof(*faults));
+	store_relaxed(&used, n - 1);
+	*script_out = load_relaxed(&script);
 	return f;
 }
 
