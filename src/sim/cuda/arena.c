@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/atomics.h"
 #include "base/status.h"
 #include "base/util.h"
@@ -132,17 +133,7 @@ static size_t ranges_below(const struct ranges *r, uintptr_t p)
 /* Room for one more; false without memory. */
 static bool ranges_grow(struct ranges *r)
 {
-	size_t more = r->room ? 2 * r->room : 64;
-	struct range *bigger;
-
-	if (r->used < r->room)
-		return true;
-	bigger = realloc(r->of, more * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	r->of = bigger;
-	r->room = more;
-	return true;
+	return array_grow(&r->of, NULL, r->used, &r->room, sizeof(*r->of));
 }
 
 static void ranges_remove(struct ranges *r, size_t i)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/user_object.h"
@@ -40,27 +41,15 @@ void graph_free(struct graph *g)
 	free(g);
 }
 
-static bool grow(struct graph *g)
-{
-	size_t more = g->room ? 2 * g->room : 16;
-	struct node **bigger;
-
-	if (g->count < g->room)
-		return true;
-	bigger = realloc(g->nodes, more * sizeof(struct node *));
-	if (!bigger)
-		return false;
-	g->nodes = bigger;
-	g->room = more;
-	return true;
-}
-
 struct node *graph_add(struct graph *g, const struct node *like,
                        struct node *const *after, size_t after_count)
 {
 	const size_t bytes = after_count * sizeof(struct node *);
-	struct node *n = grow(g) ? malloc(sizeof(*n)) : NULL;
+	struct node *n;
 
+	if (!array_grow(&g->nodes, NULL, g->count, &g->room, sizeof(n)))
+		return NULL;
+	n = malloc(sizeof(*n));
 	if (!n)
 		return NULL;
 	*n = *like;

@@ -15,6 +15,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/array.h"
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
@@ -73,21 +74,6 @@ static struct memory *at_locked(const void *p)
 	return m && (uintptr_t)p - (uintptr_t)m->start < m->bytes ? m : NULL;
 }
 
-static bool grow_locked(void)
-{
-	size_t more = room ? 2 * room : 64;
-	struct memory *bigger;
-
-	if (used < room)
-		return true;
-	bigger = realloc(table, more * sizeof(*table));
-	if (!bigger)
-		return false;
-	table = bigger;
-	room = more;
-	return true;
-}
-
 static void remove_locked(struct memory *m)
 {
 	const size_t i = (size_t)(m - table);
@@ -100,7 +86,7 @@ static bool enter_locked(const struct memory *m)
 {
 	size_t i;
 
-	if (!grow_locked())
+	if (!array_grow(&table, NULL, used, &room, sizeof(*table)))
 		return false;
 	i = find_locked(m->start);
 	memmove(&table[i + 1], &table[i], (used - i) * sizeof(*table));

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
@@ -119,18 +120,10 @@ static bool captured_has_node(const struct captured *d, const struct node *n)
 
 static bool add_after_locked(struct captured *d, struct node *n)
 {
-	size_t more = d->room ? 2 * d->room : 4;
-	struct node **bigger;
-
 	if (captured_has_node(d, n))
 		return true;
-	if (d->count == d->room) {
-		bigger = realloc(d->after, more * sizeof(struct node *));
-		if (!bigger)
-			return false;
-		d->after = bigger;
-		d->room = more;
-	}
+	if (!array_grow(&d->after, NULL, d->count, &d->room, sizeof(n)))
+		return false;
 	d->after[d->count++] = n;
 	return true;
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
@@ -227,17 +228,10 @@ static void make_key(void)
 static bool stack_grow(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const size_t more = room ? 2 * room : 8;
-	CUcontext *bigger;
 
-	if (depth < room)
-		return true;
 	pthread_once(&once, make_key);
-	bigger = realloc(below, more * sizeof(CUcontext));
-	if (!bigger)
+	if (!array_grow(&below, NULL, depth, &room, sizeof(CUcontext)))
 		return false;
-	below = bigger;
-	room = more;
 	pthread_setspecific(key, below);
 	return true;
 }

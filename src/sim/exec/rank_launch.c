@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/scoped_lock.h"
 #include "base/type.h"
@@ -151,40 +152,18 @@ void launch_put(struct launch *l)
 
 /* ---- what a launch has in it ------------------------------------------ */
 
-/* Make room for one more element of @size in an array that begins as @own. */
-static bool grow(void **array, const void *own, size_t count, size_t *room,
-                 size_t size)
-{
-	size_t more = 2 * *room;
-	void *bigger;
-
-	if (count < *room)
-		return true;
-	bigger = realloc(*array == own ? NULL : *array, more * size);
-	if (!bigger)
-		return false;
-	if (*array == own)
-		memcpy(bigger, own, count * size);
-	*array = bigger;
-	*room = more;
-	return true;
-}
-
 bool launch_add_stream(struct launch *l, struct stream *s)
 {
-	void *streams = l->streams;
 	size_t i;
-	bool ok;
 
 	for (i = 0; i < l->stream_count; i++)
 		if (l->streams[i] == s)
 			return true;
-	ok = grow(&streams, l->own_streams, l->stream_count, &l->stream_room,
-	          sizeof(s));
-	l->streams = streams;
-	if (ok)
-		l->streams[l->stream_count++] = s;
-	return ok;
+	if (!array_grow(&l->streams, l->own_streams, l->stream_count,
+	                &l->stream_room, sizeof(s)))
+		return false;
+	l->streams[l->stream_count++] = s;
+	return true;
 }
 
 /* Add @what to a launch's hash, which stays 0 once it is 0. */
@@ -226,18 +205,13 @@ static void set_run(struct launch *l)
 
 bool launch_add_call(struct launch *l, const struct call *c)
 {
-	void *calls = l->calls, *places = l->places;
-	uint64_t what;
-	bool ok = grow(&calls, l->own_calls, l->call_count, &l->call_room,
-	               sizeof(*c)) &&
-	          grow(&places, l->own_places, l->call_count, &l->place_room,
-	               sizeof(*l->places));
+	const uint64_t what = call_what(c);
 
-	l->calls = calls;
-	l->places = places;
-	if (!ok)
+	if (!array_grow(&l->calls, l->own_calls, l->call_count, &l->call_room,
+	                sizeof(*c)) ||
+	    !array_grow(&l->places, l->own_places, l->call_count,
+	                &l->place_room, sizeof(*l->places)))
 		return false;
-	what = call_what(c);
 	l->places[l->call_count] = (struct place){
 		.send = c->send,
 		.recv = c->recv,
@@ -255,12 +229,9 @@ bool launch_add_call(struct launch *l, const struct call *c)
 bool launch_add_transfer(struct launch *l, const struct call *c)
 {
 	const bool is_send = c->kind == CALL_SEND;
-	void *transfers = l->transfers;
-	bool ok = grow(&transfers, l->own_transfers, l->transfer_count,
-	               &l->transfer_room, sizeof(*l->transfers));
 
-	l->transfers = transfers;
-	if (!ok)
+	if (!array_grow(&l->transfers, l->own_transfers, l->transfer_count,
+	                &l->transfer_room, sizeof(*l->transfers)))
 		return false;
 	l->transfers[l->transfer_count++] = (struct transfer){
 		.launch = l,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/type.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/sync.h"
@@ -298,16 +299,9 @@ struct launch *group_launch(struct ncclComm *comm)
 static ncclResult_t add_job(struct batch *b, group_job_fn fn,
                             struct ncclComm *comm)
 {
-	size_t more = b->job_room ? 2 * b->job_room : 8;
-	struct job *bigger;
-
-	if (b->job_count == b->job_room) {
-		bigger = realloc(b->jobs, more * sizeof(*bigger));
-		if (!bigger)
-			return group_fail(ncclSystemError, "out of memory");
-		b->jobs = bigger;
-		b->job_room = more;
-	}
+	if (!array_grow(&b->jobs, NULL, b->job_count, &b->job_room,
+	                sizeof(*b->jobs)))
+		return group_fail(ncclSystemError, "out of memory");
 	b->jobs[b->job_count++] = (struct job){ fn, comm };
 	return ncclSuccess;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/type.h"
 #include "sim/host.h"
 #include "sim/nccl/nccl_comm.h"
@@ -49,21 +50,15 @@ static int new_mark(void)
 /* A place in the list, or -1 without memory. */
 static int new_place(struct redops *all)
 {
-	int i, more = all->room ? 2 * all->room : 4;
-	struct redop *bigger;
+	int i;
 
 	for (i = 0; i < all->count; i++)
 		if (!all->list[i].live)
 			return i;
-	if (all->count == all->room) {
-		if (more > 1 << PLACE_BITS)
-			return -1;
-		bigger = realloc(all->list, (size_t)more * sizeof(*bigger));
-		if (!bigger)
-			return -1;
-		all->list = bigger;
-		all->room = more;
-	}
+	if (all->count == 1 << PLACE_BITS ||
+	    !array_grow(&all->list, NULL, (size_t)all->count, &all->room,
+	                sizeof(*all->list)))
+		return -1;
 	return all->count++;
 }
 

@@ -20,7 +20,8 @@ struct redop {
 /* The operations of one communicator; owned by the thread that uses it. */
 struct redops {
 	int mark; /* of its handles; 0 before the first */
-	int count, room;
+	int count;
+	size_t room;
 	struct redop *list;
 };
 
