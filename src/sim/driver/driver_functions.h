@@ -33,7 +33,7 @@
 	DRIVER_OWN_DEVICES(X) \
 	DRIVER_OWN_CONTEXTS(X) \
 	DRIVER_OWN_MEMORY(X) \
-	DRIVER_OWN_FILLS(X) \
+	DRIVER_OWN_COPIES(X) \
 	DRIVER_OWN_VIRTUAL(X) \
 	DRIVER_OWN_WORDS(X) \
 	DRIVER_OWN_LAUNCHES(X) \
@@ -184,21 +184,7 @@
 	   CUdeviceptr memory), \
 	  (value, attribute, memory))
 
-#define DRIVER_OWN_FILLS(X) \
-	X(3020, cuMemsetD16, cuMemsetD16_v2, WAITS, \
-	  (CUdeviceptr memory, unsigned short value, size_t count), \
-	  (memory, value, count)) \
-	X(3020, cuMemsetD32, cuMemsetD32_v2, WAITS, \
-	  (CUdeviceptr memory, unsigned int value, size_t count), \
-	  (memory, value, count)) \
-	X(3020, cuMemsetD16Async, cuMemsetD16Async, STREAM, \
-	  (CUdeviceptr memory, unsigned short value, size_t count, \
-	   CUstream stream), \
-	  (memory, value, count, stream)) \
-	X(3020, cuMemsetD32Async, cuMemsetD32Async, STREAM, \
-	  (CUdeviceptr memory, unsigned int value, size_t count, \
-	   CUstream stream), \
-	  (memory, value, count, stream)) \
+#define DRIVER_OWN_COPIES(X) \
 	X(4000, cuMemcpyPeer, cuMemcpyPeer, WAITS, \
 	  (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, \
 	   size_t bytes), \
@@ -265,22 +251,6 @@
 	  (handle, shareable, type))
 
 #define DRIVER_OWN_WORDS(X) \
-	X(8000, cuStreamWriteValue32, cuStreamWriteValue32_v2, STREAM, \
-	  (CUstream stream, CUdeviceptr address, uint32_t value, \
-	   unsigned int flags), \
-	  (stream, address, value, flags)) \
-	X(8000, cuStreamWaitValue32, cuStreamWaitValue32_v2, STREAM, \
-	  (CUstream stream, CUdeviceptr address, uint32_t value, \
-	   unsigned int flags), \
-	  (stream, address, value, flags)) \
-	X(9000, cuStreamWriteValue64, cuStreamWriteValue64_v2, STREAM, \
-	  (CUstream stream, CUdeviceptr address, uint64_t value, \
-	   unsigned int flags), \
-	  (stream, address, value, flags)) \
-	X(9000, cuStreamWaitValue64, cuStreamWaitValue64_v2, STREAM, \
-	  (CUstream stream, CUdeviceptr address, uint64_t value, \
-	   unsigned int flags), \
-	  (stream, address, value, flags)) \
 	X(8000, cuStreamBatchMemOp, cuStreamBatchMemOp_v2, STREAM, \
 	  (CUstream stream, unsigned int count, \
 	   CUstreamBatchMemOpParams *list, unsigned int flags), \

@@ -4,7 +4,9 @@
  * The functions of the driver that a function of the runtime does
  */
 
+#include "sim/cuda/copy.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/handle_mark.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 

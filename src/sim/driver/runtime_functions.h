@@ -24,6 +24,7 @@
 	DRIVER_RUNTIME_COPIES(X) \
 	DRIVER_RUNTIME_POOLS(X) \
 	DRIVER_RUNTIME_STREAMS(X) \
+	DRIVER_RUNTIME_WORDS(X) \
 	DRIVER_RUNTIME_CAPTURES(X) \
 	DRIVER_RUNTIME_EVENTS(X) \
 	DRIVER_RUNTIME_GRAPHS(X)
@@ -122,6 +123,9 @@
 #define DRIVER_COPY_ASYNC(dst, src) \
 	host_cudaMemcpyAsync(DRIVER_MEMORY(dst), DRIVER_MEMORY(src), bytes, \
 	                     cudaMemcpyDefault, stream)
+#define DRIVER_FILL(stream, wait) \
+	copy_set(DRIVER_MEMORY(memory), value, count, sizeof(value), stream, \
+	         wait)
 
 /* One address space holds the memory of every context. */
 #define DRIVER_RUNTIME_COPIES(X) \
@@ -169,7 +173,21 @@
 	   size_t width, size_t height, CUstream stream), \
 	  (memory, pitch, value, width, height, stream), \
 	  host_cudaMemset2DAsync(DRIVER_MEMORY(memory), pitch, value, width, \
-	                         height, stream))
+	                         height, stream)) \
+	X(3020, cuMemsetD16, cuMemsetD16_v2, WAITS, \
+	  (CUdeviceptr memory, unsigned short value, size_t count), \
+	  (memory, value, count), DRIVER_FILL(cudaStreamLegacy, true)) \
+	X(3020, cuMemsetD32, cuMemsetD32_v2, WAITS, \
+	  (CUdeviceptr memory, unsigned int value, size_t count), \
+	  (memory, value, count), DRIVER_FILL(cudaStreamLegacy, true)) \
+	X(3020, cuMemsetD16Async, cuMemsetD16Async, STREAM, \
+	  (CUdeviceptr memory, unsigned short value, size_t count, \
+	   CUstream stream), \
+	  (memory, value, count, stream), DRIVER_FILL(stream, false)) \
+	X(3020, cuMemsetD32Async, cuMemsetD32Async, STREAM, \
+	  (CUdeviceptr memory, unsigned int value, size_t count, \
+	   CUstream stream), \
+	  (memory, value, count, stream), DRIVER_FILL(stream, false))
 
 #define DRIVER_RUNTIME_POOLS(X) \
 	CU_SAME(X, 11020, MemPoolCreate, PLAIN, \
@@ -245,6 +263,35 @@
 	  (stream, memory, bytes, flags), \
 	  host_cudaStreamAttachMemAsync(stream, DRIVER_MEMORY(memory), bytes, \
 	                                flags))
+
+/* There are no remote writes that a wait could flush. */
+#define DRIVER_RUNTIME_WORDS(X) \
+	X(8000, cuStreamWriteValue32, cuStreamWriteValue32_v2, STREAM, \
+	  (CUstream stream, CUdeviceptr address, uint32_t value, \
+	   unsigned int flags), \
+	  (stream, address, value, flags), \
+	  flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER \
+		  ? cudaErrorInvalidValue \
+		  : stream_write_value(stream, address, value)) \
+	X(8000, cuStreamWaitValue32, cuStreamWaitValue32_v2, STREAM, \
+	  (CUstream stream, CUdeviceptr address, uint32_t value, \
+	   unsigned int flags), \
+	  (stream, address, value, flags), \
+	  stream_wait_value(stream, address, value, \
+	                    flags & ~CU_STREAM_WAIT_VALUE_FLUSH)) \
+	X(9000, cuStreamWriteValue64, cuStreamWriteValue64_v2, STREAM, \
+	  (CUstream stream, CUdeviceptr address, uint64_t value, \
+	   unsigned int flags), \
+	  (stream, address, value, flags), \
+	  flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER \
+		  ? cudaErrorInvalidValue \
+		  : stream_write_wide_value(stream, address, value)) \
+	X(9000, cuStreamWaitValue64, cuStreamWaitValue64_v2, STREAM, \
+	  (CUstream stream, CUdeviceptr address, uint64_t value, \
+	   unsigned int flags), \
+	  (stream, address, value, flags), \
+	  stream_wait_wide_value(stream, address, value, \
+	                         flags & ~CU_STREAM_WAIT_VALUE_FLUSH))
 
 #define DRIVER_RUNTIME_CAPTURES(X) \
 	X(10000, cuStreamBeginCapture, cuStreamBeginCapture, STREAM, \

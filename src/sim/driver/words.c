@@ -1,50 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Words that a stream writes, and that it waits for
+ * Lists of words that a stream writes, and that it waits for
  */
 
-#include "sim/cuda/handle_mark.h"
 #include "sim/driver/driver.h"
-
-CUresult driver_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address,
-                                        uint32_t value, unsigned int flags)
-{
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
-		return CUDA_ERROR_INVALID_VALUE;
-	return driver_code(stream_write_value(stream, address, value));
-}
-
-CUresult driver_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address,
-                                        uint64_t value, unsigned int flags)
-{
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (flags & ~CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
-		return CUDA_ERROR_INVALID_VALUE;
-	return driver_code(stream_write_wide_value(stream, address, value));
-}
-
-/* There are no remote writes that a wait could flush. */
-CUresult driver_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address,
-                                       uint32_t value, unsigned int flags)
-{
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return driver_code(stream_wait_value(
-		stream, address, value, flags & ~CU_STREAM_WAIT_VALUE_FLUSH));
-}
-
-CUresult driver_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address,
-                                       uint64_t value, unsigned int flags)
-{
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return driver_code(stream_wait_wide_value(
-		stream, address, value, flags & ~CU_STREAM_WAIT_VALUE_FLUSH));
-}
 
 static CUresult do_one(CUstream stream, const CUstreamBatchMemOpParams *p)
 {

@@ -1,52 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's fills with elements of two and four bytes, and its copies between
- * contexts and of rectangles
+ * The driver's copies between contexts, and of rectangles
  */
 
-#include "sim/cuda/copy.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
-
-/* ---- fills ------------------------------------------------------------ */
-
-/* Fill @count elements of @size bytes; @wait: until that is done. */
-static CUresult fill(CUdeviceptr memory, uint32_t value, size_t count,
-                     size_t size, CUstream stream, bool wait)
-{
-	if (!driver_can_use(stream))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return driver_code(copy_set(DRIVER_MEMORY(memory), value, count, size,
-	                            stream, wait));
-}
-
-CUresult driver_cuMemsetD16_v2(CUdeviceptr memory, unsigned short value,
-                               size_t count)
-{
-	return fill(memory, value, count, sizeof(value), cudaStreamLegacy,
-	            true);
-}
-
-CUresult driver_cuMemsetD32_v2(CUdeviceptr memory, unsigned int value,
-                               size_t count)
-{
-	return fill(memory, value, count, sizeof(value), cudaStreamLegacy,
-	            true);
-}
-
-CUresult driver_cuMemsetD16Async(CUdeviceptr memory, unsigned short value,
-                                 size_t count, CUstream stream)
-{
-	return fill(memory, value, count, sizeof(value), stream, false);
-}
-
-CUresult driver_cuMemsetD32Async(CUdeviceptr memory, unsigned int value,
-                                 size_t count, CUstream stream)
-{
-	return fill(memory, value, count, sizeof(value), stream, false);
-}
 
 /* ---- copies between contexts ------------------------------------------ */
 
