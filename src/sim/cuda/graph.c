@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/user_object.h"
@@ -186,23 +187,20 @@ cudaError_t host_cudaGraphAddEventRecordNode(cudaGraphNode_t *node,
 {
 	struct node *const *nodes = (struct node *const *)after;
 	struct graph *g = (struct graph *)graph;
-	struct node like = event_record_node(event), *n = NULL;
-	cudaError_t error = cudaErrorInvalidValue;
+	struct node like = event_record_node(event), *n;
 
 	if (!node || !g || (count && !after) || !like.kind)
-		return device_error(error);
-	capture_lock();
-	if (graph_has(g, nodes, count)) {
-		/* In a lane of its own, where only what comes behind it waits
-		 * for it. */
-		like.lane = g->lanes;
-		n = graph_add(g, &like, nodes, count);
-		error = n ? cudaSuccess : cudaErrorMemoryAllocation;
-	}
-	capture_unlock();
-	if (n)
-		*node = (cudaGraphNode_t)n;
-	return device_error(error);
+		return device_error(cudaErrorInvalidValue);
+	SCOPED_LOCK(&capture_lock);
+	if (!graph_has(g, nodes, count))
+		return device_error(cudaErrorInvalidValue);
+	/* In a lane of its own, where only what comes behind it waits for it. */
+	like.lane = g->lanes;
+	n = graph_add(g, &like, nodes, count);
+	if (!n)
+		return device_error(cudaErrorMemoryAllocation);
+	*node = (cudaGraphNode_t)n;
+	return cudaSuccess;
 }
 
 /* Let @to come behind @from, too. */
@@ -240,12 +238,11 @@ cudaError_t host_cudaGraphAddDependencies(cudaGraph_t graph,
 	(void)edges; /* all edges are plain */
 	if (!g || (count && (!from || !to)))
 		return device_error(cudaErrorInvalidValue);
-	capture_lock();
+	SCOPED_LOCK(&capture_lock);
 	if (!graph_has(g, behind, count) || !graph_has(g, nodes, count))
 		error = cudaErrorInvalidValue;
 	for (i = 0; error == cudaSuccess && i < count; i++)
 		error = depend(behind[i], nodes[i]);
-	capture_unlock();
 	return device_error(error);
 }
 

@@ -22,7 +22,7 @@
  * One lock guards all captures.  Functions whose name ends in _locked are called with
  * it held.
  */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct capture {
 	/* Constant. */
@@ -32,17 +32,17 @@ struct capture {
 	struct stream *origin;
 	struct graph *graph;
 
-	/* Guarded by lock. */
+	/* Guarded by capture_lock. */
 	bool invalid;
 	struct captured *streams;
 	struct capture *next; /* of all */
 };
 
-/* Guarded by lock. */
+/* Guarded by capture_lock. */
 static struct capture *captures;
 static unsigned long long numbers; /* given out */
 
-/* Atomic; how many captures there are.  Written under lock, read without it to
+/* Atomic; how many captures there are.  Written under capture_lock, read without it to
  * skip all the rest.  Relaxed: a thread that may not know of a capture is in no
  * order with it. */
 static atomic_int active;
@@ -51,16 +51,6 @@ static atomic_int active;
  * address is the thread's own, and tells it from other threads. */
 static _Thread_local enum cudaStreamCaptureMode thread_mode =
 	cudaStreamCaptureModeGlobal;
-
-void capture_lock(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void capture_unlock(void)
-{
-	pthread_mutex_unlock(&lock);
-}
 
 bool capture_none(void)
 {
@@ -182,7 +172,7 @@ cudaError_t capture_permits(const struct stream *s)
 		return cudaErrorNotPermitted;
 	if (capture_none())
 		return cudaSuccess;
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	d = captured_of_locked(s);
 	return d ? capture_fail_locked(d->capture,
 	                               cudaErrorStreamCaptureUnsupported)
@@ -215,7 +205,7 @@ static cudaError_t refuse_all(int device)
 	cudaError_t error = cudaSuccess;
 	struct capture *c;
 
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	for (c = captures; c; c = c->next)
 		if (device >= 0 ? is_on_device(c, device) : prohibits(c)) {
 			c->invalid = true;
@@ -275,11 +265,11 @@ cudaError_t stream_submit(struct stream *s, const struct work *work,
 	struct captured *d = NULL;
 
 	if (error == cudaSuccess && !capture_none()) {
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&capture_lock);
 		d = captured_of_locked(s);
 		error = d ? add_node_locked(d, work, kind)
 		          : check_legacy_locked(s);
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&capture_lock);
 	}
 	if (d && position_out)
 		*position_out = 0;
@@ -298,7 +288,7 @@ cudaError_t capture_check_together(struct stream *const *streams, size_t n)
 
 	if (capture_none())
 		return cudaSuccess;
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	first = captured_of_locked(streams[0]);
 	for (i = 0; i < n && error == cudaSuccess; i++) {
 		d = captured_of_locked(streams[i]);
@@ -316,7 +306,7 @@ cudaError_t capture_join(struct stream *to, struct stream *from)
 	struct captured *a, *b;
 	bool ok = true;
 
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	a = captured_of_locked(to);
 	b = captured_of_locked(from);
 	if (a && b)
@@ -336,7 +326,7 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 		return cudaErrorNotPermitted;
 	if (capture_none())
 		return cudaSuccess;
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	d = captured_of_locked(s);
 	if (!d)
 		return check_legacy_locked(s);
@@ -404,7 +394,7 @@ cudaError_t capture_wait(struct stream *s, const struct capture_point *p,
 		return cudaErrorNotPermitted;
 	if (!p->id && capture_none())
 		return cudaSuccess;
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	*handled = p->id || captured_of_locked(s);
 	return *handled ? wait_locked(s, p) : check_legacy_locked(s);
 }
@@ -413,7 +403,7 @@ void capture_invalidate(unsigned long long id)
 {
 	struct capture *c;
 
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	c = find_locked(id);
 	if (c)
 		c->invalid = true;
@@ -475,7 +465,7 @@ cudaError_t host_cudaStreamBeginCapture(cudaStream_t stream,
 		return device_error(cudaErrorInvalidResourceHandle);
 	if (s->legacy)
 		return device_error(cudaErrorStreamCaptureUnsupported);
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	if (captured_of_locked(s))
 		return device_error(cudaErrorIllegalState);
 	return device_error(capture_create_locked(s, mode)
@@ -562,9 +552,9 @@ cudaError_t host_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&capture_lock);
 	error = end_locked(s, &c);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&capture_lock);
 	if (!c)
 		return device_error(error);
 	c->graph->capturing = false;
@@ -584,7 +574,7 @@ void capture_leave(struct stream *s)
 
 	if (capture_none())
 		return;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&capture_lock);
 	d = captured_of_locked(s);
 	if (d && d->capture->origin == s) {
 		c = d->capture;
@@ -592,7 +582,7 @@ void capture_leave(struct stream *s)
 	} else if (d) {
 		captured_forget_locked(d);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&capture_lock);
 	if (c) {
 		c->graph->capturing = false;
 		graph_free(c->graph);
@@ -625,7 +615,7 @@ cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	if (s->legacy && capture_implicit_locked(s->device))
 		return device_error(cudaErrorStreamCaptureImplicit);
 	d = captured_of_locked(s);
@@ -696,7 +686,7 @@ cudaError_t host_cudaStreamUpdateCaptureDependencies(
 		return device_error(cudaErrorInvalidValue);
 	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	SCOPED_LOCK(&lock);
+	SCOPED_LOCK(&capture_lock);
 	return device_error(
 		update_locked(captured_of_locked(s), nodes, count, flags));
 }

@@ -18,6 +18,8 @@
  * While nobody captures, all of this is one number to look at.
  */
 
+#include <pthread.h>
+
 #include "sim/cuda/graph.h"
 
 struct capture;
@@ -96,7 +98,6 @@ void capture_invalidate(unsigned long long id);
 bool capture_none(void);
 
 /* The lock of all captures: while a graph is captured into, it guards the graph, too. */
-void capture_lock(void);
-void capture_unlock(void);
+extern pthread_mutex_t capture_lock;
 
 #endif

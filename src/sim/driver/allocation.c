@@ -5,7 +5,6 @@
 #include "sim/driver/allocation.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/device.h"
 #include "sim/cuda/memory.h"
@@ -24,20 +24,10 @@
 #define FILE_NAME "cohort-memory-%d"
 #define HOST_PLACE (-1)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t virtual_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* Guarded by virtual_lock. */
 static struct allocation *allocations;
-
-void virtual_lock(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void virtual_unlock(void)
-{
-	pthread_mutex_unlock(&lock);
-}
 
 /* ---- what the program says -------------------------------------------- */
 
@@ -136,10 +126,10 @@ static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
 		.claimed = claimed,
 		.handles = 1,
 	};
-	virtual_lock();
-	list_add(allocations, a, next);
-	virtual_unlock();
 	*handle = allocation_handle(a);
+	SCOPED_LOCK(&virtual_lock);
+	a->next = allocations;
+	allocations = a;
 	return CUDA_SUCCESS;
 }
 
@@ -199,14 +189,13 @@ CUresult driver_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct allocation *a;
 
-	virtual_lock();
+	SCOPED_LOCK(&virtual_lock);
 	a = allocation_find_locked(handle);
-	if (a) {
-		a->handles--;
-		allocation_settle_locked(a);
-	}
-	virtual_unlock();
-	return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (!a)
+		return CUDA_ERROR_INVALID_VALUE;
+	a->handles--;
+	allocation_settle_locked(a);
+	return CUDA_SUCCESS;
 }
 
 CUresult driver_cuMemGetAllocationPropertiesFromHandle(
@@ -216,12 +205,12 @@ CUresult driver_cuMemGetAllocationPropertiesFromHandle(
 
 	if (!prop)
 		return CUDA_ERROR_INVALID_VALUE;
-	virtual_lock();
+	SCOPED_LOCK(&virtual_lock);
 	a = allocation_find_locked(handle);
-	if (a)
-		*prop = a->prop;
-	virtual_unlock();
-	return a ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (!a)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = a->prop;
+	return CUDA_SUCCESS;
 }
 
 /* ---- for other processes ---------------------------------------------- */
@@ -231,17 +220,17 @@ CUresult driver_cuMemExportToShareableHandle(
 	enum cudaMemAllocationHandleType type, unsigned long long flags)
 {
 	const struct allocation *a;
-	int file = -1;
+	int file;
 
 	if (!shareable || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (type != cudaMemHandleTypePosixFileDescriptor)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	virtual_lock();
+	SCOPED_LOCK(&virtual_lock);
 	a = allocation_find_locked(handle);
-	if (a && a->prop.requestedHandleTypes == type)
-		file = fcntl(a->file, F_DUPFD_CLOEXEC, 0);
-	virtual_unlock();
+	if (!a || a->prop.requestedHandleTypes != type)
+		return CUDA_ERROR_INVALID_VALUE;
+	file = fcntl(a->file, F_DUPFD_CLOEXEC, 0);
 	if (file < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(shareable, &file, sizeof(file));

@@ -11,6 +11,7 @@
  * _locked are called with it held.
  */
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "sim/driver/driver_abi.h"
@@ -30,8 +31,7 @@ struct allocation {
 	struct allocation *next;
 };
 
-void virtual_lock(void);
-void virtual_unlock(void);
+extern pthread_mutex_t virtual_lock;
 
 /* The allocation that the program holds by @handle, or NULL. */
 struct allocation *allocation_find_locked(CUmemGenericAllocationHandle handle);

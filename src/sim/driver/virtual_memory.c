@@ -8,7 +8,6 @@
  * somebody, as the one process here stands for all devices.
  */
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include <cohort/sim.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/util.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/device.h"
@@ -40,7 +40,7 @@ struct mapping {
 	unsigned char access[]; /* by device, and the host's behind them */
 };
 
-/* Guarded by virtual_lock(). */
+/* Guarded by virtual_lock. */
 static struct reservation *reservations;
 static struct mapping *mappings;
 
@@ -95,10 +95,10 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 		free(r);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	virtual_lock();
-	list_add(reservations, r, next);
-	virtual_unlock();
 	*start = (CUdeviceptr)(uintptr_t)r->start;
+	SCOPED_LOCK(&virtual_lock);
+	r->next = reservations;
+	reservations = r;
 	return CUDA_SUCCESS;
 }
 
@@ -117,14 +117,13 @@ CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 	char *p = DRIVER_MEMORY(start);
 	struct reservation *r;
 
-	virtual_lock();
-	list_find(r, reservations, next, r->start == p && r->bytes == bytes);
-	if (r && is_mapped_locked(p, bytes))
-		r = NULL;
-	list_remove(reservations, r, next);
-	virtual_unlock();
-	if (!r)
+	SCOPED_LOCK(&virtual_lock);
+	while (*at && ((*at)->start != p || (*at)->bytes != bytes))
+		at = &(*at)->next;
+	r = *at;
+	if (!r || is_mapped_locked(p, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
+	*at = r->next;
 	memory_unreserve(p);
 	munmap(p, bytes);
 	free(r);
@@ -164,25 +163,32 @@ static bool enter_memory(const struct mapping *m)
 	});
 }
 
-static CUresult map_locked(char *start, size_t bytes, size_t offset,
-                           struct allocation *a)
+CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
+                         CUmemGenericAllocationHandle handle,
+                         unsigned long long flags)
 {
+	char *p = DRIVER_MEMORY(start);
+	struct allocation *a;
 	struct mapping *m;
 
-	if (!a || !is_reserved_locked(start, bytes) ||
-	    is_mapped_locked(start, bytes) || offset > a->bytes ||
-	    bytes > a->bytes - offset)
+	if (flags || !virtual_size_is_valid(bytes) ||
+	    start % VIRTUAL_GRANULARITY || offset % VIRTUAL_GRANULARITY)
+		return CUDA_ERROR_INVALID_VALUE;
+	SCOPED_LOCK(&virtual_lock);
+	a = allocation_find_locked(handle);
+	if (!a || !is_reserved_locked(p, bytes) || is_mapped_locked(p, bytes) ||
+	    offset > a->bytes || bytes > a->bytes - offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	m = calloc(1, sizeof(*m) + (size_t)device_count() + 1);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	m->start = start;
+	m->start = p;
 	m->bytes = bytes;
 	m->of = a;
-	if (mmap(start, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, a->file,
+	if (mmap(p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, a->file,
 	         (off_t)offset) == MAP_FAILED ||
 	    !enter_memory(m)) {
-		unmap_pages(start, bytes);
+		unmap_pages(p, bytes);
 		free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -191,24 +197,8 @@ static CUresult map_locked(char *start, size_t bytes, size_t offset,
 	return CUDA_SUCCESS;
 }
 
-CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
-                         CUmemGenericAllocationHandle handle,
-                         unsigned long long flags)
-{
-	CUresult result;
-
-	if (flags || !virtual_size_is_valid(bytes) ||
-	    start % VIRTUAL_GRANULARITY || offset % VIRTUAL_GRANULARITY)
-		return CUDA_ERROR_INVALID_VALUE;
-	virtual_lock();
-	result = map_locked(DRIVER_MEMORY(start), bytes, offset,
-	                    allocation_find_locked(handle));
-	virtual_unlock();
-	return result;
-}
-
-/* The mapping at @p, or NULL. */
-static struct mapping *mapping_at_locked(const char *p)
+/* The place in the list of what is mapped at @p, or of its end. */
+static struct mapping **mapping_at_locked(const char *p)
 {
 	struct mapping *m;
 
@@ -252,7 +242,7 @@ static void wait_for_users(const char *start, size_t bytes)
 	const struct mapping *m;
 	int i;
 
-	virtual_lock();
+	pthread_mutex_lock(&virtual_lock);
 	for (m = mappings; m; m = m->next) {
 		if (!is_inside(m->start, m->bytes, start, bytes))
 			continue;
@@ -261,7 +251,7 @@ static void wait_for_users(const char *start, size_t bytes)
 		for (i = 0; i < device_count(); i++)
 			uses[i] |= m->access[i];
 	}
-	virtual_unlock();
+	pthread_mutex_unlock(&virtual_lock);
 	sync_memory();
 	for (i = 0; i < device_count(); i++)
 		if (uses[i])
@@ -273,18 +263,17 @@ CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 	char *p = DRIVER_MEMORY(start);
 	struct mapping *m;
 	size_t done = 0;
-	bool ok;
 
 	wait_for_users(p, bytes);
-	virtual_lock();
-	ok = is_whole_locked(p, bytes);
-	while (ok && done < bytes) {
-		m = mapping_at_locked(p + done);
-		done += m->bytes;
-		unmap_one_locked(m);
+	SCOPED_LOCK(&virtual_lock);
+	if (!is_whole_locked(p, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	while (done < bytes) {
+		at = mapping_at_locked(p + done);
+		done += (*at)->bytes;
+		unmap_one_locked(at);
 	}
-	virtual_unlock();
-	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
 }
 
 CUresult
@@ -295,14 +284,13 @@ driver_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
-	virtual_lock();
-	m = mapping_at_locked(memory);
-	if (m) {
-		m->of->handles++;
-		*handle = allocation_handle(m->of);
-	}
-	virtual_unlock();
-	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	SCOPED_LOCK(&virtual_lock);
+	m = *mapping_at_locked(memory);
+	if (!m)
+		return CUDA_ERROR_INVALID_VALUE;
+	m->of->handles++;
+	*handle = allocation_handle(m->of);
+	return CUDA_SUCCESS;
 }
 
 /* ---- access ----------------------------------------------------------- */
@@ -337,39 +325,29 @@ static void protect(const struct mapping *m)
 	                                                         : 0));
 }
 
-static void set_access_locked(char *start, size_t bytes,
-                              const CUmemAccessDesc *list, size_t count)
-{
-	struct mapping *m;
-	size_t done, i;
-
-	for (done = 0; done < bytes; done += m->bytes) {
-		m = mapping_at_locked(start + done);
-		for (i = 0; i < count; i++)
-			*access_of(m, &list[i].location) =
-				(unsigned char)list[i].flags;
-		protect(m);
-	}
-}
-
 CUresult driver_cuMemSetAccess(CUdeviceptr start, size_t bytes,
                                const CUmemAccessDesc *list, size_t count)
 {
 	char *p = DRIVER_MEMORY(start);
-	size_t i;
-	bool ok;
+	struct mapping *m;
+	size_t done, i;
 
 	if (!list || !count)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < count; i++)
 		if (!access_is_valid(&list[i]))
 			return CUDA_ERROR_INVALID_VALUE;
-	virtual_lock();
-	ok = is_whole_locked(p, bytes);
-	if (ok)
-		set_access_locked(p, bytes, list, count);
-	virtual_unlock();
-	return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	SCOPED_LOCK(&virtual_lock);
+	if (!is_whole_locked(p, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (done = 0; done < bytes; done += m->bytes) {
+		m = *mapping_at_locked(p + done);
+		for (i = 0; i < count; i++)
+			*access_of(m, &list[i].location) =
+				(unsigned char)list[i].flags;
+		protect(m);
+	}
+	return CUDA_SUCCESS;
 }
 
 CUresult driver_cuMemGetAccess(unsigned long long *flags,
@@ -380,10 +358,10 @@ CUresult driver_cuMemGetAccess(unsigned long long *flags,
 
 	if (!flags || !location || !virtual_location_is_valid(location))
 		return CUDA_ERROR_INVALID_VALUE;
-	virtual_lock();
-	m = mapping_at_locked(DRIVER_MEMORY(memory));
-	if (m)
-		*flags = *access_of(m, location);
-	virtual_unlock();
-	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	SCOPED_LOCK(&virtual_lock);
+	m = *mapping_at_locked(DRIVER_MEMORY(memory));
+	if (!m)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = *access_of(m, location);
+	return CUDA_SUCCESS;
 }
