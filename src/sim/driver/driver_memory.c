@@ -4,12 +4,11 @@
  * The driver's memory: allocation, and what an address is
  */
 
-#include "sim/cuda/arena.h"
-#include "sim/cuda/memory_table.h"
-
 #include <string.h>
 
+#include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/memory_table.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 

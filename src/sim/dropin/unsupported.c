@@ -3,7 +3,6 @@
 /* Saying once what the host platform does not have (see unsupported.h) */
 
 #include "sim/dropin/unsupported.h"
-#include "base/scoped_lock.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 
 /* A kernel by its host function, or a function by its name.  Never freed: it is
  * there to say something once in the life of the process. */

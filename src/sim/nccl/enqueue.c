@@ -3,7 +3,6 @@
 /* Checks of a call, and its way into a group (see enqueue.h) */
 
 #include "sim/nccl/enqueue.h"
-#include "sim/cuda/stream_handle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +12,12 @@
 #include "sim/cuda/copy.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/stream_capture.h"
+#include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
 #include "sim/exec/p2p.h"
 #include "sim/host.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/launch_queue.h"
-#include "sim/nccl/lazy.h"
 #include "sim/nccl/nccl_group.h"
 #include "sim/nccl/nccl_register.h"
 #include "sim/strict/fault.h"
@@ -210,27 +209,18 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
                                const struct cohort_fault *fault)
 {
 	struct launch *l = launch_get(&comm->member);
-	ncclResult_t result;
+	struct batch b = { .first = l };
 
 	if (!l)
 		return group_fail(ncclSystemError, "out of memory");
+	l->next = NULL;
 	if (fault->kind)
 		l->fault = *fault;
-	if (launch_add(l, c, s))
-		result = group_note(launch_check(l));
-	else
-		result = group_fail(ncclSystemError, "out of memory");
-	if (result == ncclSuccess)
-		result = lazy_connect(l, false);
-	if (result == ncclSuccess && sync_is_on() && !capture_has(s))
-		kernels_load(l);
-	if (result == ncclSuccess && strict_is_on())
-		buffers_check_launch(l);
-	if (result == ncclSuccess)
-		launch_queue(l);
-	else
+	if (!launch_add(l, c, s)) {
 		launch_put(l);
-	return result;
+		return group_fail(ncclSystemError, "out of memory");
+	}
+	return group_note(batch_run(&b, ncclSuccess));
 }
 
 /* For one rank NCCL has no kernel that scales these. */

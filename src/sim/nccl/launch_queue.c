@@ -129,18 +129,6 @@ static void capture(struct launch *l, struct stream *s, size_t others)
 
 /* ---- either ----------------------------------------------------------- */
 
-ncclResult_t launch_check_self(const struct launch *l)
-{
-	if (!l->to_self)
-		return ncclSuccess;
-	return comm_error(ncclInvalidUsage,
-	                  l->to_self > 0
-	                          ? "send to self without a receive from self "
-	                            "in the same group"
-	                          : "receive from self without a send to self "
-	                            "in the same group");
-}
-
 ncclResult_t launch_check_captures(const struct launch *l)
 {
 	switch (capture_check_together(l->streams, l->stream_count)) {
@@ -157,6 +145,13 @@ ncclResult_t launch_check(const struct launch *l)
 {
 	size_t i;
 
+	if (l->to_self)
+		return comm_error(ncclInvalidUsage,
+		                  l->to_self > 0
+		                          ? "send to self without a receive "
+		                            "from self in the same group"
+		                          : "receive from self without a "
+		                            "send to self in the same group");
 	/* The launch that makes the device fail is queued. */
 	if (l->fault.kind != COHORT_FAULT_DEVICE &&
 	    fault_sticky(l->member->device) != cudaSuccess)

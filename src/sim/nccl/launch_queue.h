@@ -9,12 +9,9 @@
 #include "platform/nccl_abi.h"
 #include "sim/exec/rank_launch.h"
 
-/* ncclInvalidUsage if a rank's sends to itself in a group do not match its
- * receives. */
-ncclResult_t launch_check_self(const struct launch *launch);
-
-/* ncclInvalidUsage if some of its streams are captured and others not, or into
- * another graph; ncclUnhandledCudaError if a capture has failed, or if a stream is
+/* ncclInvalidUsage if a rank's sends to itself in a group do not match its receives, or
+ * some of its streams are captured and others not, or into another graph;
+ * ncclUnhandledCudaError if a capture has failed, or if a stream is
  * not of the communicator's device, on which nothing can be launched there. */
 ncclResult_t launch_check(const struct launch *launch);
 

@@ -153,11 +153,8 @@ static ncclResult_t check_launches(const struct launch *l)
 {
 	ncclResult_t result = ncclSuccess;
 
-	for (; l && result == ncclSuccess; l = l->next) {
-		result = launch_check_self(l);
-		if (result == ncclSuccess)
-			result = launch_check(l);
-	}
+	for (; l && result == ncclSuccess; l = l->next)
+		result = launch_check(l);
 	return result;
 }
 

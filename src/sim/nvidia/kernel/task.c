@@ -5,10 +5,11 @@
  */
 
 #include "sim/nvidia/kernel/task.h"
+
 #include "base/util.h"
+#include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/layout_read.h"
 #include "sim/nvidia/kernel/read.h"
-
 /* ---- connections ------------------------------------------------------- */
 
 static enum way way_of(const struct task *t, const struct connection *c)
