@@ -151,17 +151,12 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
  * loading held.  Acquire and release: they are loaded. */
 static _Atomic uint32_t loaded[COHORT_SIM_MAX_DEVICES];
 
-static bool is_loaded(int device, uint32_t kernels)
-{
-	return !(kernels & ~load_acquire(&loaded[device]));
-}
-
 static bool are_loaded(const int *devices, int n, uint32_t kernels)
 {
 	int i;
 
 	for (i = 0; i < n; i++)
-		if (!is_loaded(devices[i], kernels))
+		if (kernels & ~load_acquire(&loaded[devices[i]]))
 			return false;
 	return true;
 }

@@ -144,9 +144,7 @@ static cudaError_t queue(const struct host_launch *l, struct stream *s,
 /* What keeps a launch from being one, before the launcher is asked. */
 static CUresult check(const struct host_launch *l, const struct stream *s)
 {
-	if (!s)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!l->function)
+	if (!s || !l->function)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!l->grid[0] || !l->grid[1] || !l->grid[2] || !l->block[0] ||
 	    !l->block[1] || !l->block[2])
@@ -212,12 +210,11 @@ static CUresult launch(const char *function, struct host_launch *l,
 	return driver_launch(l);
 }
 
-static CUresult launch_grid(const char *name, CUfunction function,
-                            unsigned int grid_x, unsigned int grid_y,
-                            unsigned int grid_z, unsigned int block_x,
-                            unsigned int block_y, unsigned int block_z,
-                            unsigned int shared, CUstream stream,
-                            void **pointers, void **extra)
+CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
+                               unsigned int grid_y, unsigned int grid_z,
+                               unsigned int block_x, unsigned int block_y,
+                               unsigned int block_z, unsigned int shared,
+                               CUstream stream, void **pointers, void **extra)
 {
 	struct host_launch l = {
 		.function = function,
@@ -228,18 +225,7 @@ static CUresult launch_grid(const char *name, CUfunction function,
 		.pointers = pointers,
 	};
 
-	return launch(name, &l, extra);
-}
-
-CUresult driver_cuLaunchKernel(CUfunction function, unsigned int grid_x,
-                               unsigned int grid_y, unsigned int grid_z,
-                               unsigned int block_x, unsigned int block_y,
-                               unsigned int block_z, unsigned int shared,
-                               CUstream stream, void **pointers, void **extra)
-{
-	return launch_grid("cuLaunchKernel", function, grid_x, grid_y, grid_z,
-	                   block_x, block_y, block_z, shared, stream, pointers,
-	                   extra);
+	return launch("cuLaunchKernel", &l, extra);
 }
 
 CUresult
@@ -249,9 +235,11 @@ driver_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
                                  unsigned int block_z, unsigned int shared,
                                  CUstream stream, void **pointers)
 {
-	return launch_grid("cuLaunchCooperativeKernel", function, grid_x,
-	                   grid_y, grid_z, block_x, block_y, block_z, shared,
-	                   stream, pointers, NULL);
+	if (!get_launcher())
+		return refuse("cuLaunchCooperativeKernel");
+	return driver_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x,
+	                             block_y, block_z, shared, stream, pointers,
+	                             NULL);
 }
 
 CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
@@ -280,28 +268,20 @@ CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
 CUresult driver_cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                                    CUfunction function)
 {
+	static const int values[CU_FUNC_ATTRIBUTE_MAX] = {
+		[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
+		[CU_FUNC_ATTRIBUTE_NUM_REGS] = 32,
+		[CU_FUNC_ATTRIBUTE_PTX_VERSION] = 90,
+		[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = 90,
+		[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = 227 * 1024,
+	};
+
 	if (!get_launcher())
 		return refuse("cuFuncGetAttribute");
 	if (!value || !function ||
 	    (unsigned int)attribute >= CU_FUNC_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	switch ((int)attribute) {
-	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-		*value = 1024;
-		break;
-	case CU_FUNC_ATTRIBUTE_NUM_REGS:
-		*value = 32;
-		break;
-	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*value = 90;
-		break;
-	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		*value = 227 * 1024;
-		break;
-	default:
-		*value = 0;
-	}
+	*value = values[attribute];
 	return CUDA_SUCCESS;
 }
 

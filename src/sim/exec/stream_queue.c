@@ -63,32 +63,22 @@ static void stream_init(struct stream *s)
 	pthread_condattr_destroy(&attr);
 }
 
-/* A stream that nobody uses.  Called with table_lock held. */
-static struct stream *stream_get_locked(void)
+/* Called with table_lock held. */
+static struct stream *stream_create_locked(int device, bool blocking,
+                                           bool is_legacy)
 {
 	struct stream *s = unused;
 
 	if (s) {
 		unused = s->next_free;
-		return s;
+	} else {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return NULL;
+		stream_init(s);
+		s->next = all;
+		all = s;
 	}
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	stream_init(s);
-	s->next = all;
-	all = s;
-	return s;
-}
-
-/* Called with table_lock held. */
-static struct stream *stream_create_locked(int device, bool blocking,
-                                           bool is_legacy)
-{
-	struct stream *s = stream_get_locked();
-
-	if (!s)
-		return NULL;
 	pthread_mutex_lock(&s->lock);
 	s->device = device;
 	s->id = ++created;

@@ -298,40 +298,22 @@ static ncclResult_t check_fact(const struct ncclComm *comm, const void *out,
 	return ncclSuccess;
 }
 
-static ncclResult_t comm_fact(struct ncclComm *comm, const void *out,
-                              const char *function)
-{
-	ncclResult_t result = check_fact(comm, out, function);
+/* A function that stores a number of a communicator that is ready. */
+#define FACT(function, number)                                                 \
+	ncclResult_t host_##function(const ncclComm_t comm, int *out)          \
+	{                                                                      \
+		ncclResult_t result = check_fact(comm, out, #function);        \
+                                                                               \
+		if (result == ncclSuccess)                                     \
+			result = comm_ready(comm);                             \
+		if (result == ncclSuccess)                                     \
+			*out = comm->number;                                   \
+		return result;                                                 \
+	}
 
-	return result == ncclSuccess ? comm_ready(comm) : result;
-}
-
-ncclResult_t host_ncclCommCount(const ncclComm_t comm, int *count)
-{
-	ncclResult_t result = comm_fact(comm, count, "ncclCommCount");
-
-	if (result == ncclSuccess)
-		*count = comm->n;
-	return result;
-}
-
-ncclResult_t host_ncclCommCuDevice(const ncclComm_t comm, int *device)
-{
-	ncclResult_t result = comm_fact(comm, device, "ncclCommCuDevice");
-
-	if (result == ncclSuccess)
-		*device = comm->member.device;
-	return result;
-}
-
-ncclResult_t host_ncclCommUserRank(const ncclComm_t comm, int *rank)
-{
-	ncclResult_t result = comm_fact(comm, rank, "ncclCommUserRank");
-
-	if (result == ncclSuccess)
-		*rank = comm->member.rank;
-	return result;
-}
+FACT(ncclCommCount, n)
+FACT(ncclCommCuDevice, member.device)
+FACT(ncclCommUserRank, member.rank)
 
 ncclResult_t host_ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async)
 {
