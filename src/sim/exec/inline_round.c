@@ -10,31 +10,9 @@
 #include "sim/exec/reduce.h"
 #include "sim/exec/split_round.h"
 
-/* The bytes of a block, and how many of them @rank sends. */
 static size_t block_bytes(const struct call *c)
 {
 	return c->count * type_size(c->type);
-}
-
-static size_t blocks_sent(const struct call *c, int rank, int n)
-{
-	switch (c->kind) {
-	case CALL_REDUCE_SCATTER:
-	case CALL_ALL_TO_ALL:
-		return (size_t)n;
-	case CALL_SCATTER:
-		return rank == c->root ? (size_t)n : 0;
-	case CALL_BROADCAST:
-		return rank == c->root;
-	case CALL_ALL_REDUCE:
-	case CALL_REDUCE:
-	case CALL_ALL_GATHER:
-	case CALL_GATHER:
-	case CALL_SEND:
-	case CALL_RECV:
-		break;
-	}
-	return 1;
 }
 
 /* The most that a rank brings with it, as measured with two ranks.  With more
@@ -59,8 +37,7 @@ bool inline_round_fits(const struct world *w, const struct launch *l)
 
 	/* The root sends the most. */
 	return w->slots && c->count <= SLOT_BYTES &&
-	       blocks_sent(c, c->root, w->n) * block_bytes(c) <=
-	               most_bytes(c) &&
+	       call_sends(c, c->root, w->n) * block_bytes(c) <= most_bytes(c) &&
 	       l->places[l->calls_done].what != MANY_CALLS;
 }
 
@@ -69,7 +46,7 @@ void inline_round_bring(const struct world *w, const struct launch *l,
 {
 	const struct call *c = slot_call(l);
 	const size_t bytes =
-		blocks_sent(c, l->member->rank, w->n) * block_bytes(c);
+		call_sends(c, l->member->rank, w->n) * block_bytes(c);
 
 	/* A rank that sends nothing may pass NULL. */
 	if (bytes && mine->what != MANY_CALLS)
@@ -122,36 +99,16 @@ void inline_round_do(const struct world *w, const struct launch *l)
 {
 	const struct call *c = slot_call(l);
 	const int rank = l->member->rank;
+	/* Of what a rank brings for each rank, this one's. */
+	const size_t block =
+		call_sends(c, c->root, w->n) > 1 ? (size_t)rank : 0;
 
-	switch (c->kind) {
-	case CALL_ALL_REDUCE:
-		fold(w, l, 0);
-		break;
-	case CALL_REDUCE:
-		if (rank == c->root)
-			fold(w, l, 0);
-		break;
-	case CALL_REDUCE_SCATTER:
-		fold(w, l, (size_t)rank);
-		break;
-	case CALL_BROADCAST:
-		copy(w, l, c->root, 0, 0);
-		break;
-	case CALL_SCATTER:
-		copy(w, l, c->root, (size_t)rank, 0);
-		break;
-	case CALL_GATHER:
-		if (rank == c->root)
-			copy_all(w, l, 0);
-		break;
-	case CALL_ALL_GATHER:
-		copy_all(w, l, 0);
-		break;
-	case CALL_ALL_TO_ALL:
-		copy_all(w, l, (size_t)rank);
-		break;
-	case CALL_SEND:
-	case CALL_RECV:
-		break;
-	}
+	if (!call_receives(c, rank, w->n))
+		return;
+	if (call_reduces(c->kind))
+		fold(w, l, block);
+	else if (call_receives(c, rank, w->n) > 1)
+		copy_all(w, l, block);
+	else
+		copy(w, l, c->root, block, 0);
 }

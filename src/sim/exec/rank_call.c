@@ -8,30 +8,60 @@
 
 #include "base/type.h"
 
+/* A block for each rank. */
+#define EACH (-1)
+
+static const struct {
+	const char *function;
+	int sends, receives; /* blocks */
+	bool only_root_sends, only_root_receives;
+	const char *root; /* the word for it, or NULL */
+	bool reduces;
+} kinds[] = {
+	[CALL_ALL_REDUCE] = { "ncclAllReduce", 1, 1, .reduces = true },
+	[CALL_BROADCAST] = { "ncclBroadcast", 1, 1, .only_root_sends = true,
+	                     .root = "root" },
+	[CALL_REDUCE] = { "ncclReduce", 1, 1, .only_root_receives = true,
+	                  .root = "root", .reduces = true },
+	[CALL_ALL_GATHER] = { "ncclAllGather", 1, EACH },
+	[CALL_REDUCE_SCATTER] = { "ncclReduceScatter", EACH, 1,
+	                          .reduces = true },
+	[CALL_ALL_TO_ALL] = { "ncclAlltoAll", EACH, EACH },
+	[CALL_GATHER] = { "ncclGather", 1, EACH, .only_root_receives = true,
+	                  .root = "root" },
+	[CALL_SCATTER] = { "ncclScatter", EACH, 1, .only_root_sends = true,
+	                   .root = "root" },
+	[CALL_SEND] = { "ncclSend", 1, 0, .root = "to" },
+	[CALL_RECV] = { "ncclRecv", 0, 1, .root = "from" },
+};
+
 /* ---- what a call takes ------------------------------------------------ */
+
+size_t call_sends(const struct call *c, int rank, int n)
+{
+	if (kinds[c->kind].only_root_sends && rank != c->root)
+		return 0;
+	return (size_t)(kinds[c->kind].sends == EACH ? n
+	                                             : kinds[c->kind].sends);
+}
+
+size_t call_receives(const struct call *c, int rank, int n)
+{
+	if (kinds[c->kind].only_root_receives && rank != c->root)
+		return 0;
+	return (size_t)(kinds[c->kind].receives == EACH
+	                        ? n
+	                        : kinds[c->kind].receives);
+}
 
 /* How many blocks of @count elements an operation works through. */
 static size_t call_blocks(int ranks, const struct call *c)
 {
 	const size_t n = (size_t)ranks;
 
-	switch (c->kind) {
-	case CALL_ALL_TO_ALL:
-		return n * n;
-	case CALL_ALL_GATHER:
-	case CALL_REDUCE_SCATTER:
-		return n;
-	case CALL_GATHER:
-	case CALL_SCATTER:
-		return n - c->skips;
-	case CALL_ALL_REDUCE:
-	case CALL_BROADCAST:
-	case CALL_REDUCE:
-	case CALL_SEND:
-	case CALL_RECV:
-		break;
-	}
-	return 1;
+	return (kinds[c->kind].sends == EACH ? n : 1) *
+	               (kinds[c->kind].receives == EACH ? n : 1) -
+	       c->skips;
 }
 
 /* The bytes of the round that a block takes. */
@@ -79,24 +109,6 @@ _Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
                "all fits into its bits");
 
 /* ---- words for a call ------------------------------------------------- */
-
-/* What a line about a call of each kind says. */
-static const struct {
-	const char *function;
-	const char *root; /* what the call's root is, or NULL */
-	bool reduces;
-} kinds[] = {
-	[CALL_ALL_REDUCE] = { "ncclAllReduce", .reduces = true },
-	[CALL_BROADCAST] = { "ncclBroadcast", "root" },
-	[CALL_REDUCE] = { "ncclReduce", "root", .reduces = true },
-	[CALL_ALL_GATHER] = { "ncclAllGather" },
-	[CALL_REDUCE_SCATTER] = { "ncclReduceScatter", .reduces = true },
-	[CALL_ALL_TO_ALL] = { "ncclAlltoAll" },
-	[CALL_GATHER] = { "ncclGather", "root" },
-	[CALL_SCATTER] = { "ncclScatter", "root" },
-	[CALL_SEND] = { "ncclSend", "to" },
-	[CALL_RECV] = { "ncclRecv", "from" },
-};
 
 const char *call_function(enum call_kind kind)
 {

@@ -72,6 +72,10 @@ bool call_reduces(enum call_kind kind);
 /* The name of the function that a program calls for it. */
 const char *call_function(enum call_kind kind);
 
+/* How many blocks of @count elements rank @rank of @n ranks sends, and receives. */
+size_t call_sends(const struct call *call, int rank, int n);
+size_t call_receives(const struct call *call, int rank, int n);
+
 /* The bytes that a block of a call takes in a round, and that the call takes of
  * @ranks ranks (piece.h). */
 size_t call_stride(const struct call *call);

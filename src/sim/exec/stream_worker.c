@@ -98,8 +98,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- for drivers
- * ----------------------------------------------------------- */
+/* ---- for drivers ------------------------------------------------------ */
 
 bool worker_wake(struct stream *s)
 {

@@ -97,8 +97,7 @@ void world_free(struct world *w)
 	sub_relaxed(&worlds_live, 1);
 }
 
-/* ---- kicks
- * ---------------------------------------------------------------- */
+/* ---- kicks ------------------------------------------------------------ */
 
 void member_kick_followers_locked(struct member *m)
 {

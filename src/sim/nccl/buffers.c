@@ -28,46 +28,18 @@ struct use {
 
 static struct use use_of(const struct member *m, const struct call *c)
 {
-	const size_t n = (size_t)m->world->n, rank = (size_t)m->rank;
-	const bool is_root = c->root == m->rank;
-	struct use u = { c->count, c->count, .may_be_in_place = true };
+	const size_t place = (size_t)m->rank * c->count;
+	const int n = m->world->n;
+	struct use u = {
+		.send = call_sends(c, m->rank, n) * c->count,
+		.recv = call_receives(c, m->rank, n) * c->count,
+		.may_be_in_place = c->kind != CALL_ALL_TO_ALL || n == 1,
+	};
 
-	switch (c->kind) {
-	case CALL_ALL_REDUCE:
-		break;
-	case CALL_BROADCAST:
-		u.send = is_root ? c->count : 0;
-		break;
-	case CALL_REDUCE:
-		u.recv = is_root ? c->count : 0;
-		break;
-	case CALL_ALL_GATHER:
-		u.recv = n * c->count;
-		u.send_at = rank * c->count;
-		break;
-	case CALL_REDUCE_SCATTER:
-		u.send = n * c->count;
-		u.recv_at = rank * c->count;
-		break;
-	case CALL_ALL_TO_ALL:
-		u.send = u.recv = n * c->count;
-		u.may_be_in_place = n == 1;
-		break;
-	case CALL_GATHER:
-		u.recv = is_root ? n * c->count : 0;
-		u.send_at = rank * c->count;
-		break;
-	case CALL_SCATTER:
-		u.send = is_root ? n * c->count : 0;
-		u.recv_at = rank * c->count;
-		break;
-	case CALL_SEND:
-		u.recv = 0;
-		break;
-	case CALL_RECV:
-		u.send = 0;
-		break;
-	}
+	if (c->kind == CALL_ALL_GATHER || c->kind == CALL_GATHER)
+		u.send_at = place;
+	if (c->kind == CALL_REDUCE_SCATTER || c->kind == CALL_SCATTER)
+		u.recv_at = place;
 	return u;
 }
 

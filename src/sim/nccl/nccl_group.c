@@ -56,19 +56,14 @@ static float sent_bytes(const struct call *c, int n)
 	switch (c->kind) {
 	case CALL_ALL_REDUCE:
 		return 2 * block * others / (float)n;
-	case CALL_ALL_GATHER:
-	case CALL_REDUCE_SCATTER:
-	case CALL_ALL_TO_ALL:
-	case CALL_GATHER:
-	case CALL_SCATTER:
-		return block * others;
 	case CALL_BROADCAST:
 	case CALL_REDUCE:
 	case CALL_SEND:
 	case CALL_RECV:
-		break;
+		return block;
+	default:
+		return block * others;
 	}
-	return block;
 }
 
 static float launch_us(const struct launch *l)
