@@ -28,7 +28,7 @@
 #include "base/util.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
-#include "sim/nvidia/kernel/version.h"
+#include "sim/nvidia/kernel/nccl_version.h"
 
 static void print_help(void)
 {

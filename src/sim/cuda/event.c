@@ -18,7 +18,6 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
@@ -226,7 +225,8 @@ static struct event *event_get(void)
 		unused = e->next_free;
 	} else if ((e = calloc(1, sizeof(*e)))) {
 		pthread_mutex_init(&e->lock, NULL);
-		list_add(all, e, next);
+		e->next = all;
+		all = e;
 	}
 	return e;
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
@@ -99,9 +98,10 @@ err_after_map:
 
 static struct opened *find_locked(const struct content *c)
 {
-	struct opened *o;
+	struct opened *o = all;
 
-	list_find(o, all, next, !memcmp(&o->content, c, sizeof(*c)));
+	while (o && memcmp(&o->content, c, sizeof(*c)) != 0)
+		o = o->next;
 	return o;
 }
 
@@ -118,7 +118,8 @@ static cudaError_t open_locked(const struct content *c, void **memory)
 			free(o);
 			return cudaErrorInvalidResourceHandle;
 		}
-		list_add(all, o, next);
+		o->next = all;
+		all = o;
 	}
 	o->users++;
 	*memory = o->memory.start;
@@ -155,15 +156,17 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 
 static bool close_locked(const void *memory)
 {
-	struct opened *o;
+	struct opened **at = &all, *o;
 	struct memory taken;
 
-	list_find(o, all, next, o->memory.start == memory);
+	while (*at && (*at)->memory.start != memory)
+		at = &(*at)->next;
+	o = *at;
 	if (!o)
 		return false;
 	if (--o->users)
 		return true;
-	list_remove(all, o, next);
+	*at = o->next;
 	memory_take(memory, 1U << MEMORY_MAPPED, &taken);
 	memory_unreserve(o->map.pages);
 	ipc_unmap(&o->map);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/util.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/memory_table.h"
@@ -244,7 +243,8 @@ cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
 		return device_error(cudaErrorInvalidValue);
 	unused = memory_unused(device_current());
 	*free = share_of_pages(_SC_AVPHYS_PAGES);
-	*free = MIN(*free, unused);
+	if (*free > unused)
+		*free = unused;
 	*total = device_memory_bytes();
 	return cudaSuccess;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/stream_handle.h"
@@ -181,9 +180,10 @@ cudaError_t capture_permits(const struct stream *s)
 
 static bool is_on_device(const struct capture *c, int device)
 {
-	const struct captured *d;
+	const struct captured *d = c->streams;
 
-	list_find(d, c->streams, next, d->stream->device == device);
+	while (d && d->stream->device != device)
+		d = d->next;
 	return d;
 }
 
@@ -346,9 +346,10 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 
 static struct capture *find_locked(unsigned long long id)
 {
-	struct capture *c;
+	struct capture *c = captures;
 
-	list_find(c, captures, next, c->id == id);
+	while (c && c->id != id)
+		c = c->next;
 	return c;
 }
 
@@ -438,7 +439,11 @@ static struct capture *capture_create_locked(struct stream *s,
 
 static void capture_remove_locked(struct capture *c)
 {
-	list_remove(captures, c, next);
+	struct capture **at = &captures;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
 	while (c->streams)
 		captured_forget_locked(c->streams);
 	sub_relaxed(&active, 1);

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/graph.h"

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
 #include "base/scoped_lock.h"
 
 /* A kernel by its host function, or a function by its name.  Never freed: it is
@@ -28,9 +27,10 @@ static struct subject *subjects;
 
 static struct subject *find_locked(const void *key)
 {
-	struct subject *subject;
+	struct subject *subject = subjects;
 
-	list_find(subject, subjects, next, subject->key == key);
+	while (subject && subject->key != key)
+		subject = subject->next;
 	return subject;
 }
 
@@ -44,8 +44,9 @@ static struct subject *add_locked(const void *key, const char *name)
 		return NULL;
 	subject->key = key;
 	subject->said = false;
+	subject->next = subjects;
 	memcpy(subject->name, name, bytes);
-	list_add(subjects, subject, next);
+	subjects = subject;
 	return subject;
 }
 

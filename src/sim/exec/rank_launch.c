@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "base/scoped_lock.h"
 #include "base/type.h"
-#include "base/util.h"
 
 /* Point a launch at its built-in arrays, which hold a few of everything. */
 static struct launch *launch_init(struct launch *l)
@@ -19,13 +18,14 @@ static struct launch *launch_init(struct launch *l)
 	if (!l)
 		return NULL;
 	l->calls = l->own_calls;
-	l->call_room = ARRAY_SIZE(l->own_calls);
+	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
 	l->places = l->own_places;
-	l->place_room = ARRAY_SIZE(l->own_places);
+	l->place_room = sizeof(l->own_places) / sizeof(l->own_places[0]);
 	l->streams = l->own_streams;
-	l->stream_room = ARRAY_SIZE(l->own_streams);
+	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
 	l->transfers = l->own_transfers;
-	l->transfer_room = ARRAY_SIZE(l->own_transfers);
+	l->transfer_room =
+		sizeof(l->own_transfers) / sizeof(l->own_transfers[0]);
 	return l;
 }
 

@@ -12,7 +12,6 @@
 #endif
 
 #include "base/atomics.h"
-#include "base/util.h"
 #include "sim/exec/reduce_levels.h"
 
 #ifdef __x86_64__
@@ -63,7 +62,7 @@ static const struct {
 
 const struct reduce_level *reduce_level(int type, int nth)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		if (levels[i].level->scaled[type] && levels[i].is_there() &&
 		    nth-- == 0)
 			return levels[i].level;

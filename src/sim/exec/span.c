@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/scoped_lock.h"
 #include "base/type.h"
-#include "base/util.h"
 #include "sim/exec/inline_round.h"
 #include "sim/strict/strict.h"
 
@@ -503,7 +502,8 @@ static void copy(struct transfer *t, const char *from, size_t bytes,
 	size_t n;
 
 	while (t->copied < bytes && !is_cut(t)) {
-		n = MIN(bytes - t->copied, PIECE_BYTES);
+		n = bytes - t->copied < PIECE_BYTES ? bytes - t->copied
+		                                    : PIECE_BYTES;
 		if (room && n > *room)
 			return;
 		if (room)
@@ -546,7 +546,8 @@ static bool recv_goes_on(struct transfer *t, size_t *room,
 		return false;
 	if (strict_is_on())
 		check_message(t, sent);
-	bytes = MIN(bytes, sent->count * type_size(sent->type));
+	if (sent->count * type_size(sent->type) < bytes)
+		bytes = sent->count * type_size(sent->type);
 	copy(t, seen(w, t->peer, sent->send), bytes, room, d);
 	*left = t->copied < bytes && !is_cut(t);
 	if (t->copied < bytes || is_cut(t))

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "base/backoff.h"
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
 #include "sim/strict/census.h"
@@ -156,6 +155,15 @@ static struct meeting *meeting_create_locked(enum join_kind kind,
 	return m;
 }
 
+static void meeting_unlink_locked(const struct meeting *m)
+{
+	struct meeting **at = &meetings;
+
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+}
+
 size_t meeting_live(void)
 {
 	const struct meeting *m;
@@ -207,9 +215,10 @@ static bool is_for_locked(const struct meeting *m, const struct join *j)
 
 static struct meeting *find_locked(const struct join *j)
 {
-	struct meeting *m;
+	struct meeting *m = meetings;
 
-	list_find(m, meetings, next, is_for_locked(m, j));
+	while (m && !is_for_locked(m, j))
+		m = m->next;
 	return m;
 }
 
@@ -263,7 +272,7 @@ static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
 		return ncclSuccess;
 	}
 	if (j->kind != JOIN_BY_ID) {
-		list_remove(meetings, m, next);
+		meeting_unlink_locked(m);
 		free(m);
 	}
 	return comm_error(ncclSystemError, "out of memory");
@@ -302,7 +311,7 @@ static void leave_locked(struct join *j)
 	m->places = NULL;
 	if (m->kind == JOIN_BY_ID && !m->spoiled)
 		return;
-	list_remove(meetings, m, next);
+	meeting_unlink_locked(m);
 	free(m);
 }
 
@@ -378,7 +387,7 @@ static void use_up_locked(const struct join *j)
 		m = find_locked(&further);
 		if (!m || m->places)
 			continue;
-		list_remove(meetings, m, next);
+		meeting_unlink_locked(m);
 		free(m);
 	}
 }
@@ -404,7 +413,7 @@ static void complete_locked(const struct join *first)
 		if (m->complete || m->awaited)
 			continue;
 		use_up_locked(j);
-		list_remove(meetings, m, next);
+		meeting_unlink_locked(m);
 		m->result = end_locked(m);
 		m->complete = true;
 		pthread_cond_broadcast(&changed);

@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/cuda/sync.h"
@@ -68,15 +67,17 @@ void registered_free(struct registration *r)
 static bool registered_remove(struct ncclComm *comm, const void *handle,
                               const char *function)
 {
-	struct registration *r;
+	struct registration **at, *r;
 	bool last;
 
 	pthread_mutex_lock(&comm->lock);
-	list_find(r, comm->registered, next,
-	          r == handle && r->function == function);
+	at = &comm->registered;
+	while (*at && (*at != handle || (*at)->function != function))
+		at = &(*at)->next;
+	r = *at;
 	last = r && --r->users == 0;
 	if (last)
-		list_remove(comm->registered, r, next);
+		*at = r->next;
 	pthread_mutex_unlock(&comm->lock);
 	if (last) {
 		sync_memory();

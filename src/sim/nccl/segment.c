@@ -11,7 +11,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "base/process.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/memory_table.h"
@@ -126,9 +125,13 @@ int segment_make(const struct segment_process *of, int n, uint64_t *id_out)
 
 static void peer_put_locked(struct peer *p)
 {
+	struct peer **at = &peers;
+
 	if (--p->users)
 		return;
-	list_remove(peers, p, next);
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
 	munmap((void *)p->window.here, p->window.bytes);
 	close(p->window.life);
 	free(p);
@@ -166,10 +169,11 @@ static void *map_apart(int fd, size_t bytes)
 static struct peer *peer_get_locked(const struct segment_process *of,
                                     const int fds[SEGMENT_FDS])
 {
-	struct peer *p;
+	struct peer *p = peers;
 	void *here;
 
-	list_find(p, peers, next, p->number == of->number);
+	while (p && p->number != of->number)
+		p = p->next;
 	if (p) {
 		p->users++;
 		return p;
@@ -192,7 +196,8 @@ static struct peer *peer_get_locked(const struct segment_process *of,
 	p->window.there = of->start;
 	p->window.here = (uintptr_t)here;
 	p->window.bytes = of->bytes;
-	list_add(peers, p, next);
+	p->next = peers;
+	peers = p;
 	return p;
 }
 
@@ -257,7 +262,8 @@ static struct segment *segment_create_locked(uint64_t id, int fd,
 		segment_clear_locked(s);
 		return NULL;
 	}
-	list_add(segments, s, next);
+	s->next = segments;
+	segments = s;
 	return s;
 }
 
@@ -288,7 +294,9 @@ void segment_put(struct segment *s)
 
 	SCOPED_LOCK(&lock);
 	if (--s->users == 0) {
-		list_remove(segments, s, next);
+		while (*at != s)
+			at = &(*at)->next;
+		*at = s->next;
 		segment_clear_locked(s);
 	}
 }

@@ -25,7 +25,6 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/meeting.h"
@@ -116,14 +115,15 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 	w->windows = segment->windows;
 	w->lender = &buffers_lender;
 	segment_hold(segment);
-	*s = (struct spanned){ .world = w,
+	*s = (struct spanned){ .next = spanned,
+		               .world = w,
 		               .number = w->number,
 		               .segment = segment,
 		               .area = area,
 		               .shared = shared,
 		               .here = here,
 		               .users = 1 };
-	list_add(spanned, s, next);
+	spanned = s;
 	return s;
 }
 
@@ -147,11 +147,13 @@ static bool enter(const struct join *j, struct segment *segment, uint64_t area,
 
 void spans_leave(struct world *w)
 {
-	struct spanned *s;
+	struct spanned **at = &spanned, *s;
 
 	pthread_mutex_lock(&lock);
-	list_find(s, spanned, next, s->world == w);
-	list_remove(spanned, s, next);
+	while ((*at)->world != w)
+		at = &(*at)->next;
+	s = *at;
+	*at = s->next;
 	pthread_mutex_unlock(&lock);
 	spanned_put(s);
 }

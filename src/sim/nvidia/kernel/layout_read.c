@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/util.h"
 
 /* ---- fields ------------------------------------------------------------ */
 
@@ -92,7 +91,7 @@ static const struct group {
 	    ALGORITHM_PAT } },
 };
 
-#define GROUPS ((int)ARRAY_SIZE(groups))
+#define GROUPS ((int)(sizeof(groups) / sizeof(groups[0])))
 #define OPERATIONS 5
 #define TYPES 12
 
