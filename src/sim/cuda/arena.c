@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/atomics.h"
 #include "base/status.h"
+#include "base/util.h"
 
 #define ALIGNMENT ((size_t)256) /* as cudaMalloc() */
 #define LARGE ((size_t)2 * 1024 * 1024)
@@ -32,7 +33,7 @@ static bool are_several(void)
 	const char *text;
 	size_t i;
 
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		text = getenv(sizes[i]);
 		if (text && strtol(text, NULL, 10) > 1)
 			return true;
@@ -92,11 +93,6 @@ bool arena_has(const void *p, size_t bytes)
 }
 
 #else
-
-static size_t round_to(size_t x, size_t multiple)
-{
-	return (x + multiple - 1) / multiple * multiple;
-}
 
 /* How much is reserved at a time: addresses alone.  A larger allocation has a reservation
  * of its own. */
@@ -241,7 +237,7 @@ static void prepare_shared(void)
 		return;
 	madvise((void *)shared.start, shared.bytes, MADV_DONTDUMP);
 	ranges_add(&reserved, shared.start, shared.bytes);
-	large = round_to(shared.start + SHARED_SMALL, LARGE);
+	large = ROUND_UP(shared.start + SHARED_SMALL, LARGE);
 	ranges_add(&free_small, shared.start, large - shared.start);
 	ranges_add(&free_large, large, shared.start + shared.bytes - large);
 	madvise((void *)large, shared.start + shared.bytes - large,
@@ -283,7 +279,7 @@ static bool reserve(struct ranges *r, size_t n)
 	if (memory == MAP_FAILED)
 		return false;
 	p = (uintptr_t)memory;
-	start = round_to(p, LARGE);
+	start = ROUND_UP(p, LARGE);
 	if (start > p)
 		munmap(memory, start - p);
 	munmap((void *)(start + n), p + all - (start + n));
@@ -299,7 +295,7 @@ static struct ranges *part_of(size_t *bytes)
 {
 	const bool is_large = *bytes >= LARGE;
 
-	*bytes = round_to(*bytes, is_large ? LARGE : ALIGNMENT);
+	*bytes = ROUND_UP(*bytes, is_large ? LARGE : ALIGNMENT);
 	return is_large ? &free_large : &free_small;
 }
 
@@ -314,8 +310,8 @@ void *arena_get(size_t bytes)
 	prepare_shared();
 	p = ranges_take(r, n);
 	/* A system that counts addresses as memory may not have so many. */
-	if (!p && (reserve(r, n < RESERVED ? RESERVED : n) ||
-	           reserve(r, round_to(n, LARGE))))
+	if (!p &&
+	    (reserve(r, MAX(n, RESERVED)) || reserve(r, ROUND_UP(n, LARGE))))
 		p = ranges_take(r, n);
 	return (void *)p;
 }

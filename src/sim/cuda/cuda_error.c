@@ -7,7 +7,9 @@
 
 #include <stdbool.h>
 
+#include "base/util.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/device.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
@@ -38,7 +40,7 @@ static const struct text *find(cudaError_t error)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(texts); i++)
 		if (texts[i].error == error)
 			return &texts[i];
 	return NULL;

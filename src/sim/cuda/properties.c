@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/memory_table.h"
@@ -243,8 +244,7 @@ cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
 		return device_error(cudaErrorInvalidValue);
 	unused = memory_unused(device_current());
 	*free = share_of_pages(_SC_AVPHYS_PAGES);
-	if (*free > unused)
-		*free = unused;
+	*free = MIN(*free, unused);
 	*total = device_memory_bytes();
 	return cudaSuccess;
 }

@@ -6,7 +6,9 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
@@ -106,7 +108,7 @@ static CUdriverProcAddressQueryResult look_up(const char *name, int version,
 	CUdriverProcAddressQueryResult result =
 		CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	const struct entry *found = NULL;
-	size_t i, n = sizeof(entries) / sizeof(entries[0]);
+	size_t i, n = ARRAY_SIZE(entries);
 	function f;
 
 	*out = NULL;

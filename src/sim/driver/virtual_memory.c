@@ -15,7 +15,10 @@
 #include <cohort/sim.h>
 
 #include "base/scoped_lock.h"
+#include "base/util.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/cuda/sync.h"
 #include "sim/driver/allocation.h"
@@ -79,8 +82,7 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 	if (!start || flags || !virtual_size_is_valid(bytes) ||
 	    (alignment & (alignment - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (alignment < VIRTUAL_GRANULARITY)
-		alignment = VIRTUAL_GRANULARITY;
+	alignment = MAX(alignment, VIRTUAL_GRANULARITY);
 	r = malloc(sizeof(*r));
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;

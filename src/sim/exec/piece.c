@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/type.h"
+#include "base/util.h"
 #include "sim/exec/reduce.h"
 
 /* ---- what a round is -------------------------------------------------- */
@@ -339,12 +340,10 @@ static void call_do(const struct round *o, const struct call *c, size_t number,
 		p.block = begin / stride;
 		in = begin - p.block * stride;
 		stop = p.block * stride + stride;
-		if (stop > end)
-			stop = end;
+		stop = MIN(stop, end);
 		upto = stop - p.block * stride;
 		p.first = in / size;
-		p.count = (upto / size < c->count ? upto / size : c->count) -
-		          p.first;
+		p.count = MIN(upto / size, c->count) - p.first;
 		piece_do(o, &p);
 	}
 }
@@ -379,8 +378,7 @@ static bool calls_do(const struct round *o, size_t begin, size_t end)
 		next = call_run(o, i, &run);
 		from = call_begin(o, i);
 		stop = from + call_bytes(o->world->n, &run);
-		if (stop > end)
-			stop = end;
+		stop = MIN(stop, end);
 		call_do(o, &run, i, begin - from, stop - from);
 	}
 	return true;
@@ -450,7 +448,7 @@ static size_t share_do(struct world *w, const struct round *o, int rank,
 			break;
 		begin = s->begin + (size_t)(s->pieces - left) * PIECE_BYTES;
 		end = begin + PIECE_BYTES;
-		if (!round_do(o, begin, end < s->end ? end : s->end))
+		if (!round_do(o, begin, MIN(end, s->end)))
 			break;
 		n++;
 	}

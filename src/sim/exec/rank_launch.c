@@ -18,14 +18,13 @@ static struct launch *launch_init(struct launch *l)
 	if (!l)
 		return NULL;
 	l->calls = l->own_calls;
-	l->call_room = sizeof(l->own_calls) / sizeof(l->own_calls[0]);
+	l->call_room = ARRAY_SIZE(l->own_calls);
 	l->places = l->own_places;
-	l->place_room = sizeof(l->own_places) / sizeof(l->own_places[0]);
+	l->place_room = ARRAY_SIZE(l->own_places);
 	l->streams = l->own_streams;
-	l->stream_room = sizeof(l->own_streams) / sizeof(l->own_streams[0]);
+	l->stream_room = ARRAY_SIZE(l->own_streams);
 	l->transfers = l->own_transfers;
-	l->transfer_room =
-		sizeof(l->own_transfers) / sizeof(l->own_transfers[0]);
+	l->transfer_room = ARRAY_SIZE(l->own_transfers);
 	return l;
 }
 

@@ -12,6 +12,7 @@
 #endif
 
 #include "base/atomics.h"
+#include "base/util.h"
 #include "sim/exec/reduce_levels.h"
 
 #ifdef __x86_64__
@@ -62,7 +63,7 @@ static const struct {
 
 const struct reduce_level *reduce_level(int type, int nth)
 {
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
 		if (levels[i].level->scaled[type] && levels[i].is_there() &&
 		    nth-- == 0)
 			return levels[i].level;

@@ -4,7 +4,9 @@
 
 #include "sim/exec/round.h"
 
+#include "base/util.h"
 #include "sim/exec/launch_mismatch.h"
+#include "sim/exec/mismatch.h"
 #include "sim/exec/piece.h"
 #include "sim/exec/split_round.h"
 #include "sim/strict/strict.h"
@@ -99,8 +101,7 @@ static size_t same_calls(const struct launch *a, const struct launch *b,
 {
 	size_t i, n = b->call_count - b->calls_done;
 
-	if (n > most)
-		n = most;
+	n = MIN(n, most);
 	for (i = 0; i < n; i++)
 		if (!is_same(a, a->calls_done + i, b, b->calls_done + i))
 			break;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/scoped_lock.h"
 #include "base/type.h"
+#include "base/util.h"
 #include "sim/exec/inline_round.h"
 #include "sim/strict/strict.h"
 
@@ -502,8 +503,7 @@ static void copy(struct transfer *t, const char *from, size_t bytes,
 	size_t n;
 
 	while (t->copied < bytes && !is_cut(t)) {
-		n = bytes - t->copied < PIECE_BYTES ? bytes - t->copied
-		                                    : PIECE_BYTES;
+		n = MIN(bytes - t->copied, PIECE_BYTES);
 		if (room && n > *room)
 			return;
 		if (room)
@@ -546,8 +546,7 @@ static bool recv_goes_on(struct transfer *t, size_t *room,
 		return false;
 	if (strict_is_on())
 		check_message(t, sent);
-	if (sent->count * type_size(sent->type) < bytes)
-		bytes = sent->count * type_size(sent->type);
+	bytes = MIN(bytes, sent->count * type_size(sent->type));
 	copy(t, seen(w, t->peer, sent->send), bytes, room, d);
 	*left = t->copied < bytes && !is_cut(t);
 	if (t->copied < bytes || is_cut(t))

@@ -5,6 +5,7 @@
 #include "sim/exec/split_round.h"
 
 #include "base/backoff.h"
+#include "base/util.h"
 
 /* With a core for each rank few pieces change hands, and each costs cache lines
  * that two cores write. */
@@ -221,9 +222,7 @@ static bool piece_do(const struct cut *c, int share, uint64_t index)
 	const size_t begin = c->shares[share].begin + index * SPLIT_PIECE_BYTES;
 	const size_t end = begin + SPLIT_PIECE_BYTES;
 
-	return round_do(&c->round, begin,
-	                end < c->shares[share].end ? end
-	                                           : c->shares[share].end);
+	return round_do(&c->round, begin, MIN(end, c->shares[share].end));
 }
 
 /* As the driver of @rank, do what is left of the share @share, with @n pieces

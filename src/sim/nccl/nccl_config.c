@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+
 #define MAX_CHANNELS 64
 
 static const struct field {
@@ -46,8 +48,6 @@ static const struct field {
 #undef FIELD
 };
 
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
-
 static int *value_of(ncclConfig_t *config, const struct field *f)
 {
 	return (int *)(void *)((char *)config + f->offset);
@@ -58,7 +58,7 @@ static void forget_newer(ncclConfig_t *config)
 {
 	size_t i;
 
-	for (i = 0; i < FIELDS; i++)
+	for (i = 0; i < ARRAY_SIZE(fields); i++)
 		if (config->version < fields[i].since)
 			*value_of(config, &fields[i]) = NCCL_CONFIG_UNDEF_INT;
 	if (config->version < 21700)
@@ -70,7 +70,7 @@ static const char *check(ncclConfig_t *config)
 	size_t i;
 	int value;
 
-	for (i = 0; i < FIELDS; i++) {
+	for (i = 0; i < ARRAY_SIZE(fields); i++) {
 		value = *value_of(config, &fields[i]);
 		if (value != NCCL_CONFIG_UNDEF_INT &&
 		    (value < fields[i].low || value > fields[i].high))
@@ -92,7 +92,7 @@ const char *config_parse(const ncclConfig_t *from, ncclConfig_t *out)
 
 	*out = usual;
 	memcpy(&bytes, from, sizeof(bytes));
-	memcpy(out, from, bytes < sizeof(*out) ? bytes : sizeof(*out));
+	memcpy(out, from, MIN(bytes, sizeof(*out)));
 	out->size = sizeof(*out);
 	if (bytes < offsetof(ncclConfig_t, version) ||
 	    out->magic != NCCL_CONFIG_MAGIC)
@@ -101,7 +101,7 @@ const char *config_parse(const ncclConfig_t *from, ncclConfig_t *out)
 	error = check(out);
 	if (error)
 		return error;
-	for (i = 0; i < FIELDS; i++)
+	for (i = 0; i < ARRAY_SIZE(fields); i++)
 		if (*value_of(out, &fields[i]) == NCCL_CONFIG_UNDEF_INT)
 			*value_of(out, &fields[i]) = fields[i].usual;
 	config_override(out);

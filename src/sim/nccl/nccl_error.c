@@ -7,6 +7,7 @@
 #include "sim/nccl/nccl_error.h"
 
 #include "base/atomics.h"
+#include "base/util.h"
 #include "sim/host.h"
 
 #define NCCL_VERSION 22809
@@ -49,8 +50,7 @@ const char *host_ncclGetErrorString(ncclResult_t result)
 	};
 	size_t i = (size_t)result;
 
-	return i < sizeof(texts) / sizeof(texts[0]) ? texts[i]
-	                                            : "unknown result code";
+	return i < ARRAY_SIZE(texts) ? texts[i] : "unknown result code";
 }
 
 ncclResult_t host_ncclGetVersion(int *version)

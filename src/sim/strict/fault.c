@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/scoped_lock.h"
 #include "base/status.h"
+#include "base/util.h"
 
 #define MAX_FAULTS 64
 
@@ -213,7 +214,7 @@ static bool parse_time(const char *text, uint64_t *ns)
 	const char *unit = parse_number(text, UINT64_MAX, &n);
 	size_t i;
 
-	for (i = 0; unit && i < sizeof(units) / sizeof(units[0]); i++)
+	for (i = 0; unit && i < ARRAY_SIZE(units); i++)
 		if (strcmp(unit, units[i].unit) == 0) {
 			*ns = n * units[i].ns;
 			return n <= UINT64_MAX / units[i].ns;
@@ -270,7 +271,7 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 {
 	size_t i, length;
 
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		length = strlen(kinds[i].name);
 		if (strncmp(text, kinds[i].name, length) != 0)
 			continue;
@@ -312,7 +313,7 @@ static void list_kinds(char *text, size_t size)
 	};
 	size_t i, n = 0;
 
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && n < size; i++)
+	for (i = 0; i < ARRAY_SIZE(kinds) && n < size; i++)
 		n += (size_t)snprintf(text + n, size - n, "%s%s%s",
 		                      i ? ", " : "", kinds[i].name,
 		                      parameters[kinds[i].parameter]);

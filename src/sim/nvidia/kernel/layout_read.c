@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 
 /* ---- fields ------------------------------------------------------------ */
 
@@ -91,7 +92,7 @@ static const struct group {
 	    ALGORITHM_PAT } },
 };
 
-#define GROUPS ((int)(sizeof(groups) / sizeof(groups[0])))
+#define GROUPS ((int)ARRAY_SIZE(groups))
 #define OPERATIONS 5
 #define TYPES 12
 

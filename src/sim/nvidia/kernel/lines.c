@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "sim/nvidia/kernel/count.h"
+#include "base/util.h"
 #include "sim/nvidia/kernel/task.h"
 
 /* How many bytes a task moves at once. */
@@ -126,7 +126,7 @@ static void write_lines(const struct task *t, const struct end *e, size_t first,
 /* How many lines of the operation have data, and how many it has in all. */
 static size_t line_count(const struct task *t)
 {
-	return divide_up(t->op.count * t->combine.size,
+	return DIVIDE_UP(t->op.count * t->combine.size,
 	                 all_lines[t->protocol].data);
 }
 
@@ -134,7 +134,7 @@ static size_t whole_line_count(const struct task *t)
 {
 	const size_t n = line_count(t);
 
-	return t->protocol == PROTOCOL_LL128 ? divide_up(n, GROUP) * GROUP : n;
+	return t->protocol == PROTOCOL_LL128 ? ROUND_UP(n, GROUP) : n;
 }
 
 /* Begin: wait for room, and tell a network's thread how much will come. */
@@ -179,7 +179,7 @@ static size_t move(struct task *t, size_t most)
 {
 	const struct lines *l = &all_lines[t->protocol];
 	const size_t size = t->combine.size, line = t->done * size / l->data;
-	size_t lines = divide_up(most * size, l->data), count;
+	size_t lines = DIVIDE_UP(most * size, l->data), count;
 	_Alignas(16) char in[MAX_CHILDREN][ROOM], out[ROOM];
 	const void *from[1 + MAX_CHILDREN];
 	void *to[2];
@@ -192,8 +192,7 @@ static size_t move(struct task *t, size_t most)
 		from[froms++] = in[i];
 	}
 	count = lines * l->data / size;
-	if (count > most)
-		count = most;
+	count = MIN(count, most);
 	if (!count)
 		return 0;
 	if (t->op.to)
@@ -221,7 +220,7 @@ bool lines_step(struct task *t, bool *finished)
 		t->slice = 1;
 	}
 	if (left && !t->aborted) {
-		moved = move(t, left < most ? left : most);
+		moved = move(t, MIN(left, most));
 		t->done += moved;
 		if (moved < left)
 			return moved;

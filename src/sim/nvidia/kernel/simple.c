@@ -7,16 +7,16 @@
  * The last slices of a chunk may be empty; they are counted all the same.
  */
 
-#include "sim/nvidia/kernel/count.h"
+#include "base/util.h"
 #include "sim/nvidia/kernel/task.h"
 
 /* How many elements the next slice has. */
 static size_t slice_count(const struct task *t)
 {
 	const size_t room = t->step_count * (size_t)t->slice_steps / 32;
-	const size_t even = divide_up(t->op.count, 16 * (size_t)t->slices) * 16;
+	const size_t even = DIVIDE_UP(t->op.count, 16 * (size_t)t->slices) * 16;
 
-	return least(even > room ? even : room, t->op.count - t->done);
+	return MIN(MAX(even, room), t->op.count - t->done);
 }
 
 static bool ready(const struct task *t)

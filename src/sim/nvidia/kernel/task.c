@@ -6,9 +6,10 @@
 
 #include "sim/nvidia/kernel/task.h"
 
+#include "base/util.h"
 #include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/layout_read.h"
-
+#include "sim/nvidia/kernel/read.h"
 /* ---- connections ------------------------------------------------------- */
 
 static enum way way_of(const struct task *t, const struct connection *c)
@@ -30,7 +31,7 @@ static void open_end(const struct task *t, struct end *e, int rank)
 	e->step = *e->c.step;
 	/* A chunk's steps are never split: those that are left out were not used. */
 	if (t->protocol == PROTOCOL_SIMPLE)
-		e->step = round_up(e->step,
+		e->step = ROUND_UP(e->step,
 		                   (uint64_t)(t->slices * t->slice_steps));
 }
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel/count.h"
 
@@ -162,7 +163,7 @@ static bool tree_chunk(const struct task *t, uint64_t n,
 	if (at >= t->plan.count)
 		return false;
 	op->from_at = op->to_at = t->plan.begin + at;
-	op->count = least(t->plan.chunk, t->plan.count - at);
+	op->count = MIN(t->plan.chunk, t->plan.count - at);
 	return true;
 }
 
@@ -337,7 +338,7 @@ static bool message_chunk(const struct task *t, uint64_t n,
 	if (n && at >= t->plan.count)
 		return false;
 	op->from_at = op->to_at = at;
-	op->count = least(t->plan.chunk, t->plan.count - at);
+	op->count = MIN(t->plan.chunk, t->plan.count - at);
 	return true;
 }
 
