@@ -18,6 +18,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
@@ -225,8 +226,7 @@ static struct event *event_get(void)
 		unused = e->next_free;
 	} else if ((e = calloc(1, sizeof(*e)))) {
 		pthread_mutex_init(&e->lock, NULL);
-		e->next = all;
-		all = e;
+		list_add(all, e, next);
 	}
 	return e;
 }

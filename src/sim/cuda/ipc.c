@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
@@ -98,10 +99,9 @@ err_after_map:
 
 static struct opened *find_locked(const struct content *c)
 {
-	struct opened *o = all;
+	struct opened *o;
 
-	while (o && memcmp(&o->content, c, sizeof(*c)) != 0)
-		o = o->next;
+	list_find(o, all, next, !memcmp(&o->content, c, sizeof(*c)));
 	return o;
 }
 
@@ -118,8 +118,7 @@ static cudaError_t open_locked(const struct content *c, void **memory)
 			free(o);
 			return cudaErrorInvalidResourceHandle;
 		}
-		o->next = all;
-		all = o;
+		list_add(all, o, next);
 	}
 	o->users++;
 	*memory = o->memory.start;
@@ -156,17 +155,15 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 
 static bool close_locked(const void *memory)
 {
-	struct opened **at = &all, *o;
+	struct opened *o;
 	struct memory taken;
 
-	while (*at && (*at)->memory.start != memory)
-		at = &(*at)->next;
-	o = *at;
+	list_find(o, all, next, o->memory.start == memory);
 	if (!o)
 		return false;
 	if (--o->users)
 		return true;
-	*at = o->next;
+	list_remove(all, o, next);
 	memory_take(memory, 1U << MEMORY_MAPPED, &taken);
 	memory_unreserve(o->map.pages);
 	ipc_unmap(&o->map);

@@ -16,6 +16,7 @@
 #include <cohort/sim.h>
 
 #include "base/array.h"
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
@@ -229,14 +230,11 @@ bool memory_reserve(const void *start, size_t bytes)
 
 void memory_unreserve(const void *start)
 {
-	struct span **at = &spans, *s;
+	struct span *s;
 
 	pthread_mutex_lock(&lock);
-	while (*at && (*at)->start != start)
-		at = &(*at)->next;
-	s = *at;
-	if (s)
-		*at = s->next;
+	list_find(s, spans, next, s->start == start);
+	list_remove(spans, s, next);
 	pthread_mutex_unlock(&lock);
 	free(s);
 }

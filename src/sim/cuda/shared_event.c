@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/ipc_place.h"
 #include "sim/cuda/memory_table.h"
@@ -122,13 +123,10 @@ static bool is_quiet(const struct words *w)
  * none. */
 static struct shared_event *reuse_locked(pid_t self)
 {
-	struct shared_event **at = &unused, *e;
+	struct shared_event *e;
 
-	while (*at && ((*at)->pid != self || !is_quiet((*at)->words)))
-		at = &(*at)->next_unused;
-	e = *at;
-	if (e)
-		*at = e->next_unused;
+	list_find(e, unused, next_unused, e->pid == self && is_quiet(e->words));
+	list_remove(unused, e, next_unused);
 	return e;
 }
 

@@ -12,8 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/memory.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/driver/driver.h"
 
@@ -86,22 +89,18 @@ CUmemGenericAllocationHandle allocation_handle(const struct allocation *a)
 
 struct allocation *allocation_find_locked(CUmemGenericAllocationHandle handle)
 {
-	struct allocation *a = allocations;
+	struct allocation *a;
 
-	while (a && (allocation_handle(a) != handle || !a->handles))
-		a = a->next;
+	list_find(a, allocations, next,
+	          allocation_handle(a) == handle && a->handles);
 	return a;
 }
 
 void allocation_settle_locked(struct allocation *a)
 {
-	struct allocation **at = &allocations;
-
 	if (a->handles || a->maps)
 		return;
-	while (*at != a)
-		at = &(*at)->next;
-	*at = a->next;
+	list_remove(allocations, a, next);
 	if (a->claimed)
 		memory_unclaim(a->prop.location.id, a->claimed);
 	close(a->file);

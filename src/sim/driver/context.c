@@ -11,8 +11,10 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
+#include "sim/cuda/device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
@@ -65,9 +67,12 @@ static struct CUctx_st **find_locked(CUcontext c)
 /* The device of @c, or -1 if it is no context. */
 static int device_of_locked(CUcontext c)
 {
+	const struct CUctx_st *found;
+
 	if (is_primary(c))
 		return (int)(c - primaries);
-	return c && *find_locked(c) ? c->device : -1;
+	list_find(found, created, next, found == c);
+	return found ? found->device : -1;
 }
 
 int driver_device_of(CUcontext c)
@@ -258,8 +263,7 @@ CUresult driver_cuCtxCreate_v2(CUcontext *context, unsigned int flags,
 	c->flags = flags;
 	pthread_mutex_lock(&lock);
 	c->id = ++last_id;
-	c->next = created;
-	created = c;
+	list_add(created, c, next);
 	pthread_mutex_unlock(&lock);
 	*context = c;
 	return push(c);

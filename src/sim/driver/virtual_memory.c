@@ -14,6 +14,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "base/util.h"
 #include "sim/cuda/cuda_device.h"
@@ -104,17 +105,17 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 /* True if something is mapped in the range. */
 static bool is_mapped_locked(const char *start, size_t bytes)
 {
-	const struct mapping *m = mappings;
+	const struct mapping *m;
 
-	while (m && (m->start >= start + bytes || m->start + m->bytes <= start))
-		m = m->next;
+	list_find(m, mappings, next,
+	          m->start < start + bytes && m->start + m->bytes > start);
 	return m;
 }
 
 CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct reservation **at = &reservations, *r;
+	struct reservation *r;
 
 	SCOPED_LOCK(&virtual_lock);
 	while (*at && ((*at)->start != p || (*at)->bytes != bytes))
@@ -133,10 +134,10 @@ CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 
 static bool is_reserved_locked(const char *start, size_t bytes)
 {
-	const struct reservation *r = reservations;
+	const struct reservation *r;
 
-	while (r && !is_inside(start, bytes, r->start, r->bytes))
-		r = r->next;
+	list_find(r, reservations, next,
+	          is_inside(start, bytes, r->start, r->bytes));
 	return r;
 }
 
@@ -192,19 +193,17 @@ CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	a->maps++;
-	m->next = mappings;
-	mappings = m;
+	list_add(mappings, m, next);
 	return CUDA_SUCCESS;
 }
 
 /* The place in the list of what is mapped at @p, or of its end. */
 static struct mapping **mapping_at_locked(const char *p)
 {
-	struct mapping **at = &mappings;
+	struct mapping *m;
 
-	while (*at && !is_inside(p, 1, (*at)->start, (*at)->bytes))
-		at = &(*at)->next;
-	return at;
+	list_find(m, mappings, next, is_inside(p, 1, m->start, m->bytes));
+	return m;
 }
 
 /* True if the range is all that some mappings have, and no more. */
@@ -214,7 +213,7 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	const struct mapping *m;
 
 	while (done < bytes) {
-		m = *mapping_at_locked(start + done);
+		m = mapping_at_locked(start + done);
 		if (!m || m->start != start + done || m->bytes > bytes - done)
 			return false;
 		done += m->bytes;
@@ -222,12 +221,11 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	return bytes;
 }
 
-static void unmap_one_locked(struct mapping **at)
+static void unmap_one_locked(struct mapping *m)
 {
-	struct mapping *m = *at;
 	struct memory known;
 
-	*at = m->next;
+	list_remove(mappings, m, next);
 	memory_take(m->start, 1U << MEMORY_MAPPED | 1U << MEMORY_REGISTERED,
 	            &known);
 	unmap_pages(m->start, m->bytes);
@@ -263,7 +261,7 @@ static void wait_for_users(const char *start, size_t bytes)
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct mapping **at;
+	struct mapping *m;
 	size_t done = 0;
 
 	wait_for_users(p, bytes);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 
 /* A kernel by its host function, or a function by its name.  Never freed: it is
@@ -27,10 +28,9 @@ static struct subject *subjects;
 
 static struct subject *find_locked(const void *key)
 {
-	struct subject *subject = subjects;
+	struct subject *subject;
 
-	while (subject && subject->key != key)
-		subject = subject->next;
+	list_find(subject, subjects, next, subject->key == key);
 	return subject;
 }
 
@@ -44,9 +44,8 @@ static struct subject *add_locked(const void *key, const char *name)
 		return NULL;
 	subject->key = key;
 	subject->said = false;
-	subject->next = subjects;
 	memcpy(subject->name, name, bytes);
-	subjects = subject;
+	list_add(subjects, subject, next);
 	return subject;
 }
 

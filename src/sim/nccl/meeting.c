@@ -18,8 +18,10 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
+#include "sim/nccl/worlds.h"
 #include "sim/strict/census.h"
 
 /* ---- worlds ------------------------------------------------------------ */
@@ -155,15 +157,6 @@ static struct meeting *meeting_create_locked(enum join_kind kind,
 	return m;
 }
 
-static void meeting_unlink_locked(const struct meeting *m)
-{
-	struct meeting **at = &meetings;
-
-	while (*at != m)
-		at = &(*at)->next;
-	*at = m->next;
-}
-
 size_t meeting_live(void)
 {
 	const struct meeting *m;
@@ -215,10 +208,9 @@ static bool is_for_locked(const struct meeting *m, const struct join *j)
 
 static struct meeting *find_locked(const struct join *j)
 {
-	struct meeting *m = meetings;
+	struct meeting *m;
 
-	while (m && !is_for_locked(m, j))
-		m = m->next;
+	list_find(m, meetings, next, is_for_locked(m, j));
 	return m;
 }
 
@@ -272,7 +264,7 @@ static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
 		return ncclSuccess;
 	}
 	if (j->kind != JOIN_BY_ID) {
-		meeting_unlink_locked(m);
+		list_remove(meetings, m, next);
 		free(m);
 	}
 	return comm_error(ncclSystemError, "out of memory");
@@ -311,7 +303,7 @@ static void leave_locked(struct join *j)
 	m->places = NULL;
 	if (m->kind == JOIN_BY_ID && !m->spoiled)
 		return;
-	meeting_unlink_locked(m);
+	list_remove(meetings, m, next);
 	free(m);
 }
 
@@ -387,7 +379,7 @@ static void use_up_locked(const struct join *j)
 		m = find_locked(&further);
 		if (!m || m->places)
 			continue;
-		meeting_unlink_locked(m);
+		list_remove(meetings, m, next);
 		free(m);
 	}
 }
@@ -413,7 +405,7 @@ static void complete_locked(const struct join *first)
 		if (m->complete || m->awaited)
 			continue;
 		use_up_locked(j);
-		meeting_unlink_locked(m);
+		list_remove(meetings, m, next);
 		m->result = end_locked(m);
 		m->complete = true;
 		pthread_cond_broadcast(&changed);

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/process.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/memory_table.h"
@@ -125,13 +126,9 @@ int segment_make(const struct segment_process *of, int n, uint64_t *id_out)
 
 static void peer_put_locked(struct peer *p)
 {
-	struct peer **at = &peers;
-
 	if (--p->users)
 		return;
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
+	list_remove(peers, p, next);
 	munmap((void *)p->window.here, p->window.bytes);
 	close(p->window.life);
 	free(p);
@@ -169,11 +166,10 @@ static void *map_apart(int fd, size_t bytes)
 static struct peer *peer_get_locked(const struct segment_process *of,
                                     const int fds[SEGMENT_FDS])
 {
-	struct peer *p = peers;
+	struct peer *p;
 	void *here;
 
-	while (p && p->number != of->number)
-		p = p->next;
+	list_find(p, peers, next, p->number == of->number);
 	if (p) {
 		p->users++;
 		return p;
@@ -196,8 +192,7 @@ static struct peer *peer_get_locked(const struct segment_process *of,
 	p->window.there = of->start;
 	p->window.here = (uintptr_t)here;
 	p->window.bytes = of->bytes;
-	p->next = peers;
-	peers = p;
+	list_add(peers, p, next);
 	return p;
 }
 
@@ -262,8 +257,7 @@ static struct segment *segment_create_locked(uint64_t id, int fd,
 		segment_clear_locked(s);
 		return NULL;
 	}
-	s->next = segments;
-	segments = s;
+	list_add(segments, s, next);
 	return s;
 }
 
@@ -294,9 +288,7 @@ void segment_put(struct segment *s)
 
 	SCOPED_LOCK(&lock);
 	if (--s->users == 0) {
-		while (*at != s)
-			at = &(*at)->next;
-		*at = s->next;
+		list_remove(segments, s, next);
 		segment_clear_locked(s);
 	}
 }

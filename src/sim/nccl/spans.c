@@ -25,6 +25,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
 #include "sim/nccl/meeting.h"
@@ -115,15 +116,14 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 	w->windows = segment->windows;
 	w->lender = &buffers_lender;
 	segment_hold(segment);
-	*s = (struct spanned){ .next = spanned,
-		               .world = w,
+	*s = (struct spanned){ .world = w,
 		               .number = w->number,
 		               .segment = segment,
 		               .area = area,
 		               .shared = shared,
 		               .here = here,
 		               .users = 1 };
-	spanned = s;
+	list_add(spanned, s, next);
 	return s;
 }
 
@@ -147,13 +147,11 @@ static bool enter(const struct join *j, struct segment *segment, uint64_t area,
 
 void spans_leave(struct world *w)
 {
-	struct spanned **at = &spanned, *s;
+	struct spanned *s;
 
 	pthread_mutex_lock(&lock);
-	while ((*at)->world != w)
-		at = &(*at)->next;
-	s = *at;
-	*at = s->next;
+	list_find(s, spanned, next, s->world == w);
+	list_remove(spanned, s, next);
 	pthread_mutex_unlock(&lock);
 	spanned_put(s);
 }
