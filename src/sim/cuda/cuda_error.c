@@ -9,7 +9,6 @@
 
 #include "base/util.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 

@@ -16,10 +16,7 @@
 #include <stdlib.h>
 
 #include "base/scoped_lock.h"
-#include "base/util.h"
-#include "sim/cuda/capture.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream_queue.h"
@@ -298,6 +295,12 @@ cudaError_t host_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags,
 }
 
 /* ---- allocations ------------------------------------------------------ */
+
+static void max(uint64_t *high, uint64_t value)
+{
+	if (*high < value)
+		*high = value;
+}
 
 /* Count @bytes more; false if that would exceed the limit. */
 static bool pool_give(struct pool *p, size_t bytes)

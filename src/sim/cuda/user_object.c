@@ -13,7 +13,6 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
 #include "sim/cuda/graph.h"
 #include "sim/host.h"
 

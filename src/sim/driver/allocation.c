@@ -15,8 +15,6 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/driver/driver.h"
 

@@ -14,7 +14,6 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 

@@ -8,7 +8,6 @@
 
 #include "base/util.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 

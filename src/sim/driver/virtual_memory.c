@@ -14,12 +14,8 @@
 
 #include <cohort/sim.h>
 
-#include "base/list.h"
 #include "base/scoped_lock.h"
-#include "base/util.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/device.h"
-#include "sim/cuda/memory.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/cuda/sync.h"
 #include "sim/driver/allocation.h"
@@ -83,7 +79,8 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 	if (!start || flags || !virtual_size_is_valid(bytes) ||
 	    (alignment & (alignment - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
-	alignment = MAX(alignment, VIRTUAL_GRANULARITY);
+	if (alignment < VIRTUAL_GRANULARITY)
+		alignment = VIRTUAL_GRANULARITY;
 	r = malloc(sizeof(*r));
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -105,17 +102,17 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 /* True if something is mapped in the range. */
 static bool is_mapped_locked(const char *start, size_t bytes)
 {
-	const struct mapping *m;
+	const struct mapping *m = mappings;
 
-	list_find(m, mappings, next,
-	          m->start < start + bytes && m->start + m->bytes > start);
+	while (m && (m->start >= start + bytes || m->start + m->bytes <= start))
+		m = m->next;
 	return m;
 }
 
 CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct reservation *r;
+	struct reservation **at = &reservations, *r;
 
 	SCOPED_LOCK(&virtual_lock);
 	while (*at && ((*at)->start != p || (*at)->bytes != bytes))
@@ -134,10 +131,10 @@ CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 
 static bool is_reserved_locked(const char *start, size_t bytes)
 {
-	const struct reservation *r;
+	const struct reservation *r = reservations;
 
-	list_find(r, reservations, next,
-	          is_inside(start, bytes, r->start, r->bytes));
+	while (r && !is_inside(start, bytes, r->start, r->bytes))
+		r = r->next;
 	return r;
 }
 
@@ -193,17 +190,19 @@ CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	a->maps++;
-	list_add(mappings, m, next);
+	m->next = mappings;
+	mappings = m;
 	return CUDA_SUCCESS;
 }
 
 /* The place in the list of what is mapped at @p, or of its end. */
 static struct mapping **mapping_at_locked(const char *p)
 {
-	struct mapping *m;
+	struct mapping **at = &mappings;
 
-	list_find(m, mappings, next, is_inside(p, 1, m->start, m->bytes));
-	return m;
+	while (*at && !is_inside(p, 1, (*at)->start, (*at)->bytes))
+		at = &(*at)->next;
+	return at;
 }
 
 /* True if the range is all that some mappings have, and no more. */
@@ -213,7 +212,7 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	const struct mapping *m;
 
 	while (done < bytes) {
-		m = mapping_at_locked(start + done);
+		m = *mapping_at_locked(start + done);
 		if (!m || m->start != start + done || m->bytes > bytes - done)
 			return false;
 		done += m->bytes;
@@ -221,11 +220,12 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	return bytes;
 }
 
-static void unmap_one_locked(struct mapping *m)
+static void unmap_one_locked(struct mapping **at)
 {
+	struct mapping *m = *at;
 	struct memory known;
 
-	list_remove(mappings, m, next);
+	*at = m->next;
 	memory_take(m->start, 1U << MEMORY_MAPPED | 1U << MEMORY_REGISTERED,
 	            &known);
 	unmap_pages(m->start, m->bytes);
@@ -261,7 +261,7 @@ static void wait_for_users(const char *start, size_t bytes)
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct mapping *m;
+	struct mapping **at;
 	size_t done = 0;
 
 	wait_for_users(p, bytes);

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/scoped_lock.h"
 #include "base/type.h"
+#include "base/util.h"
 
 /* Point a launch at its built-in arrays, which hold a few of everything. */
 static struct launch *launch_init(struct launch *l)

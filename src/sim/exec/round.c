@@ -6,7 +6,6 @@
 
 #include "base/util.h"
 #include "sim/exec/launch_mismatch.h"
-#include "sim/exec/mismatch.h"
 #include "sim/exec/piece.h"
 #include "sim/exec/split_round.h"
 #include "sim/strict/strict.h"

@@ -21,7 +21,6 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
-#include "sim/nccl/worlds.h"
 #include "sim/strict/census.h"
 
 /* ---- worlds ------------------------------------------------------------ */

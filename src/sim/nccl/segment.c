@@ -284,8 +284,6 @@ void segment_hold(struct segment *s)
 
 void segment_put(struct segment *s)
 {
-	struct segment **at = &segments;
-
 	SCOPED_LOCK(&lock);
 	if (--s->users == 0) {
 		list_remove(segments, s, next);

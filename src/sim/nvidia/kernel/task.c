@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/layout_read.h"
-#include "sim/nvidia/kernel/read.h"
 /* ---- connections ------------------------------------------------------- */
 
 static enum way way_of(const struct task *t, const struct connection *c)
