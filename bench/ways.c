@@ -9,7 +9,7 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "core/agree.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/native.h"
 
 /* A cache line: the ranks' words must not share one. */
@@ -137,8 +137,8 @@ static void part_op_check(struct runner *r)
 
 static void part_gate(struct runner *r)
 {
-	must(gate_enter(r->comm, false), "gate_enter");
-	gate_leave(r->comm);
+	must(comm_enter(r->comm, false), "comm_enter");
+	comm_leave(r->comm);
 }
 
 static void part_device(struct runner *r)
@@ -189,7 +189,7 @@ const struct way ways[] = {
 	[WAY_COHORT] = { "cohort_all_reduce", cohort, cohort_wait_bare, false },
 	{ "comm_check", part_comm_check, NULL, false },
 	{ "op_check", part_op_check, NULL, false },
-	{ "gate_enter, _leave", part_gate, NULL, false },
+	{ "comm_enter, _leave", part_gate, NULL, false },
 	{ "device_enter, _leave", part_device, NULL, false },
 	{ "comm_ticket_done", part_slot, NULL, false },
 	{ "clock_now", part_clock, NULL, false },

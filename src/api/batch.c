@@ -6,7 +6,7 @@
 
 #include "core/batch.h"
 #include "api/comm.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/submit.h"
 
 int cohort_batch_begin(struct cohort_comm *comm)
@@ -14,11 +14,11 @@ int cohort_batch_begin(struct cohort_comm *comm)
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, false);
+		rc = comm_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = batch_begin(comm);
-	gate_leave(comm);
+	comm_leave(comm);
 	return rc;
 }
 

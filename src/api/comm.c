@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/hazard.h"
 #include "core/native.h"
 #include "core/owner.h"
@@ -24,7 +24,7 @@ int comm_check_closely(const struct cohort_comm *comm)
 
 static bool comm_is_open(const struct cohort_comm *comm)
 {
-	return comm && comm_is_remembered(comm) &&
+	return comm && comm_protect(comm) &&
 	       !atomic_load_explicit(&comm->lock.closed, memory_order_relaxed);
 }
 
@@ -35,7 +35,7 @@ int cohort_comm_rank(const struct cohort_comm *comm)
 
 int cohort_comm_size(const struct cohort_comm *comm)
 {
-	return comm_is_open(comm) ? comm->clique->world : -1;
+	return comm_is_open(comm) ? comm->clique->world_size : -1;
 }
 
 int cohort_comm_device(const struct cohort_comm *comm)
@@ -65,7 +65,8 @@ int cohort_comm_origin(const struct cohort_comm *comm)
 
 int cohort_comm_group_rank(const struct cohort_comm *comm, int rank)
 {
-	return comm_is_open(comm) && rank >= 0 && rank < comm->clique->world
+	return comm_is_open(comm) && rank >= 0 &&
+	                       rank < comm->clique->world_size
 	               ? clique_world(comm->clique, rank)
 	               : -1;
 }
@@ -103,28 +104,28 @@ int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
+		rc = comm_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = fn(comm);
-	gate_leave(comm);
+	comm_leave(comm);
 	return rc;
 }
 
 int comm_enter_on_device(struct cohort_comm *c, bool with_cause,
                          struct device_scope *scope)
 {
-	int rc = gate_enter(c, with_cause);
+	int rc = comm_enter(c, with_cause);
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = gate_await_left(c);
+	rc = comm_await_detached(c);
 	if (with_cause)
 		rc = COHORT_OK;
 	if (rc == COHORT_OK)
 		rc = device_enter(scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)
-		gate_leave(c);
+		comm_leave(c);
 	return rc;
 }
 
@@ -132,7 +133,7 @@ void comm_leave_on_device(struct cohort_comm *c,
                           const struct device_scope *scope)
 {
 	device_leave(scope);
-	gate_leave(c);
+	comm_leave(c);
 }
 
 int cohort_comm_bind(struct cohort_comm *comm)
@@ -153,12 +154,12 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	q = comm->clique;
 	is_open = comm_is_open(comm); /* once closed, no thread is inside */
 	if (is_open)
-		rc = gate_enter(comm, true);
+		rc = comm_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = owner_unbind(comm);
 	if (is_open)
-		gate_leave(comm);
+		comm_leave(comm);
 	if (rc == COHORT_OK)
 		clique_put(q); /* frees @comm, too, if its group was closed */
 	return rc;
@@ -169,11 +170,11 @@ int cohort_tag(struct cohort_comm *comm, const char *text)
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
+		rc = comm_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
 	tag_set(&comm->recorder.tags, text);
-	gate_leave(comm);
+	comm_leave(comm);
 	return COHORT_OK;
 }
 
@@ -185,13 +186,13 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 		return rc;
 	if (!nccl_comm)
 		return error_set(COHORT_INVALID, "nccl_comm is NULL");
-	rc = gate_enter(comm, false);
+	rc = comm_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
 	/* A thread of the library's is about to launch a call here. */
-	if (atomic_load(&comm->lock.is_left)) {
-		rc = gate_refuse_left(comm, COHORT_BUSY, "native_enter");
-		gate_leave(comm);
+	if (atomic_load(&comm->lock.is_detached)) {
+		rc = comm_refuse_detached(comm, COHORT_BUSY, "native_enter");
+		comm_leave(comm);
 		return rc;
 	}
 	atomic_store(&comm->transfers.is_uncompared, true);
@@ -222,6 +223,6 @@ int cohort_comm_native_leave(struct cohort_comm *comm)
 		                 "communicator of rank %d",
 		                 comm->rank);
 	atomic_store_explicit(&comm->lock.native_user, 0, memory_order_relaxed);
-	gate_leave(comm);
+	comm_leave(comm);
 	return COHORT_OK;
 }

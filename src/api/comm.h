@@ -2,7 +2,7 @@
 #ifndef API_COMM_H
 #define API_COMM_H
 
-#include "core/gate.h"
+#include "core/comm_lock.h"
 
 /* comm_check(), and process_check_closely(). */
 int comm_check_closely(const struct cohort_comm *comm);
@@ -10,12 +10,12 @@ int comm_check_closely(const struct cohort_comm *comm);
 /* Copy the clique's cause; its status is COHORT_OK if there is none. */
 void cause_copy(struct clique *clique, struct cohort_cause *out);
 
-/* Call @fn inside the gate, also if the clique has ended. */
+/* Call @fn with the lock held, also if the clique has ended. */
 int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
 
 struct device_scope;
 
-/* Enter the gate, as gate_enter() does with @with_cause, and the rank's device;
+/* Take the lock, as comm_enter() does with @with_cause, and the rank's device;
  * and leave both.  On an error neither is entered. */
 int comm_enter_on_device(struct cohort_comm *comm, bool with_cause,
                          struct device_scope *scope);
@@ -39,13 +39,13 @@ void comm_flush(struct cohort_comm *comm);
 struct registration;
 
 /*
- * comm_give_back(): call @inside(@comm, @what) inside the gate, in a memory section.
+ * comm_give_back(): call @inside(@comm, @what) with the lock held, in a memory section.
  * While it returns COHORT_TIMED_OUT, wait until the clique's end has deregistered all
  * memory, and call it again.  Its result; COHORT_WEDGED after the abort deadline;
  * COHORT_STATE in a quiet section, which would keep the library from freeing.  @call is
  * for texts.
  *
- * comm_free_registered(), inside the gate and on the device: end @registration,
+ * comm_free_registered(), with the lock held, on the device: end @registration,
  * if there is one, and free its memory.  COHORT_STATE if the memory was
  * registered by another call.
  */
@@ -61,8 +61,8 @@ int comm_free_registered(struct cohort_comm *comm,
 int deadlines_check(const char *owner,
                     const struct cohort_deadlines *deadlines);
 
-/* Undo all pushes and pauses.  deadlines_forget() is called inside the gate;
- * deadlines_reset() enters the gate itself. */
+/* Undo all pushes and pauses.  deadlines_forget() is called with the lock held;
+ * deadlines_reset() takes the lock itself. */
 int deadlines_forget(struct cohort_comm *comm);
 int deadlines_reset(struct cohort_comm *comm);
 

@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/batch.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
+#include "core/launch_lock.h"
 #include "core/owner.h"
 #include "core/remote.h"
-#include "core/window.h"
 
 /* End a generation that no group owns, as its last rank is closed. */
 static int end_all(struct generation *g, int rc)
@@ -56,21 +56,21 @@ int cohort_comm_close(struct cohort_comm *comm)
 	int rc = comm_check_closely(comm);
 
 	if (rc == COHORT_OK)
-		rc = window_check("comm_close");
+		rc = memory_section_check("comm_close");
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;
 	rc = q->ends_with_last ? watch_check_callback(q) : COHORT_OK;
 	if (rc == COHORT_OK)
-		rc = gate_enter_to_close(comm);
+		rc = comm_enter_to_close(comm);
 	if (rc != COHORT_OK)
 		return rc;
 	/* From here on no call is submitted. */
 	atomic_store_explicit(&comm->lock.closed, true, memory_order_relaxed);
-	gate_leave(comm);
+	comm_leave(comm);
 	watch_wake(q); /* others may wait for this rank */
 	tell_closed(q);
-	/* Outside the gate: an abort waits until the gate is empty. */
+	/* Without the lock: an abort waits until the lock is free. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store_explicit(&comm->lock.closed, false,

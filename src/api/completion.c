@@ -19,7 +19,7 @@
 #include "base/util.h"
 #include "core/batch.h"
 #include "core/capture.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/native.h"
 #include "core/stream.h"
 
@@ -52,20 +52,20 @@ static void note(struct cohort_comm *c, uint64_t ticket, bool done,
  * @has_waited: this thread has found the ticket not done just before */
 static int ask(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
-	enum clique_state state = clique_look(c->clique);
+	enum clique_state state = clique_update_state(c->clique);
 	bool done;
 
 	/* The words may be freed once the clique has ended. */
 	if (state == CLIQUE_LIVE) {
 		done = comm_ticket_done(c, ticket);
 		note(c, ticket, done, has_waited);
-		state = clique_look(c->clique);
+		state = clique_update_state(c->clique);
 		if (state == CLIQUE_LIVE)
 			return done ? COHORT_OK : COHORT_TIMED_OUT;
 	}
 	if (comm_ticket_was_done(c, ticket))
 		return COHORT_OK;
-	return clique_answer(c->clique, state);
+	return clique_end_status(c->clique, state);
 }
 
 static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
@@ -104,7 +104,7 @@ static int help(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 static int await_answer(struct cohort_comm *c, uint64_t ticket,
                         uint64_t deadline)
 {
-	struct backoff b = backoff_among(c->clique->world);
+	struct backoff b = backoff_among(c->clique->world_size);
 	uint64_t from, now = clock_now();
 	int rc = COHORT_TIMED_OUT;
 
@@ -117,7 +117,7 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 		rc = help(c, ticket, deadline);
 		now = clock_now();
 		if (now - from > HELPED_NS)
-			b = backoff_among(c->clique->world);
+			b = backoff_among(c->clique->world_size);
 	}
 	return rc;
 }
@@ -232,12 +232,13 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 	    !recorder_read(&c->recorder, ticket, &r) || r.captured ||
 	    r.stream != c->stream || stream == c->stream)
 		return COHORT_OK;
-	rc = native_cuda(p, "cudaEventRecord",
-	                 p->cudaEventRecord(c->after.event, c->stream));
+	rc = native_set_cuda_error(p, "cudaEventRecord",
+	                           p->cudaEventRecord(c->after.event,
+	                                              c->stream));
 	if (rc == COHORT_OK)
-		rc = native_cuda(p, "cudaStreamWaitEvent",
-		                 p->cudaStreamWaitEvent(stream, c->after.event,
-		                                        0));
+		rc = native_set_cuda_error(
+			p, "cudaStreamWaitEvent",
+			p->cudaStreamWaitEvent(stream, c->after.event, 0));
 	return rc;
 }
 
@@ -260,8 +261,8 @@ static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 	if (k > AFTER_WORDS &&
 	    __atomic_load_n(after, __ATOMIC_ACQUIRE) != k - AFTER_WORDS)
 		c->after.have_lost = true;
-	rc = native_cuda(p, "await_mark",
-	                 p->await_mark(stream, word, (uint32_t)ticket));
+	rc = native_set_cuda_error(
+		p, "await_mark", p->await_mark(stream, word, (uint32_t)ticket));
 	if (rc != COHORT_OK)
 		return rc;
 	c->after.count = k;
@@ -298,11 +299,11 @@ int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket, void *stream)
 	if (rc == COHORT_OK)
 		rc = ticket_check(comm, ticket);
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, false);
+		rc = comm_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = await_ticket(comm, ticket, stream);
-	gate_leave(comm);
+	comm_leave(comm);
 	return rc;
 }
 
@@ -320,12 +321,13 @@ static int await_stream(struct cohort_comm *c, void *stream)
 	if (rc == COHORT_OK)
 		rc = capture_refuse(p, c->stream, "after_stream");
 	if (rc == COHORT_OK)
-		rc = native_cuda(p, "cudaEventRecord",
-		                 p->cudaEventRecord(c->after.event, stream));
+		rc = native_set_cuda_error(p, "cudaEventRecord",
+		                           p->cudaEventRecord(c->after.event,
+		                                              stream));
 	if (rc == COHORT_OK)
-		rc = native_cuda(p, "cudaStreamWaitEvent",
-		                 p->cudaStreamWaitEvent(c->stream,
-		                                        c->after.event, 0));
+		rc = native_set_cuda_error(
+			p, "cudaStreamWaitEvent",
+			p->cudaStreamWaitEvent(c->stream, c->after.event, 0));
 	if (rc == COHORT_OK)
 		note_behind(c);
 	device_leave(&scope);
@@ -337,10 +339,10 @@ int cohort_after_stream(struct cohort_comm *comm, void *stream)
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, false);
+		rc = comm_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = await_stream(comm, stream);
-	gate_leave(comm);
+	comm_leave(comm);
 	return rc;
 }

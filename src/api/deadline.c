@@ -9,7 +9,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "base/util.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/pair.h"
 #include "core/remote.h"
 #include "watch/watch.h"
@@ -157,11 +157,11 @@ int cohort_deadline_push(struct cohort_comm *comm,
 		return error_set(COHORT_INVALID, "deadlines is NULL");
 	rc = pushed_check(deadlines);
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
+		rc = comm_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = push(comm, deadlines);
-	gate_leave(comm);
+	comm_leave(comm);
 	return rc;
 }
 

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique_tree.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/hazard.h"
 #include "core/owner.h"
 #include "processes/peers.h"
@@ -101,7 +101,7 @@ static bool is_occupied(const struct cohort_comm *c)
 {
 	return cause_any(c->clique->end) && atomic_load(&c->lock.owner)
 	               ? atomic_load(&c->lock.held)
-	               : gate_is_taken(c);
+	               : comm_is_taken(c);
 }
 
 /* Find a rank with a thread inside it.  A thread that was inside when the abort
@@ -111,7 +111,7 @@ static const struct cohort_comm *occupied(struct clique *q)
 {
 	int i;
 
-	if (clique_look(q) == CLIQUE_WEDGED)
+	if (clique_update_state(q) == CLIQUE_WEDGED)
 		return NULL;
 	for (i = 0; i < q->size; i++)
 		if (is_occupied(&q->comms[i]) &&
@@ -196,7 +196,7 @@ static bool unguard(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
 
-	if (g->watch && clique_look(g->clique) == CLIQUE_WEDGED)
+	if (g->watch && clique_update_state(g->clique) == CLIQUE_WEDGED)
 		watch_explain(g->watch, g->wedged, sizeof(g->wedged));
 	if (g->watch)
 		g->left = watch_stop(g->watch, deadline);
@@ -278,7 +278,7 @@ static bool is_unused(const struct generation *g)
 
 	if (g->watch || g->left || occupied(g->clique) ||
 	    atomic_load(&q->held) > 0 || atomic_load(&q->stragglers) ||
-	    !clique_is_reclaimed(clique_look(g->clique)))
+	    !clique_is_reclaimed(clique_update_state(g->clique)))
 		return false;
 	for (r = 0; r < q->size; r++)
 		if (q->comms[r].registrations ||
@@ -296,7 +296,7 @@ static bool has_no_call(const struct generation *g)
 /* Return true if nothing is left to wait for on the devices. */
 static bool is_released(const struct generation *g)
 {
-	return clique_look(g->clique) == CLIQUE_RELEASED;
+	return clique_update_state(g->clique) == CLIQUE_RELEASED;
 }
 
 static void set_forgotten(struct generation *g, bool is_forgotten)
@@ -373,7 +373,7 @@ bool generation_forget(struct generation *g)
 /* Set this thread's error to why the generation has not come to its end. */
 static int explain(struct generation *g)
 {
-	if (clique_look(g->clique) == CLIQUE_LEAKED)
+	if (clique_update_state(g->clique) == CLIQUE_LEAKED)
 		return error_set(COHORT_WEDGED,
 		                 "the native communicators of generation %d "
 		                 "could not be freed and are leaked",
@@ -406,7 +406,7 @@ static bool is_held_up(struct clique *q)
 {
 	bool is_busy = false;
 
-	if (clique_look(q) != CLIQUE_QUIESCED ||
+	if (clique_update_state(q) != CLIQUE_QUIESCED ||
 	    atomic_load(&clique_tree_root(q)->stragglers))
 		return false;
 	clique_tree_visit(q, note_busy, &is_busy);

@@ -21,10 +21,10 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
 #include "core/owner.h"
 #include "core/submit.h"
-#include "core/window.h"
 
 int group_check(const struct cohort_group *group)
 {
@@ -83,8 +83,8 @@ static int devices_list(const struct platform *p, const int *devices, int n,
                         int **list_out, int *n_out)
 {
 	int count, i, *list;
-	int rc = native_cuda(p, "cudaGetDeviceCount",
-	                     p->cudaGetDeviceCount(&count));
+	int rc = native_set_cuda_error(p, "cudaGetDeviceCount",
+	                               p->cudaGetDeviceCount(&count));
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -275,7 +275,7 @@ int cohort_group_open(const int *devices, int n,
 	process_watch();
 	rc = process_check_closely();
 	if (rc == COHORT_OK)
-		rc = window_check("group_open");
+		rc = memory_section_check("group_open");
 	if (rc != COHORT_OK)
 		return rc;
 	g = calloc(1, sizeof(*g));
@@ -356,7 +356,7 @@ int cohort_group_close(struct cohort_group *group)
 		return COHORT_OK;
 	rc = process_check_closely();
 	if (rc == COHORT_OK)
-		rc = window_check("group_close");
+		rc = memory_section_check("group_close");
 	if (rc == COHORT_OK)
 		rc = close_check(group);
 	if (rc != COHORT_OK)
@@ -473,16 +473,16 @@ static int find_lost(struct clique *q, uint64_t *set)
 
 	if (cause)
 		memcpy(missing, cause->missing, sizeof(missing));
-	for (r = 0; r < q->world; r++)
+	for (r = 0; r < q->world_size; r++)
 		absent += rank_set_has(missing, r);
-	if (2 * absent <= q->world)
+	if (2 * absent <= q->world_size)
 		rank_set_add_all(set, missing);
-	if (cause && cause->rank >= 0 && cause->rank < q->world)
+	if (cause && cause->rank >= 0 && cause->rank < q->world_size)
 		rank_set_add(set, cause->rank);
 	for (r = 0; r < q->size; r++)
 		if (atomic_load(&q->comms[r].thread.abandoned))
 			rank_set_add(set, q->comms[r].rank);
-	for (r = 0; r < q->world; r++)
+	for (r = 0; r < q->world_size; r++)
 		n += rank_set_has(set, r);
 	return n;
 }
@@ -497,9 +497,9 @@ int cohort_group_lost(const struct cohort_group *group, int *ranks, int room)
 		return -1;
 	q = group_clique(group);
 	n = find_lost(q, set);
-	if (n == q->world)
+	if (n == q->world_size)
 		return 0;
-	for (r = 0; ranks && r < q->world && stored < room; r++)
+	for (r = 0; ranks && r < q->world_size && stored < room; r++)
 		if (rank_set_has(set, r))
 			ranks[stored++] = r;
 	return n;

@@ -25,8 +25,8 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "core/connect.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* ---- ids -------------------------------------------------------------- */
 
@@ -58,8 +58,8 @@ int cohort_unique_id(struct cohort_unique_id *out)
 	if (rc == COHORT_OK)
 		rc = platform_open(COHORT_PLATFORM_AUTO, &p);
 	if (rc == COHORT_OK)
-		rc = native_nccl(p, "ncclGetUniqueId", NULL,
-		                 p->ncclGetUniqueId(&id.native));
+		rc = native_set_nccl_error(p, "ncclGetUniqueId", NULL,
+		                           p->ncclGetUniqueId(&id.native));
 	if (rc != COHORT_OK)
 		return rc;
 	id.platform = p->kind;
@@ -272,14 +272,14 @@ static void take_back(struct meeting *m)
 	const struct platform *p = m->platform;
 	int i;
 
-	window_memory_begin();
+	memory_section_begin();
 	p->ncclGroupStart(); /* around the group of each rank */
 	for (i = 0; i < m->joined; i++)
 		if (m->members[i].connected.native)
 			connect_discard(p, &m->members[i].device, 1,
 			                &m->members[i].connected);
 	p->ncclGroupEnd();
-	window_memory_end();
+	memory_section_end();
 }
 
 /* Leave the meeting.  Unlocks. */
@@ -462,8 +462,8 @@ static int place_check(const struct platform *p, int size, int rank, int device)
 	if (rank < 0 || rank >= size)
 		return error_set(COHORT_INVALID, "rank is %d, not 0 to %d",
 		                 rank, size - 1);
-	rc = native_cuda(p, "cudaGetDeviceCount",
-	                 p->cudaGetDeviceCount(&count));
+	rc = native_set_cuda_error(p, "cudaGetDeviceCount",
+	                           p->cudaGetDeviceCount(&count));
 	if (rc != COHORT_OK)
 		return rc;
 	if (device < 0 || device >= count)
@@ -489,7 +489,7 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 	process_watch();
 	rc = process_check_closely();
 	if (rc == COHORT_OK)
-		rc = window_check("comm_join");
+		rc = memory_section_check("comm_join");
 	if (rc == COHORT_OK)
 		rc = options_read(options, &o);
 	if (rc != COHORT_OK)

@@ -3,21 +3,21 @@
 /*
  * Device memory of a rank
  *
- * Memory is made and freed inside the gate, as NCCL may be looking at the
+ * Memory is made and freed with the lock held, as NCCL may be looking at the
  * device, and also with a cause, so that a worker can clean up; and in a memory
- * section, which is waited for outside the gate: an abort waits until the gate
+ * section, which is waited for without the lock: an abort waits until the lock
  * is empty.
  */
 
 #include "api/comm.h"
 #include "base/process.h"
 #include "base/status.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
 #include "core/register.h"
-#include "core/window.h"
 
-/* Allocate @bytes, or free *@memory if @bytes is 0.  Inside the gate. */
+/* Allocate @bytes, or free *@memory if @bytes is 0.  With the lock held. */
 static int change(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
@@ -26,8 +26,9 @@ static int change(struct cohort_comm *c, size_t bytes, void **memory)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = bytes ? native_cuda(p, "cudaMalloc", p->cudaMalloc(memory, bytes))
-	           : native_cuda(p, "cudaFree", p->cudaFree(*memory));
+	rc = bytes ? native_set_cuda_error(p, "cudaMalloc",
+	                                   p->cudaMalloc(memory, bytes))
+	           : native_set_cuda_error(p, "cudaFree", p->cudaFree(*memory));
 	device_leave(&scope);
 	return rc;
 }
@@ -37,7 +38,7 @@ int cohort_quiet_begin(void)
 	int rc = process_check();
 
 	if (rc == COHORT_OK)
-		window_memory_begin();
+		memory_section_begin();
 	return rc;
 }
 
@@ -47,11 +48,11 @@ int cohort_quiet_end(void)
 
 	if (rc != COHORT_OK)
 		return rc;
-	if (!window_is_memory())
+	if (!memory_section_is_open())
 		return error_set(COHORT_STATE,
 		                 "quiet_end: this thread has not called "
 		                 "cohort_quiet_begin()");
-	window_memory_end();
+	memory_section_end();
 	return COHORT_OK;
 }
 
@@ -65,13 +66,13 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	if (!bytes || !memory)
 		return error_set(COHORT_INVALID, "%s",
 		                 memory ? "bytes is 0" : "memory is NULL");
-	window_memory_begin();
-	rc = gate_enter(comm, true);
+	memory_section_begin();
+	rc = comm_enter(comm, true);
 	if (rc == COHORT_OK) {
 		rc = change(comm, bytes, &made);
-		gate_leave(comm);
+		comm_leave(comm);
 	}
-	window_memory_end();
+	memory_section_end();
 	if (rc != COHORT_OK)
 		return rc;
 	atomic_fetch_add(&comm->clique->held, 1);
@@ -88,7 +89,7 @@ static int give_back(struct cohort_comm *c, struct registration *r,
 	struct device_scope scope;
 	int rc;
 
-	if (has_ended && !clique_is_reclaimed(clique_look(c->clique)))
+	if (has_ended && !clique_is_reclaimed(clique_update_state(c->clique)))
 		return COHORT_TIMED_OUT;
 	rc = device_enter(&scope, c->clique->platform, c->device);
 	if (rc != COHORT_OK)

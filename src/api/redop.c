@@ -6,7 +6,7 @@
 
 #include "api/comm.h"
 #include "base/status.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/native.h"
 
 static int sum_check(const void *scalar, int type, int residence, const int *op)
@@ -51,13 +51,13 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
-		rc = gate_enter(comm, true);
+		rc = comm_enter(comm, true);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = gate_await_left(comm);
-	/* Inside the gate, and so before the native communicator is freed. */
+	rc = comm_await_detached(comm);
+	/* With the lock held, and so before the native communicator is freed. */
 	if (rc != COHORT_STATE)
 		rc = redop_destroy(comm, op, cause_any(comm->clique->end));
-	gate_leave(comm);
+	comm_leave(comm);
 	return rc;
 }

@@ -9,11 +9,11 @@
 #include "api/comm.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 
-/* Enter the gate, then a memory section.  Inside the gate this waits for the
+/* Take the lock, then a memory section.  With the lock held this waits for the
  * launch of a call whose caller has left, and that launch waits for the end of
  * every section. */
 static int enter_to_register(struct cohort_comm *c, struct device_scope *scope)
@@ -22,7 +22,7 @@ static int enter_to_register(struct cohort_comm *c, struct device_scope *scope)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = window_memory_enter(c->clique);
+	rc = memory_section_enter(c->clique);
 	if (rc != COHORT_OK)
 		comm_leave_on_device(c, scope);
 	return rc;
@@ -31,7 +31,7 @@ static int enter_to_register(struct cohort_comm *c, struct device_scope *scope)
 static void leave_registered(struct cohort_comm *c,
                              const struct device_scope *scope)
 {
-	window_memory_end();
+	memory_section_end();
 	comm_leave_on_device(c, scope);
 }
 
@@ -69,7 +69,7 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 static int await_reclaim(struct cohort_comm *c, const char *call)
 {
 	struct clique *q = c->clique;
-	int rc = window_check(call);
+	int rc = memory_section_check(call);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -90,14 +90,14 @@ int comm_give_back(struct cohort_comm *c,
 	int rc;
 
 	do {
-		window_memory_begin();
-		rc = gate_enter(c, true);
+		memory_section_begin();
+		rc = comm_enter(c, true);
 		if (rc == COHORT_OK) {
 			rc = inside(c, what);
-			gate_leave(c);
+			comm_leave(c);
 		}
-		window_memory_end();
-		/* Outside the gate and the section: the end of the clique needs
+		memory_section_end();
+		/* Without the lock and the section: the end of the clique needs
 		 * both. */
 	} while (rc == COHORT_TIMED_OUT &&
 	         (rc = await_reclaim(c, call)) == COHORT_OK);
@@ -115,7 +115,7 @@ static int deregister_inside(struct cohort_comm *c, void *registration)
 		                 "deregister: registration is %p, not one of "
 		                 "rank %d",
 		                 registration, c->rank);
-	if (has_ended && !clique_is_reclaimed(clique_look(c->clique)))
+	if (has_ended && !clique_is_reclaimed(clique_update_state(c->clique)))
 		return COHORT_TIMED_OUT;
 	return register_remove(c, r, has_ended);
 }
@@ -135,8 +135,8 @@ static int alloc_inside(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
 	struct registration *r;
-	int rc = native_nccl(p, "ncclMemAlloc", c->native,
-	                     p->ncclMemAlloc(memory, bytes));
+	int rc = native_set_nccl_error(p, "ncclMemAlloc", c->native,
+	                               p->ncclMemAlloc(memory, bytes));
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -184,7 +184,8 @@ int comm_free_registered(struct cohort_comm *c, struct registration *r,
 		                 "%d: deregister it first",
 		                 memory, c->rank);
 	rc = register_remove(c, r, has_ended);
-	return rc == COHORT_OK ? native_nccl(p, "ncclMemFree", c->native,
-	                                     p->ncclMemFree(memory))
-	                       : rc;
+	return rc == COHORT_OK
+	               ? native_set_nccl_error(p, "ncclMemFree", c->native,
+	                                       p->ncclMemFree(memory))
+	               : rc;
 }

@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique_tree.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/hazard.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 
 /* Put the ranks in @lost, which may be of other processes, into the set. */
 static int lost_check(const struct clique *q, const int *lost, int n,
@@ -23,18 +23,18 @@ static int lost_check(const struct clique *q, const int *lost, int n,
 {
 	int i;
 
-	if (n < 0 || n >= q->world)
+	if (n < 0 || n >= q->world_size)
 		return error_set(COHORT_INVALID,
 		                 "n is %d, not 0 to %d: one of the %d ranks "
 		                 "must be left",
-		                 n, q->world - 1, q->world);
+		                 n, q->world_size - 1, q->world_size);
 	if (n && !lost)
 		return error_set(COHORT_INVALID, "lost_ranks is NULL");
 	for (i = 0; i < n; i++) {
-		if (lost[i] < 0 || lost[i] >= q->world)
+		if (lost[i] < 0 || lost[i] >= q->world_size)
 			return error_set(COHORT_INVALID,
 			                 "lost_ranks[%d] is %d, not 0 to %d", i,
-			                 lost[i], q->world - 1);
+			                 lost[i], q->world_size - 1);
 		if (rank_set_has(set, lost[i]))
 			return error_set(COHORT_INVALID,
 			                 "lost_ranks[%d] is %d, as is one "
@@ -222,7 +222,7 @@ int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
 	int rc = group_check_closely(group);
 
 	if (rc == COHORT_OK)
-		rc = window_check("group_respawn");
+		rc = memory_section_check("group_respawn");
 	if (rc != COHORT_OK)
 		return rc;
 	if (atomic_exchange(&group->running, true))

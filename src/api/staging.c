@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "core/batch.h"
 #include "core/capture.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/native.h"
 #include "core/submit.h"
 
@@ -24,12 +24,12 @@
 /* The staging memory is this thread's from now on. */
 static int take(struct cohort_comm *c)
 {
-	int rc = gate_enter(c, true);
+	int rc = comm_enter(c, true);
 
 	if (rc != COHORT_OK)
 		return rc;
-	gate_keep(c);
-	gate_leave(c);
+	comm_keep(c);
+	comm_leave(c);
 	return COHORT_OK;
 }
 
@@ -94,7 +94,7 @@ static int await_chunk(struct cohort_comm *c, const struct op *op, size_t k,
                        uint64_t deadline)
 {
 	const struct staged *s = op->staged;
-	struct backoff b = backoff_among(c->clique->world);
+	struct backoff b = backoff_among(c->clique->world_size);
 
 	while (!staging_is_back(c, s, k)) {
 		if (clique_cause(c->clique))
@@ -192,15 +192,15 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 		rc = submit(c, 1, op, &ticket);
 		if (rc == COHORT_OK)
 			rc = comm_await(c, ticket, timeout_ns);
-		gate_unkeep(c);
+		comm_unkeep(c);
 		return rc;
 	}
-	rc = op_check(op, c->rank, c->clique->world);
+	rc = op_check(op, c->rank, c->clique->world_size);
 	if (rc == COHORT_OK)
 		rc = take(c);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = run(c, op, timeout_ns);
-	gate_unkeep(c);
+	comm_unkeep(c);
 	return rc;
 }

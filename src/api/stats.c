@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Counters, read from memory: no gate is entered, and no lock taken
+ * Counters, read from memory: no lock is taken
  */
 
 #include <errno.h>

@@ -23,8 +23,8 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "core/batch.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 #include "watch/gave_up.h"
 
 /* How often a run looks whether the clique has ended. */
@@ -158,8 +158,8 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 	int returned;
 
 	if (error != cudaSuccess) {
-		cause.status = native_cuda(p, "cudaSetDevice", error);
-		cause.kind = native_kind(error);
+		cause.status = native_set_cuda_error(p, "cudaSetDevice", error);
+		cause.kind = native_verdict(error);
 		cause.cuda = (int)error;
 		if (!native_is_exit(error))
 			clique_fire(comm->clique, &cause, "rank %d: %s",
@@ -293,7 +293,7 @@ static uint64_t run_deadline(struct clique *q)
 	if (!cause || ns > UINT64_MAX - cause->time_ns - RETURN_NS)
 		return UINT64_MAX;
 	return cause->time_ns + ns +
-	       (clique_look(q) == CLIQUE_WEDGED ? RETURN_NS : 0);
+	       (clique_update_state(q) == CLIQUE_WEDGED ? RETURN_NS : 0);
 }
 
 /* Wait for the workers; after an abort, until its deadline. */
@@ -408,7 +408,7 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		                 group ? "worker" : "group");
 	rc = process_check_closely();
 	if (rc == COHORT_OK)
-		rc = window_check("group_run");
+		rc = memory_section_check("group_run");
 	if (rc != COHORT_OK)
 		return rc;
 	q = group_clique(group);

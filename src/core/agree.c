@@ -67,7 +67,7 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 	agree_publish(c, op, number, digest, ticket, now_ns, &limits);
 	if (remote)
 		remote->announce(c->clique, number, now_ns);
-	called = agree_count_in(c, number, digest, &differs);
+	called = agree_add_rank(c, number, digest, &differs);
 	*comes_last = called == c->clique->size;
 	if (called == 1 && remote)
 		differs |= remote->differs(c->clique, number, digest);

@@ -27,7 +27,7 @@
  * meanwhile.  @comes_last: whether all ranks of the clique are counted with
  * this one.
  *
- * Inside the gate.  Blocks while the rank is too far ahead, and after a
+ * With the lock held.  Blocks while the rank is too far ahead, and after a
  * mismatch for a second at most.
  */
 int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,

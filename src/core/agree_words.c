@@ -100,7 +100,7 @@ uint64_t agree_called(const struct cohort_comm *c)
 
 uint64_t agree_next(const struct cohort_comm *c)
 {
-	/* Relaxed: this thread wrote it, or the gate orders it. */
+	/* Relaxed: this thread wrote it, or the lock orders it. */
 	return atomic_load_explicit(&c->agreement.collectives,
 	                            memory_order_relaxed) +
 	       1;
@@ -217,7 +217,7 @@ void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 	                      memory_order_release);
 }
 
-int agree_count_in(const struct cohort_comm *c, uint64_t number,
+int agree_add_rank(const struct cohort_comm *c, uint64_t number,
                    uint32_t digest, bool *differs_out)
 {
 	const struct clique *q = c->clique;

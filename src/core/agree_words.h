@@ -82,18 +82,18 @@ int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,
 bool agree_shared_differs(const struct clique *clique, uint64_t word,
                           uint64_t number, uint32_t digest);
 
-/* The number of the next collective of @comm.  Inside the gate. */
+/* The number of the next collective of @comm.  With the lock held. */
 uint64_t agree_next(const struct cohort_comm *comm);
 
 /* Say what @comm calls under @number, for the other ranks and for the watchdog.
- * Inside the gate. */
+ * With the lock held. */
 void agree_publish(struct cohort_comm *comm, const struct op *op,
                    uint64_t number, uint32_t digest, uint64_t ticket,
                    uint64_t now_ns, const struct limits *limits);
 
 /* Count @comm in the shared word of @number, as a caller of what @digest says.
  * Returns how many ranks are counted with it. */
-int agree_count_in(const struct cohort_comm *comm, uint64_t number,
+int agree_add_rank(const struct cohort_comm *comm, uint64_t number,
                    uint32_t digest, bool *differs_out);
 
 #endif

@@ -121,7 +121,7 @@ static int call_check(const struct cohort_comm *c, const struct op *call,
 		                 "%s: a batch is open on rank %d, and takes "
 		                 "only collectives, sends and receives",
 		                 op_name(call->kind), c->rank);
-	return op_check_call(call, c->rank, c->clique->world);
+	return op_check_call(call, c->rank, c->clique->world_size);
 }
 
 int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)

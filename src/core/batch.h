@@ -6,7 +6,7 @@
  * Calls that wait to be made together
  *
  * Between its begin and its end a batch is its thread's, which no other may add
- * to; nothing is inside the gate, so that an abort does not wait for it.  The
+ * to; nobody holds the lock, so that an abort does not wait for it.  The
  * memory stays for the next one.
  */
 
@@ -26,7 +26,7 @@ struct batch {
 };
 
 /* Open a batch: COHORT_OWNER if another thread has one open, COHORT_STATE if
- * this one has, or COHORT_NO_MEMORY.  Inside the gate. */
+ * this one has, or COHORT_NO_MEMORY.  With the lock held. */
 int batch_begin(struct cohort_comm *c);
 
 /* True if any thread has a batch open. */

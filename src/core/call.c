@@ -92,7 +92,8 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 	 * meet. */
 	if (!t->count)
 		return ncclSuccess;
-	for (peer = 0; peer < c->clique->world && result == ncclSuccess; peer++)
+	for (peer = 0; peer < c->clique->world_size && result == ncclSuccess;
+	     peer++)
 		result = exchange(c, op, t, peer);
 	return result;
 }
@@ -107,7 +108,7 @@ static ncclRedOp_t native_redop(const struct cohort_comm *c,
 {
 	if (op->redop >= REDOP_PREMUL_SUM)
 		return redop_native(c, op->redop);
-	if (op->redop == COHORT_AVG && c->clique->world == 1)
+	if (op->redop == COHORT_AVG && c->clique->world_size == 1)
 		return ncclSum;
 	return (ncclRedOp_t)op->redop;
 }
@@ -216,7 +217,8 @@ static ncclResult_t multiply_alone(const struct cohort_comm *c,
 static bool is_nothing(const struct cohort_comm *c, const struct op *op,
                        const struct cohort_tensor *t)
 {
-	return c->clique->world == 1 && op_is_plain(op) && t->send == t->recv;
+	return c->clique->world_size == 1 && op_is_plain(op) &&
+	       t->send == t->recv;
 }
 
 /* Blocks of an all-to-all and the like are transfers for NCCL, too, of which
@@ -239,7 +241,8 @@ static void call_batch(const struct cohort_comm *c, const struct op *op,
 void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r)
 {
-	const bool alone = c->clique->world == 1 && op_has_redop(op->kind) &&
+	const bool alone = c->clique->world_size == 1 &&
+	                   op_has_redop(op->kind) &&
 	                   op->redop >= REDOP_PREMUL_SUM;
 	const bool spreads = is_spread(c->clique, op);
 	const bool skips = op->n > 1 || op->kind >= OP_GATHER;

@@ -9,7 +9,7 @@
 #include "core/clique.h"
 
 /* Make the native calls of @op, which is not a copy, for @c, one for each tensor, mostly; up
- * to the first that fails.  Inside the gate, and inside a native group if there are
+ * to the first that fails.  With the lock held, and inside a native group if there are
  * several. */
 void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r);
@@ -17,7 +17,7 @@ void call_op(const struct cohort_comm *c, const struct op *op,
 /*
  * Make the native calls of ops[r] for each of the @n ranks at @comms, in one
  * native group if there are several calls or ranks; up to the first that fails.
- * A group that was begun is ended, whatever fails.  Inside the gates.
+ * A group that was begun is ended, whatever fails.  With the locks held.
  */
 void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
               struct native_result *r);

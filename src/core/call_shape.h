@@ -7,7 +7,7 @@
  * can be told by the tensor
  *
  * A record has room for one tensor only.  A shape has the counts and types of
- * all tensors, a word each, in a ring that is written inside the gate and read
+ * all tensors, a word each, in a ring that is written with the lock held and read
  * by any thread, without a lock.
  *
  *  A. What call_shape_compare() finds different was different in the two calls.
@@ -26,7 +26,7 @@ struct call_shapes {
 	_Atomic uint64_t *words;
 
 	/* Atomic; how many words were ever written, with those being written.
-	 * Written inside the gate. */
+	 * Written with the lock held. */
 	_Atomic uint64_t begun;
 };
 
@@ -39,7 +39,7 @@ void call_shapes_forget(struct call_shapes *o);
 
 /* Keep the shape of a list or a batch.  Returns its place, or CALL_SHAPE_NONE:
  * the record of a call with one tensor is enough, and what is longer than the
- * ring is not kept.  Inside the gate. */
+ * ring is not kept.  With the lock held. */
 uint64_t call_shape_keep(struct call_shapes *o, const struct op *op);
 #define CALL_SHAPE_NONE UINT64_MAX
 

@@ -13,7 +13,7 @@
 /*
  * Find out whether the calls of @n ranks are captured: all of them, or none.
  * COHORT_UNSUPPORTED if they are and the clique does not allow it, or if only
- * some of them are.  With the gates held and the first rank's device current.
+ * some of them are.  With the locks held and the first rank's device current.
  */
 int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
                   bool *captured_out);

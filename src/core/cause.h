@@ -31,9 +31,9 @@ struct cohort_abort {
 	/* Atomic; the clique's, and one per handle. */
 	atomic_uint references;
 
-	/* Atomic; NULL, then the winner for ever.  seq_cst: to enter a gate is
-	 * an exchange of the gate, then a load of this; to end a clique is a
-	 * swap of this, then the reaper's load of the gate.  One of the two
+	/* Atomic; NULL, then the winner for ever.  seq_cst: to enter a lock is
+	 * an exchange of the lock, then a load of this; to end a clique is a
+	 * swap of this, then the reaper's load of the lock.  One of the two
 	 * sees the other. */
 	struct cohort_cause *_Atomic cause;
 

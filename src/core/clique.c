@@ -61,7 +61,7 @@ static int open_native(struct clique *q, const int *devices,
 	const struct connect_world world = {
 		.id = id ? *id : (ncclUniqueId){ { 0 } },
 		.first = q->comms[0].rank,
-		.size = q->world,
+		.size = q->world_size,
 		.is_vain = options->is_vain,
 	};
 	const struct patience patience = { q->deadlines.init_ns,
@@ -107,7 +107,7 @@ static struct clique *clique_alloc(const struct platform *platform,
 	q->platform = platform;
 	q->serial = next_serial();
 	q->size = n;
-	q->world = options->world ? options->world : n;
+	q->world_size = options->world ? options->world : n;
 	q->slots = options->slots;
 	q->allow_capture = options->allow_capture;
 	q->starts_are_marked = !options->no_start_marks;
@@ -127,14 +127,14 @@ static struct clique *clique_alloc(const struct platform *platform,
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
 		c->device = devices[i];
-		if (n > 1 && n == q->world)
+		if (n > 1 && n == q->world_size)
 			q->devices |= UINT64_C(1) << devices[i] % 64;
 		c->rank = options->ranks ? options->ranks[i] : i;
 		c->origin = options->origins ? options->origins[i] : c->rank;
-		c->world = c->rank;
+		c->world_rank = c->rank;
 		if (options->parent) {
 			c->above = &options->parent->comms[options->above[i]];
-			c->world = c->above->world;
+			c->world_rank = c->above->world_rank;
 		}
 	}
 	q->end = cause_create();

@@ -99,7 +99,7 @@ struct clique {
 
 	const struct platform *platform;
 	int size;           /* ranks in this process */
-	int world;          /* ranks in all processes */
+	int world_size;     /* ranks in all processes */
 	int generation;     /* of the group, from 1 */
 	unsigned serial;    /* no other clique of this process has it */
 	uint64_t identity;  /* the same in all processes of the group, where no
@@ -188,7 +188,7 @@ struct clique {
 	 * for people. */
 	atomic_int split_tid;
 
-	/* ---- the ranks: written inside their gates ----------------------- */
+	/* ---- the ranks: written with their locks held ----------------------- */
 
 	/* Atomic; how many ranks are paused, and when the last one went on.
 	 * Written in this order: time, count (release). */
@@ -205,13 +205,13 @@ struct clique {
 	atomic_uint splits;
 
 	/* Atomic; how many ranks are connected to all others (pair.c). */
-	atomic_int met_all;
+	atomic_int connected_ranks;
 
 	/* Constant: bit i % 64 for device i of a rank, 0 if the order of launches
 	 * on them is not this process's alone. */
 	uint64_t devices;
 
-	/* Guarded by the lock of window.c: the number of its stay there, 0:
+	/* Guarded by the lock of launch_lock.c: the number of its stay there, 0:
 	 * none; the next clique in the queue for turns; whether this one's has
 	 * begun, and when its window opened, 0: it has not. */
 	unsigned window;
@@ -222,7 +222,7 @@ struct clique {
 	/* ---- the watchdog and the prober --------------------------------- */
 
 	/* Atomic; the rank, plus 1, of whose native communicator the prober
-	 * asks something, 0: none.  A gate: seq_cst, see cause.h. */
+	 * asks something, 0: none.  A lock: seq_cst, see cause.h. */
 	atomic_int probing;
 
 	/* Atomic; a deadline has become shorter: the watchdog looks at once.
@@ -242,7 +242,7 @@ struct clique {
 
 	/* ---- ranks that launch together ---------------------------------- */
 
-	/* See together.c.  In no cache line with anything else. */
+	/* See launch_barrier.c.  In no cache line with anything else. */
 	_Alignas(64) struct waited_word opened;
 
 	struct cohort_comm comms[];
@@ -312,7 +312,7 @@ void clique_leak(struct clique *q);
 const struct cohort_cause *clique_cause(const struct clique *q);
 
 /* The cause with its full explanation, available after the completion snapshot
- * (clique_note()), which this takes if nobody has.  Not in a signal handler. */
+ * (clique_record_completions()), which this takes if nobody has.  Not in a signal handler. */
 const struct cohort_cause *clique_whole_cause(struct clique *q);
 
 /* The whole cause as this thread's error: its status, or COHORT_OK without
@@ -326,7 +326,7 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 
 /* The state now; waits while it is NOTING.  If the clique has a cause whose
  * abort deadline has passed, this moves it to WEDGED. */
-enum clique_state clique_look(struct clique *q);
+enum clique_state clique_update_state(struct clique *q);
 
 /* True if the native communicators are freed.  LEAKED and WEDGED are larger
  * states in which they are not. */
@@ -340,7 +340,7 @@ bool clique_move(struct clique *q, int from, int to);
 
 /* Note which operations are done, before any abort flag is raised.  On return
  * they are noted, by this thread or by another. */
-void clique_note(struct clique *q);
+void clique_record_completions(struct clique *q);
 
 /* Leave @natives, one for each rank and some of them NULL, to the reaper, which
  * aborts them after the ranks' own and frees the array.  False: the reaper has
@@ -360,7 +360,7 @@ ncclComm_t *clique_take_orphans(struct clique *q);
 void clique_release(struct clique *q);
 
 /* Give back the memory that only calls and the watchdog need, if the clique is
- * RECLAIMED, so that nobody is inside a gate.  It must have a cause, so that
+ * RECLAIMED, so that nobody holds a lock.  It must have a cause, so that
  * nobody can call, and not be watched any more.  Its tickets keep their
  * answers. */
 void clique_forget_calls(struct clique *q);
@@ -368,7 +368,7 @@ void clique_forget_calls(struct clique *q);
 /* What is answered for an operation that was not done when the clique got its
  * cause: the cause's status once the clique is QUIESCED, COHORT_WEDGED, or
  * COHORT_TIMED_OUT before that.  And that answer, waited for. */
-int clique_answer(const struct clique *q, enum clique_state state);
+int clique_end_status(const struct clique *q, enum clique_state state);
 int clique_await_answer(struct clique *q);
 
 /* Wait until the clique is in @state or a later one, or until the deadline;

@@ -24,7 +24,7 @@ const struct cohort_cause *clique_whole_cause(struct clique *q)
 {
 	if (!clique_cause(q))
 		return NULL;
-	clique_note(q);
+	clique_record_completions(q);
 	return clique_cause(q);
 }
 
@@ -51,7 +51,7 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 bool clique_move(struct clique *q, int from, int to)
 {
 	/* Release: what was done in the old state.  Pairs with the acquire in
-	 * clique_look(). */
+	 * clique_update_state(). */
 	return atomic_compare_exchange_strong(&q->state, &from, to);
 }
 
@@ -93,7 +93,7 @@ static void note_rank(struct cohort_comm *c)
 	}
 }
 
-void clique_note(struct clique *q)
+void clique_record_completions(struct clique *q)
 {
 	int r;
 
@@ -115,13 +115,13 @@ static bool abort_is_overdue(const struct clique *q)
 	return cause && clock_now() - cause->time_ns > q->deadlines.abort_ns;
 }
 
-enum clique_state clique_look(struct clique *q)
+enum clique_state clique_update_state(struct clique *q)
 {
 	enum clique_state state = state_once_noted(q);
 
 	while (state < CLIQUE_QUIESCED && abort_is_overdue(q)) {
 		if (state == CLIQUE_LIVE)
-			clique_note(q);
+			clique_record_completions(q);
 		else if (clique_move(q, state, CLIQUE_WEDGED))
 			return CLIQUE_WEDGED;
 		state = state_once_noted(q);
@@ -129,7 +129,7 @@ enum clique_state clique_look(struct clique *q)
 	return state;
 }
 
-int clique_answer(const struct clique *q, enum clique_state state)
+int clique_end_status(const struct clique *q, enum clique_state state)
 {
 	const struct cohort_cause *cause;
 
@@ -153,7 +153,8 @@ int clique_await_answer(struct clique *q)
 	struct backoff b = BACKOFF;
 	int rc;
 
-	while ((rc = clique_answer(q, clique_look(q))) == COHORT_TIMED_OUT)
+	while ((rc = clique_end_status(q, clique_update_state(q))) ==
+	       COHORT_TIMED_OUT)
 		backoff_wait(&b, UINT64_MAX);
 	return rc;
 }
@@ -164,7 +165,8 @@ enum clique_state clique_await(struct clique *q, enum clique_state state,
 	struct backoff b = BACKOFF;
 	enum clique_state now;
 
-	while ((now = clique_look(q)) < state && clock_now() < deadline_ns)
+	while ((now = clique_update_state(q)) < state &&
+	       clock_now() < deadline_ns)
 		backoff_wait(&b, deadline_ns);
 	return now;
 }

@@ -13,11 +13,11 @@
 #include "base/pages.h"
 #include "core/batch.h"
 #include "core/clique_tree.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
 #include "core/pair.h"
 #include "core/register.h"
 #include "core/remote.h"
-#include "core/window.h"
 
 /* ---- ranks ------------------------------------------------------------ */
 
@@ -65,9 +65,9 @@ static void comm_release(struct cohort_comm *c)
 
 	if (!c->stream)
 		return;
-	window_memory_begin();
+	memory_section_begin();
 	if (device_enter(&scope, p, c->device) != COHORT_OK) {
-		window_memory_end();
+		memory_section_end();
 		return;
 	}
 	mode = native_relax(p);
@@ -86,7 +86,7 @@ static void comm_release(struct cohort_comm *c)
 	}
 	native_restore(p, mode);
 	device_leave(&scope);
-	window_memory_end();
+	memory_section_end();
 }
 
 /* Undo comm_init(), however far it came, and what calls have added. */
@@ -117,7 +117,7 @@ void clique_forget_calls(struct clique *q)
 {
 	struct cohort_comm *c = q->comms;
 
-	if (clique_look(q) != CLIQUE_RECLAIMED)
+	if (clique_update_state(q) != CLIQUE_RECLAIMED)
 		return;
 	for (; c < q->comms + q->size; c++) {
 		call_shapes_forget(&c->shapes);

@@ -127,7 +127,7 @@ static void end_child(const struct clique *parent, struct clique *child)
 	const struct cohort_comm *c;
 
 	for (c = child->comms; c < child->comms + child->size; c++) {
-		if (c->world == cause->world_rank)
+		if (c->world_rank == cause->world_rank)
 			what.rank = c->rank;
 		if (c->above && rank_set_has(cause->missing, c->above->rank))
 			rank_set_add(what.missing, c->rank);

@@ -5,7 +5,7 @@
 /*
  * A communicator: one rank of a clique
  *
- * "Inside" is the one thread that has entered the communicator (gate.h).
+ * "Inside" is the one thread that has entered the communicator (comm_lock.h).
  */
 
 #include <stdatomic.h>
@@ -59,7 +59,7 @@ struct comm_lock {
 
 	/* The thread in a call with host memory, 0: none is.  While that thread waits there
 	 * nobody is inside, so that an abort need not wait for it, but no other thread may
-	 * enter.  See gate_keep(). */
+	 * enter.  See comm_keep(). */
 	_Atomic uintptr_t keeper;
 
 	/* The bound thread, 0: none.  Also cleared at the end of that thread.  Relaxed. */
@@ -77,7 +77,7 @@ struct comm_lock {
 	/* A thread of the library's is to launch a call whose caller has left; until then
 	 * comm->left is that thread's.  seq_cst: to the reaper it is as @held, see
 	 * cause.h. */
-	atomic_bool is_left;
+	atomic_bool is_detached;
 };
 
 /* Which operations are queued, have started, and are done. */
@@ -196,7 +196,7 @@ struct transfers {
 	struct pairs *_Atomic pairs; /* NULL until the first one */
 
 	/* Inside only; see pair_connect(). */
-	bool has_met_all;
+	bool has_connected_all;
 
 	/* Atomic; the program has sent or received by native calls or graphs, so the numbers
 	 * of sends and receives no longer say which of them meet. */
@@ -248,8 +248,8 @@ struct cohort_comm {
 	atomic_bool is_forgotten;
 
 	int rank;
-	int origin; /* its rank in the first generation */
-	int world;  /* its rank in the group that this was split from */
+	int origin;     /* its rank in the first generation */
+	int world_rank; /* in the group that this was split from */
 
 	/* The same rank in the parent clique; NULL in a clique that was not split from
 	 * another. */
@@ -285,7 +285,7 @@ struct cohort_comm {
 	struct registration *registrations;
 	struct flats flats;
 	struct staging staging;
-	struct left_call left; /* see lock.is_left */
+	struct detached_call left; /* see lock.is_detached */
 	struct stream_waits after;
 	struct comm_split split;
 	struct batch *

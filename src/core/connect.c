@@ -62,7 +62,7 @@ static struct connection *connection_create(const struct platform *p,
 
 /* Call NCCL by @fn, outside of the memory section if it waits for other
  * processes: these may wait for a collective with this process. */
-static int in_section(struct connection *c, int (*fn)(struct connection *c))
+static int call_nccl(struct connection *c, int (*fn)(struct connection *c))
 {
 	int rc;
 
@@ -79,12 +79,12 @@ static int in_section(struct connection *c, int (*fn)(struct connection *c))
 static int open_in_section(struct connection *c)
 {
 	const struct platform *p = c->platform;
-	int rc = native_cuda(p, "cudaSetDevice",
-	                     native_thread(p, c->devices[0]));
+	int rc = native_set_cuda_error(p, "cudaSetDevice",
+	                               native_thread_init(p, c->devices[0]));
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = in_section(c, connection_init);
+	rc = call_nccl(c, connection_init);
 	/* NCCL's first call has added its files of settings to the
 	 * environment. */
 	if (environment_check() != COHORT_OK)
@@ -92,7 +92,7 @@ static int open_in_section(struct connection *c)
 	if (rc == COHORT_OK)
 		rc = connection_make(c);
 	if (rc == COHORT_OK)
-		rc = in_section(c, connection_connect);
+		rc = call_nccl(c, connection_connect);
 	if (rc != COHORT_OK)
 		connection_take_back(c);
 	return rc;
@@ -348,7 +348,7 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	}
 	memcpy(c->split, ranks, n * sizeof(*ranks));
-	c->is_alone = parent->size == parent->world;
+	c->is_alone = parent->size == parent->world_size;
 	clique_get(parent);
 	c->parent = parent;
 	rc = start(c);

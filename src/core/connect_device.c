@@ -9,8 +9,8 @@
 
 #include "core/clique.h"
 #include "core/connection.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* Say where the thread is. */
 static void at(struct connection *c, const char *function, int i)
@@ -21,13 +21,13 @@ static void at(struct connection *c, const char *function, int i)
 
 void connection_begin_section(struct connection *c)
 {
-	atomic_store(&c->section, window_take());
+	atomic_store(&c->section, launch_lock_take());
 }
 
 void connection_end_section(struct connection *c)
 {
-	window_give(atomic_exchange(&c->section, 0));
-	window_give_alone(atomic_exchange(&c->alone, 0));
+	launch_lock_give(atomic_exchange(&c->section, 0));
+	launch_lock_give_alone(atomic_exchange(&c->alone, 0));
 }
 
 void connection_begin_alone(struct connection *c)
@@ -35,7 +35,7 @@ void connection_begin_alone(struct connection *c)
 	if (!c->is_alone)
 		return;
 	connection_end_section(c);
-	atomic_store(&c->alone, window_take_alone());
+	atomic_store(&c->alone, launch_lock_take_alone());
 }
 
 void connection_end_alone(struct connection *c)
@@ -58,7 +58,8 @@ static void keep_section(struct connection *c)
 
 #define CALL(function, arguments)                                              \
 	(keep_section(c), at(c, #function, i),                                 \
-	 native_cuda(c->platform, #function, c->platform->function arguments))
+	 native_set_cuda_error(c->platform, #function,                         \
+	                       c->platform->function arguments))
 
 static int make_words(struct connection *c, int i)
 {
@@ -162,7 +163,7 @@ void connect_discard(const struct platform *p, const int *devices, int n,
 	struct device_scope scope;
 	int i;
 
-	window_memory_begin();
+	memory_section_begin();
 	if (device_enter(&scope, p, devices[0]) == COHORT_OK) {
 		scope.leaves = true; /* abort_all() may leave another, too */
 		abort_all(p, made, n);
@@ -170,7 +171,7 @@ void connect_discard(const struct platform *p, const int *devices, int n,
 			give_back(p, devices[i], &made[i]);
 		device_leave(&scope);
 	}
-	window_memory_end();
+	memory_section_end();
 }
 
 /* Leave the communicators to the reaper of the clique that is split.  False:

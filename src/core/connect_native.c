@@ -18,12 +18,13 @@ static int init_rank(struct connection *c, int i)
 	int rank = c->first + i;
 
 	if (config_is_default(&c->config))
-		return native_nccl(p, "ncclCommInitRank", NULL,
-		                   p->ncclCommInitRank(&c->native[i], size,
-		                                       c->id, rank));
-	return native_nccl(p, "ncclCommInitRankConfig", NULL,
-	                   p->ncclCommInitRankConfig(&c->native[i], size, c->id,
-	                                             rank, &config.native));
+		return native_set_nccl_error(
+			p, "ncclCommInitRank", NULL,
+			p->ncclCommInitRank(&c->native[i], size, c->id, rank));
+	return native_set_nccl_error(
+		p, "ncclCommInitRankConfig", NULL,
+		p->ncclCommInitRankConfig(&c->native[i], size, c->id, rank,
+	                                  &config.native));
 }
 
 void connection_add_ranks(struct text *t, const struct connection *c)
@@ -84,16 +85,16 @@ static int init_group(struct connection *c)
 	int i, rc = COHORT_OK;
 
 	if (!c->size)
-		rc = native_nccl(p, "ncclGetUniqueId", NULL,
-		                 p->ncclGetUniqueId(&c->id));
+		rc = native_set_nccl_error(p, "ncclGetUniqueId", NULL,
+		                           p->ncclGetUniqueId(&c->id));
 	if (rc == COHORT_OK)
-		rc = native_nccl(p, "ncclGroupStart", NULL,
-		                 p->ncclGroupStart());
+		rc = native_set_nccl_error(p, "ncclGroupStart", NULL,
+		                           p->ncclGroupStart());
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
-		rc = native_cuda(p, "cudaSetDevice",
-		                 p->cudaSetDevice(c->devices[i]));
+		rc = native_set_cuda_error(p, "cudaSetDevice",
+		                           p->cudaSetDevice(c->devices[i]));
 		if (rc == COHORT_OK)
 			rc = init_rank(c, i);
 		if (rc != COHORT_OK)
@@ -104,7 +105,8 @@ static int init_group(struct connection *c)
 	ended = p->ncclGroupEnd();
 	if (rc != COHORT_OK || ended == ncclSuccess)
 		return rc;
-	return at_some_place(c, native_nccl(p, "ncclGroupEnd", NULL, ended));
+	return at_some_place(c, native_set_nccl_error(p, "ncclGroupEnd", NULL,
+	                                              ended));
 }
 
 /* Find out which rank of how many rank @i has become. */
@@ -117,12 +119,12 @@ static int find_place(struct connection *c, int i)
 
 	if (!native)
 		return COHORT_OK;
-	rc = native_nccl(p, "ncclCommUserRank", native,
-	                 p->ncclCommUserRank(native, &r->rank));
+	rc = native_set_nccl_error(p, "ncclCommUserRank", native,
+	                           p->ncclCommUserRank(native, &r->rank));
 	if (rc != COHORT_OK)
 		return rc;
-	return native_nccl(p, "ncclCommCount", native,
-	                   p->ncclCommCount(native, &r->size));
+	return native_set_nccl_error(p, "ncclCommCount", native,
+	                             p->ncclCommCount(native, &r->size));
 }
 
 static int split_rank(struct connection *c, int i)
@@ -130,13 +132,15 @@ static int split_rank(struct connection *c, int i)
 	const struct platform *p = c->platform;
 	const struct split_rank *r = &c->split[i];
 	struct comm_config config = config_native(&c->config, c->name);
-	int rc = native_cuda(p, "cudaSetDevice", p->cudaSetDevice(r->device));
+	int rc = native_set_cuda_error(p, "cudaSetDevice",
+	                               p->cudaSetDevice(r->device));
 
 	if (rc != COHORT_OK)
 		return rc;
-	return native_nccl(p, "ncclCommSplit", r->parent,
-	                   p->ncclCommSplit(r->parent, r->color, r->key,
-	                                    &c->native[i], &config.native));
+	return native_set_nccl_error(p, "ncclCommSplit", r->parent,
+	                             p->ncclCommSplit(r->parent, r->color,
+	                                              r->key, &c->native[i],
+	                                              &config.native));
 }
 
 /* Split all ranks of this process in one group: a call alone would wait for the
@@ -147,7 +151,8 @@ static int init_split(struct connection *c)
 	ncclResult_t ended;
 	int i, rc;
 
-	rc = native_nccl(p, "ncclGroupStart", NULL, p->ncclGroupStart());
+	rc = native_set_nccl_error(p, "ncclGroupStart", NULL,
+	                           p->ncclGroupStart());
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
@@ -158,7 +163,7 @@ static int init_split(struct connection *c)
 		spoil_group(c);
 	ended = p->ncclGroupEnd();
 	if (rc == COHORT_OK)
-		rc = native_nccl(p, "ncclGroupEnd", NULL, ended);
+		rc = native_set_nccl_error(p, "ncclGroupEnd", NULL, ended);
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		rc = find_place(c, i);
 	return rc;
@@ -172,8 +177,8 @@ static int visit_devices(struct connection *c)
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
-		rc = native_cuda(p, "cudaSetDevice",
-		                 p->cudaSetDevice(c->devices[i]));
+		rc = native_set_cuda_error(p, "cudaSetDevice",
+		                           p->cudaSetDevice(c->devices[i]));
 	return rc == COHORT_OK ? rc : at_place(c, i - 1, rc);
 }
 
@@ -192,8 +197,9 @@ static int all_at_once(struct connection *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = native_nccl(p, "ncclCommInitAll", NULL,
-	                 p->ncclCommInitAll(c->native, c->n, c->devices));
+	rc = native_set_nccl_error(p, "ncclCommInitAll", NULL,
+	                           p->ncclCommInitAll(c->native, c->n,
+	                                              c->devices));
 	if (rc == COHORT_OK)
 		return rc;
 	rc = at_some_place(c, rc);

@@ -17,8 +17,8 @@
 #include "base/util.h"
 #include "core/clique.h"
 #include "core/connection.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* Counts of elements: from 1 up to LARGEST, each LARGER times the one before; groups take
  * longer, and have fewer counts. */
@@ -115,7 +115,7 @@ static int simulate(const struct connection *c, int color,
 	int i, k;
 
 	if (result != ncclSuccess)
-		return native_nccl(p, "ncclGroupStart", NULL, result);
+		return native_set_nccl_error(p, "ncclGroupStart", NULL, result);
 	for (i = 0; i < c->n; i++)
 		for (k = 0;
 		     takes_part(c, i, color) && k < n && result == ncclSuccess;
@@ -126,7 +126,8 @@ static int simulate(const struct connection *c, int color,
 		result = ended;
 	return result == ncclInvalidUsage
 	               ? COHORT_OK
-	               : native_nccl(p, "ncclGroupSimulateEnd", NULL, result);
+	               : native_set_nccl_error(p, "ncclGroupSimulateEnd", NULL,
+	                                       result);
 }
 
 static bool reduces(enum collective collective)
@@ -199,16 +200,16 @@ static int connect_pairs(const struct connection *c, int color)
 	int i, rc;
 
 	if (result != ncclSuccess)
-		return native_nccl(p, "ncclGroupStart", NULL, result);
+		return native_set_nccl_error(p, "ncclGroupStart", NULL, result);
 	for (i = 0; i < c->n && result == ncclSuccess; i++)
 		if (takes_part(c, i, color))
 			result = greet(c, i);
 	ended = p->ncclGroupEnd();
-	rc = native_nccl(p, "ncclGroupEnd", NULL,
-	                 result != ncclSuccess ? result : ended);
+	rc = native_set_nccl_error(p, "ncclGroupEnd", NULL,
+	                           result != ncclSuccess ? result : ended);
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		if (takes_part(c, i, color))
-			rc = native_cuda(
+			rc = native_set_cuda_error(
 				p, "cudaStreamSynchronize",
 				p->cudaStreamSynchronize(c->made[i].stream));
 	return rc;
@@ -329,14 +330,14 @@ static void *abort_main(void *arg)
 	for (i = 0; i < c->n; i++)
 		p->ncclCommAbort(c->native[i]);
 	/* After the flags are up: cudaSetDevice() may wait for the thread that connects. */
-	native_thread(p, c->devices[0]);
+	native_thread_init(p, c->devices[0]);
 	pthread_mutex_lock(&c->lock);
 	while (c->abortable)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
-	window_memory_begin();
+	memory_section_begin();
 	p->ncclGroupEnd();
-	window_memory_end();
+	memory_section_end();
 	return NULL;
 }
 

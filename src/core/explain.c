@@ -136,12 +136,12 @@ static void add_sides(struct text *t, const struct clique *q, int rank)
 	}
 	if (first)
 		text_add(t, "; other ranks are left out");
-	if (q->world > q->size &&
+	if (q->world_size > q->size &&
 	    cause_look(q->end)->kind != COHORT_VERDICT_PROCESS_EXITED)
 		text_add(t,
 		         "; %d of %d ranks are of other processes, of which "
 		         "nothing is known",
-		         q->world - q->size, q->world);
+		         q->world_size - q->size, q->world_size);
 }
 
 void explain(struct clique *q)

@@ -9,11 +9,11 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/call.h"
+#include "core/launch_barrier.h"
 #include "core/list_launch.h"
 #include "core/native.h"
 #include "core/pair.h"
 #include "core/split.h"
-#include "core/together.h"
 
 enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured)
@@ -119,7 +119,7 @@ static void await_reason(const struct clique *q, ncclResult_t result)
 	const uint64_t deadline = clock_deadline(NATIVE_REASON_NS);
 	struct backoff b = BACKOFF;
 
-	if (result != ncclRemoteError || q->world == q->size)
+	if (result != ncclRemoteError || q->world_size == q->size)
 		return;
 	while (!cause_any(q->end) && clock_now() < deadline)
 		backoff_wait(&b, deadline);
@@ -132,7 +132,7 @@ static int fail(struct cohort_comm *c, const struct op *op,
 {
 	const struct platform *p = c->clique->platform;
 	struct cohort_cause cause = {
-		.kind = native_kind(s->r.cuda),
+		.kind = native_verdict(s->r.cuda),
 		.rank = s->r.rank,
 		.ticket = s->ticket,
 		.nccl = (int)s->r.nccl,
@@ -140,10 +140,10 @@ static int fail(struct cohort_comm *c, const struct op *op,
 	};
 	char name[RANK_NAME_SIZE];
 
-	cause.status =
-		s->r.cuda != cudaSuccess
-			? native_cuda(p, s->r.what, s->r.cuda)
-			: native_nccl(p, s->r.what, c->native, s->r.nccl);
+	cause.status = s->r.cuda != cudaSuccess
+	                       ? native_set_cuda_error(p, s->r.what, s->r.cuda)
+	                       : native_set_nccl_error(p, s->r.what, c->native,
+	                                               s->r.nccl);
 	if (!s->queued || native_is_exit(s->r.cuda))
 		return cause.status;
 	if (op_is_collective(op))
@@ -162,12 +162,12 @@ static int fail(struct cohort_comm *c, const struct op *op,
 	return cause.status;
 }
 
-void launch_fire_for_device(struct cohort_comm *c, int status,
-                            cudaError_t error, struct submission *s)
+void launch_end_for_device(struct cohort_comm *c, int status, cudaError_t error,
+                           struct submission *s)
 {
 	const struct cohort_cause cause = {
 		.status = status,
-		.kind = native_kind(error),
+		.kind = native_verdict(error),
 		.rank = c->rank,
 		.cuda = (int)error,
 	};
@@ -259,12 +259,13 @@ int launch(struct cohort_comm *comms, int n, const struct op *ops,
 static int launch_in_place(struct cohort_comm *c, cudaError_t error,
                            struct submission *s)
 {
-	int rc = native_cuda(c->clique->platform, "cudaSetDevice", error);
+	int rc = native_set_cuda_error(c->clique->platform, "cudaSetDevice",
+	                               error);
 
 	if (rc == COHORT_OK)
 		return launch(c, 1, &c->left.op, s);
 	if (!native_is_exit(error))
-		launch_fire_for_device(c, rc, error, s);
+		launch_end_for_device(c, rc, error, s);
 	return rc;
 }
 
@@ -273,14 +274,14 @@ static void *late_main(void *arg)
 {
 	struct cohort_comm *c = arg;
 	struct clique *q = c->clique;
-	const cudaError_t error = native_thread(q->platform, c->device);
+	const cudaError_t error = native_thread_init(q->platform, c->device);
 	struct submission s = { .ticket = c->left.ticket, .plan = PLAN_STAGED };
 	int rc;
 
-	rc = together_await(c, 1, c->left.number, false, COHORT_FOREVER);
+	rc = launch_barrier_await(c, 1, c->left.number, false, COHORT_FOREVER);
 	if (rc == COHORT_OK) {
 		rc = launch_in_place(c, error, &s);
-		together_leave(q, 1);
+		launch_barrier_leave(q, 1);
 	}
 	recorder_end(&c->recorder, s.ticket, rc);
 	/* No mark will come: the notes have the answer, so that this word
@@ -288,26 +289,26 @@ static void *late_main(void *arg)
 	 * finds by the event. */
 	if (rc != COHORT_OK && clique_whole_cause(q))
 		set_done(c, s.ticket);
-	atomic_store(&c->lock.is_left, false);
+	atomic_store(&c->lock.is_detached, false);
 	return NULL;
 }
 
 /* Leave the call to a thread of the library's.  False: none could be
  * started. */
-static bool leave_call(struct cohort_comm *c, const struct op *op,
-                       uint64_t ticket, uint64_t number)
+static bool detach_call(struct cohort_comm *c, const struct op *op,
+                        uint64_t ticket, uint64_t number)
 {
-	struct left_call *l = &c->left;
+	struct detached_call *l = &c->left;
 	pthread_t thread;
 
-	staging_take(c, op);
-	*l = (struct left_call){ *op, *op->tensors, *op->staged, ticket,
-		                 number };
+	staging_copy_in(c, op);
+	*l = (struct detached_call){ *op, *op->tensors, *op->staged, ticket,
+		                     number };
 	l->op.tensors = &l->tensor;
 	l->op.staged = &l->staged;
-	atomic_store(&c->lock.is_left, true);
+	atomic_store(&c->lock.is_detached, true);
 	if (thread_start(&thread, late_main, c, "%.8s/late", c->clique->name)) {
-		atomic_store(&c->lock.is_left, false);
+		atomic_store(&c->lock.is_detached, false);
 		return false;
 	}
 	pthread_detach(thread);
@@ -319,13 +320,13 @@ int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
 {
 	const uint64_t number = atomic_load_explicit(
 		&comms->agreement.collectives, memory_order_relaxed);
-	int rc = together_await(comms, n, number, s->comes_last,
-	                        staging_deadline(ops));
+	int rc = launch_barrier_await(comms, n, number, s->comes_last,
+	                              staging_deadline(ops));
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
-	s->left = leave_call(comms, ops, s->ticket, number);
+	s->left = detach_call(comms, ops, s->ticket, number);
 	return s->left ? COHORT_OK
-	               : together_await(comms, n, number, false,
-	                                COHORT_FOREVER);
+	               : launch_barrier_await(comms, n, number, false,
+	                                      COHORT_FOREVER);
 }

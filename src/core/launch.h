@@ -42,15 +42,15 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
 /*
  * Wait until all ranks of the process have called, but no longer than a caller with host
  * memory wants to wait: after that a thread of the library's launches its call (@s->left).
- * With every gate held.  COHORT_OK: launch it, unless it was left, then call
- * together_leave(); else the status of a cause.
+ * With every lock held.  COHORT_OK: launch it, unless it was left, then call
+ * launch_barrier_leave(); else the status of a cause.
  */
 int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
                  struct submission *s);
 
 /*
  * Launch @ops on all @n ranks, now that all ranks have called it or that is not waited for.
- * With every gate held and the first rank's device current.  COHORT_OK, or the status of a
+ * With every lock held and the first rank's device current.  COHORT_OK, or the status of a
  * failure, after which nothing tells what a collective has queued, on any of the ranks.
  */
 int launch(struct cohort_comm *comms, int n, const struct op *ops,
@@ -58,7 +58,7 @@ int launch(struct cohort_comm *comms, int n, const struct op *ops,
 
 /* End the clique, as the rank of @comm could not go to its device, for which
  * there is this thread's error, and the other ranks wait. */
-void launch_fire_for_device(struct cohort_comm *comm, int status,
-                            cudaError_t error, struct submission *s);
+void launch_end_for_device(struct cohort_comm *comm, int status,
+                           cudaError_t error, struct submission *s);
 
 #endif

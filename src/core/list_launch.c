@@ -6,8 +6,8 @@
 #include "base/type.h"
 #include "base/util.h"
 #include "core/call.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* Tensors begin in the buffer at multiples of this: whole elements of any
  * type. */
@@ -64,7 +64,7 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
 	const struct clique *q = c->clique;
 
 	/* A rank on its own has hardly anything to launch. */
-	if (op->kind == OP_BATCH || op->n < 2 || q->world == 1)
+	if (op->kind == OP_BATCH || op->n < 2 || q->world_size == 1)
 		return false;
 	return op->n > group_most(q) || packed(q, op, captured);
 }
@@ -122,13 +122,15 @@ static int grow_inside(struct cohort_comm *c, size_t bytes)
 	while (room < bytes)
 		room *= 2;
 	if (!f->used) {
-		rc = native_cuda(p, "cudaEventCreateWithFlags",
-		                 p->cudaEventCreateWithFlags(
-					 &f->used, cudaEventDisableTiming));
+		rc = native_set_cuda_error(
+			p, "cudaEventCreateWithFlags",
+			p->cudaEventCreateWithFlags(&f->used,
+		                                    cudaEventDisableTiming));
 		if (rc != COHORT_OK)
 			return rc;
 	}
-	rc = native_cuda(p, "cudaMalloc", p->cudaMalloc(&memory, room));
+	rc = native_set_cuda_error(p, "cudaMalloc",
+	                           p->cudaMalloc(&memory, room));
 	if (rc != COHORT_OK)
 		return rc;
 	f->memory[f->n++] = memory;
@@ -139,14 +141,14 @@ static int grow_inside(struct cohort_comm *c, size_t bytes)
 static int grow(struct cohort_comm *c, size_t bytes)
 {
 	enum cudaStreamCaptureMode mode;
-	int rc = window_memory_enter(c->clique);
+	int rc = memory_section_enter(c->clique);
 
 	if (rc != COHORT_OK)
 		return rc;
 	mode = native_relax(c->clique->platform);
 	rc = grow_inside(c, bytes);
 	native_restore(c->clique->platform, mode);
-	window_memory_end();
+	memory_section_end();
 	return rc;
 }
 

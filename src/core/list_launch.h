@@ -21,7 +21,7 @@
 
 struct cohort_comm;
 
-/* The buffers of one communicator.  Inside the gate only. */
+/* The buffers of one communicator.  With the lock held only. */
 #define MAX_FLATS 40 /* each twice as large as the one before */
 struct flats {
 	void *memory[MAX_FLATS]; /* the last one is in use */
@@ -37,7 +37,7 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
 /* Have the memory that a special list will need, before the ranks agree on it:
- * COHORT_NO_MEMORY or COHORT_CUDA, and nothing has happened.  Inside the gate,
+ * COHORT_NO_MEMORY or COHORT_CUDA, and nothing has happened.  With the lock held,
  * on the rank's device. */
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 

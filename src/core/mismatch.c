@@ -53,7 +53,7 @@ static void hear_own(const struct clique *q, uint64_t number, struct voices *v)
 		if (agree_word_is_of(word, number))
 			v->of[v->n++] = (struct remote_call){
 				.rank = q->comms[r].rank,
-				.world = q->comms[r].world,
+				.world = q->comms[r].world_rank,
 				.word = word,
 			};
 	}
@@ -95,7 +95,7 @@ static bool others_may_call(const struct clique *q, uint64_t number)
 {
 	const int called = q->remote ? q->remote->look(q, number).called : -1;
 
-	return called >= 0 && called < q->world - q->size;
+	return called >= 0 && called < q->world_size - q->size;
 }
 
 /* Wait until all ranks have called, or for as long as is given to them. */
@@ -107,8 +107,9 @@ static void await_quorum(const struct clique *q, uint64_t number,
 
 	hear_own(q, number, v);
 	do {
-		deadline = began + (majority(v, q->world) >= 0 ? QUORUM_NS
-		                                               : NO_QUORUM_NS);
+		deadline = began + (majority(v, q->world_size) >= 0
+		                            ? QUORUM_NS
+		                            : NO_QUORUM_NS);
 		backoff_wait(&b, deadline);
 		hear_own(q, number, v);
 	} while ((v->n < q->size || others_may_call(q, number)) &&
@@ -128,7 +129,7 @@ static void hear_others(const struct clique *q, uint64_t number,
 {
 	if (!q->remote)
 		return;
-	v->n += q->remote->calls(q, number, v->of + v->n, q->world - v->n);
+	v->n += q->remote->calls(q, number, v->of + v->n, q->world_size - v->n);
 	qsort(v->of, (size_t)v->n, sizeof(v->of[0]), compare_ranks);
 }
 
@@ -236,8 +237,8 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 {
 	struct clique *q = c->clique;
-	struct voices *v =
-		calloc(1, sizeof(*v) + (size_t)q->world * sizeof(v->of[0]));
+	struct voices *v = calloc(1, sizeof(*v) + (size_t)q->world_size *
+	                                                  sizeof(v->of[0]));
 	struct cohort_cause cause = {
 		.status = COHORT_MISMATCH,
 		.kind = COHORT_VERDICT_DIFFERENT_CALL,

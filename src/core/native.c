@@ -22,7 +22,8 @@ void native_note_cuda(struct native_result *r, const char *what,
 	r->cuda = error;
 }
 
-int native_cuda(const struct platform *p, const char *what, cudaError_t error)
+int native_set_cuda_error(const struct platform *p, const char *what,
+                          cudaError_t error)
 {
 	if (error == cudaSuccess)
 		return COHORT_OK;
@@ -33,8 +34,8 @@ int native_cuda(const struct platform *p, const char *what, cudaError_t error)
 	                 (int)error);
 }
 
-int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
-                ncclResult_t result)
+int native_set_nccl_error(const struct platform *p, const char *what,
+                          ncclComm_t comm, ncclResult_t result)
 {
 	const char *detail;
 
@@ -57,7 +58,7 @@ ncclResult_t native_greet(const struct platform *p, ncclComm_t comm, void *word,
 	               : p->ncclRecv(word, 0, ncclInt8, peer, comm, stream);
 }
 
-int native_kind(cudaError_t error)
+int native_verdict(cudaError_t error)
 {
 	if (error == cudaSuccess)
 		return COHORT_VERDICT_NATIVE_ERROR;
@@ -86,7 +87,7 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode)
 	p->cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
-cudaError_t native_thread(const struct platform *p, int device)
+cudaError_t native_thread_init(const struct platform *p, int device)
 {
 	/* First, or the other call might make a context on device 0. */
 	cudaError_t error = p->cudaSetDevice(device);
@@ -110,14 +111,14 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 	scope->platform = p;
 	scope->error = p->cudaGetDevice(&scope->before);
 	if (scope->error != cudaSuccess)
-		return native_cuda(p, "cudaGetDevice", scope->error);
+		return native_set_cuda_error(p, "cudaGetDevice", scope->error);
 	scope->leaves = scope->before != device;
 	/* Set the device also if it is current already: only this makes its
 	 * context current, which functions of the driver need. */
 	if (!scope->leaves && p->has_no_contexts)
 		return COHORT_OK;
 	scope->error = p->cudaSetDevice(device);
-	return native_cuda(p, "cudaSetDevice", scope->error);
+	return native_set_cuda_error(p, "cudaSetDevice", scope->error);
 }
 
 void device_leave(const struct device_scope *scope)

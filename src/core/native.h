@@ -26,12 +26,13 @@ void native_note_cuda(struct native_result *r, const char *what,
 /* COHORT_OK, or COHORT_CUDA, COHORT_NO_MEMORY if that is the error: with the
  * name of the function, the code and CUDA's text.  Clears the thread's last
  * CUDA error. */
-int native_cuda(const struct platform *p, const char *what, cudaError_t error);
+int native_set_cuda_error(const struct platform *p, const char *what,
+                          cudaError_t error);
 
 /* COHORT_OK, or COHORT_NCCL with the name of the function, the code, NCCL's
  * text and its last error text. */
-int native_nccl(const struct platform *p, const char *what, ncclComm_t comm,
-                ncclResult_t result);
+int native_set_nccl_error(const struct platform *p, const char *what,
+                          ncclComm_t comm, ncclResult_t result);
 
 /* An empty message to @peer, and one from it: connects the two.  @word: memory
  * of the device, which is neither read nor written. */
@@ -51,7 +52,7 @@ static inline bool native_is_exit(cudaError_t error)
 
 /* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was a
  * call of NCCL's. */
-int native_kind(cudaError_t error);
+int native_verdict(cudaError_t error);
 
 /* End a group that is only simulated. */
 ncclResult_t native_simulate_end(const struct platform *p);
@@ -68,7 +69,7 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode);
 /* Prepare a thread of the library's for @device: its calls make no context on
  * another device and break no capture of the program's, on any stream.  Before
  * its first native call, but for ncclCommAbort().  Returns what cudaSetDevice() answers. */
-cudaError_t native_thread(const struct platform *p, int device);
+cudaError_t native_thread_init(const struct platform *p, int device);
 
 struct device_scope {
 	const struct platform *platform;

@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "core/clique.h"
 #include "core/clique_tree.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -28,7 +28,7 @@ static uintptr_t load_owner(const struct cohort_comm *c)
 }
 
 /* Relaxed: a thread that is not the owner has no use for what the owner did
- * before; the gate orders the rest. */
+ * before; the lock orders the rest. */
 static void store_owner(struct cohort_comm *c, uintptr_t owner)
 {
 	atomic_store_explicit(&c->lock.owner, owner, memory_order_relaxed);
@@ -91,7 +91,7 @@ static void explain_exit(void)
 	}
 }
 
-/* A thread's end.  The communicators stay bound to nobody; a gate that it left
+/* A thread's end.  The communicators stay bound to nobody; a lock that it left
  * occupied stays so, and the abort will find it wedged. */
 static void thread_exits(void *unused)
 {
@@ -147,7 +147,7 @@ bool owner_is_self(const struct cohort_comm *c)
 	return load_owner(c) == owner_self();
 }
 
-/* Checked again here: the gate lets any thread in once the clique is stale. */
+/* Checked again here: the lock lets any thread in once the clique is stale. */
 int owner_bind(struct cohort_comm *c)
 {
 	uintptr_t owner = load_owner(c);
@@ -155,7 +155,7 @@ int owner_bind(struct cohort_comm *c)
 
 	if (owner)
 		return owner == owner_self() ? COHORT_ALREADY
-		                             : gate_refuse_owner(c);
+		                             : comm_refuse_owner(c);
 	if (!watch_this_thread())
 		return error_set(COHORT_SYSTEM,
 		                 "cannot watch for the end of this thread");
@@ -167,7 +167,7 @@ int owner_bind(struct cohort_comm *c)
 		store_owner(c, owner_self());
 	}
 	pthread_mutex_unlock(&lock);
-	return is_stale ? gate_refuse_stale(c) : COHORT_OK;
+	return is_stale ? comm_refuse_stale(c) : COHORT_OK;
 }
 
 int owner_unbind(struct cohort_comm *c)
@@ -176,7 +176,7 @@ int owner_unbind(struct cohort_comm *c)
 	struct clique *kept_by;
 
 	if (owner != owner_self())
-		return owner ? gate_refuse_owner(c) : COHORT_ALREADY;
+		return owner ? comm_refuse_owner(c) : COHORT_ALREADY;
 	pthread_mutex_lock(&lock);
 	clique_get(c->clique);
 	unlink_locked(find_locked(c));

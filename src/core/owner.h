@@ -39,14 +39,14 @@ extern void (*_Atomic owner_exits)(struct cohort_comm *comm);
 /* True if @comm is bound to the calling thread. */
 bool owner_is_self(const struct cohort_comm *comm);
 
-/* Make the calling thread the owner of @comm, inside the gate: COHORT_OK;
+/* Make the calling thread the owner of @comm, with the lock held: COHORT_OK;
  * COHORT_ALREADY; COHORT_OWNER; COHORT_STALE; or COHORT_SYSTEM if the thread's
  * exit cannot be watched.  On an error nothing has changed. */
 int owner_bind(struct cohort_comm *comm);
 
-/* Unbind @comm, inside the gate or if it is closed: COHORT_ALREADY;
+/* Unbind @comm, with the lock held or if it is closed: COHORT_ALREADY;
  * COHORT_OWNER; or COHORT_OK, and the caller has a reference to the clique, to
- * be put once it is out of the gate: nothing else may keep the communicator
+ * be put once it is out of the lock: nothing else may keep the communicator
  * then. */
 int owner_unbind(struct cohort_comm *comm);
 

@@ -53,7 +53,7 @@ static bool has_call(const struct op *op, bool (*is)(enum op_kind kind))
  * them. */
 static bool connects_late(const struct clique *q)
 {
-	return q->world > 1 && q->platform->connects_late();
+	return q->world_size > 1 && q->platform->connects_late();
 }
 
 static bool connects_first(const struct clique *q)
@@ -73,8 +73,8 @@ bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
 {
 	if (c->clique->config.connect == COHORT_CONNECT_NONE)
 		return number == 1 && connects_late(c->clique);
-	return !c->transfers.has_met_all && has_call(op, op_is_of_messages) &&
-	       connects_first(c->clique);
+	return !c->transfers.has_connected_all &&
+	       has_call(op, op_is_of_messages) && connects_first(c->clique);
 }
 
 /* ---- making ----------------------------------------------------------- */
@@ -129,7 +129,7 @@ int pair_prepare(struct cohort_comm *c, const struct op *op)
 	if (!has_call(op, op_has_peer) || pairs_of(c))
 		return COHORT_OK;
 	if (halves_create(c->clique))
-		p = pairs_create(c->clique->slots, c->clique->world);
+		p = pairs_create(c->clique->slots, c->clique->world_size);
 	if (!p)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for sends and receives");
@@ -169,7 +169,7 @@ static struct transfer publish_one(struct cohort_comm *c, struct pairs *p,
 {
 	bool sends = op->kind == OP_SEND;
 	_Atomic uint64_t *number =
-		&p->numbers[(sends ? 0 : c->clique->world) + op->root];
+		&p->numbers[(sends ? 0 : c->clique->world_size) + op->root];
 	/* Relaxed: written here only. */
 	const uint64_t before =
 		atomic_load_explicit(number, memory_order_relaxed);
@@ -301,7 +301,8 @@ int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 static bool is_new(const struct cohort_comm *c, const struct op *call)
 {
 	return op_has_peer(call->kind) && call->root != c->rank &&
-	       !c->transfers.has_met_all && !pairs_of(c)->connected[call->root];
+	       !c->transfers.has_connected_all &&
+	       !pairs_of(c)->connected[call->root];
 }
 
 /* The first of @op's calls that has a new peer, NULL: none has. */
@@ -341,10 +342,10 @@ static void greet_all(struct cohort_comm *c, struct native_result *r)
 {
 	int peer;
 
-	for (peer = 0; peer < c->clique->world && !r->what; peer++)
+	for (peer = 0; peer < c->clique->world_size && !r->what; peer++)
 		if (peer != c->rank)
 			greet(c, peer, r);
-	c->transfers.has_met_all = true;
+	c->transfers.has_connected_all = true;
 }
 
 /*
@@ -355,11 +356,11 @@ static void greet_all(struct cohort_comm *c, struct native_result *r)
  */
 static int await_connected(struct clique *q, int n)
 {
-	struct backoff b = backoff_among(q->world);
+	struct backoff b = backoff_among(q->world_size);
 
 	/* Release and acquire: nothing of a launch comes before. */
-	atomic_fetch_add_explicit(&q->met_all, n, memory_order_acq_rel);
-	while (atomic_load_explicit(&q->met_all, memory_order_acquire) <
+	atomic_fetch_add_explicit(&q->connected_ranks, n, memory_order_acq_rel);
+	while (atomic_load_explicit(&q->connected_ranks, memory_order_acquire) <
 	       q->size) {
 		if (clique_cause(q))
 			return clique_error(q);
@@ -377,7 +378,7 @@ int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
 
 	if (!connects_first(comms->clique))
 		return COHORT_OK;
-	all = any = !comms->transfers.has_met_all &&
+	all = any = !comms->transfers.has_connected_all &&
 	            has_call(ops, op_is_of_messages);
 	for (i = 0; i < n && !any; i++)
 		any = pairs_of(&comms[i]) && find_new(&comms[i], &ops[i]);
@@ -411,7 +412,8 @@ uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer)
 	const struct pairs *p = pairs_of(c);
 
 	return p ? atomic_load_explicit(
-			   &p->numbers[(sends ? 0 : c->clique->world) + peer],
+			   &p->numbers[(sends ? 0 : c->clique->world_size) +
+	                               peer],
 			   memory_order_acquire)
 	         : 0;
 }

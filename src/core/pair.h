@@ -56,7 +56,7 @@ struct pairs {
 	 * receives from it.  Ordered as the count. */
 	_Atomic uint64_t *numbers;
 
-	/* By peer: both directions are connected.  Inside the gate. */
+	/* By peer: both directions are connected.  With the lock held. */
 	bool *connected;
 
 	struct transfer_slot slots[]; /* by index modulo the clique's slots */
@@ -76,14 +76,14 @@ struct transfer {
 	int type;
 };
 
-/* Have room for the transfers in @op.  Inside the gate.  COHORT_NO_MEMORY, or
+/* Have room for the transfers in @op.  With the lock held.  COHORT_NO_MEMORY, or
  * COHORT_OK; allocates once in a communicator's life, and once in a clique's. */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
 /*
  * Publish the sends and receives in @op, which pair_prepare() was called for,
  * and compare each with its other half if the peer has called that.  Inside the
- * gate.
+ * lock.
  *
  * Returns:
  *   COHORT_OK        no half is known to differ
@@ -94,7 +94,7 @@ int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                uint64_t now_ns, bool captured);
 
 /* Return true if NCCL connects ranks in @op, the collective @number of @c, which may
- * then take until the init deadline.  Inside the gate. */
+ * then take until the init deadline.  With the lock held. */
 bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
                               uint64_t number);
 
@@ -105,7 +105,7 @@ bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
  * message with a peer, either way, is preceded by an empty one each way; and
  * the first gather, scatter or all_to_all, which NCCL makes of messages, by
  * such messages between all ranks.  Blocks until these peers have come, too, or
- * the clique is aborted.  With the gates held.
+ * the clique is aborted.  With the locks held.
  *
  * COHORT_OK: go on, unless @r has what failed; the status of a cause: a rank of
  * this process will not come.

@@ -44,7 +44,7 @@ int clique_world(const struct clique *q, int rank)
 	const struct cohort_comm *c = clique_rank(q, rank);
 
 	if (c)
-		return c->world;
+		return c->world_rank;
 	if (!clique_is_child(q))
 		return rank;
 	return q->remote ? q->remote->world(q, rank) : -1;
@@ -69,7 +69,7 @@ const struct cohort_comm *clique_rank_of_world(const struct clique *q,
 	int i;
 
 	for (i = 0; i < q->size; i++)
-		if (q->comms[i].world == world)
+		if (q->comms[i].world_rank == world)
 			return &q->comms[i];
 	return NULL;
 }
@@ -80,7 +80,7 @@ void clique_add_ranks(struct text *t, const struct clique *q,
 	uint64_t world[COHORT_RANK_WORDS] = { 0 };
 	int r, w;
 
-	for (r = 0; r < q->world; r++) {
+	for (r = 0; r < q->world_size; r++) {
 		if (!rank_set_has(set, r))
 			continue;
 		w = clique_world(q, r);

@@ -22,10 +22,10 @@
 #include "base/crew.h"
 #include "core/clique.h"
 #include "core/clique_tree.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
 #include "core/register.h"
 #include "core/remote.h"
-#include "core/window.h"
 
 /* Say where the reaper is: in @function, for the rank of @c or for none (NULL). */
 static void at(struct clique *q, const char *function,
@@ -68,8 +68,8 @@ static bool is_quiet(struct cohort_comm *c)
 {
 	uint64_t ticket, last;
 
-	/* seq_cst, see cause.h.  is_left is set inside the gate. */
-	if (atomic_load(&c->lock.held) || atomic_load(&c->lock.is_left))
+	/* seq_cst, see cause.h.  is_detached is set with the lock held. */
+	if (atomic_load(&c->lock.held) || atomic_load(&c->lock.is_detached))
 		return false;
 	last = atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 	for (ticket = last; ticket && last - ticket < c->clique->slots;
@@ -90,7 +90,7 @@ static bool await_prober(struct clique *q)
 
 	/* seq_cst, see cause.h. */
 	while (atomic_load(&q->probing)) {
-		if (clique_look(q) == CLIQUE_WEDGED)
+		if (clique_update_state(q) == CLIQUE_WEDGED)
 			return false;
 		backoff_wait(&b, UINT64_MAX);
 	}
@@ -99,14 +99,14 @@ static bool await_prober(struct clique *q)
 
 /* Wait until every call whose caller has left is launched; false if the clique
  * became WEDGED. */
-static bool await_left(struct clique *q)
+static bool await_detached(struct clique *q)
 {
 	struct backoff b = BACKOFF;
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		while (atomic_load(&q->comms[r].lock.is_left)) {
-			if (clique_look(q) == CLIQUE_WEDGED)
+		while (atomic_load(&q->comms[r].lock.is_detached)) {
+			if (clique_update_state(q) == CLIQUE_WEDGED)
 				return false;
 			backoff_wait(&b, UINT64_MAX);
 		}
@@ -120,11 +120,11 @@ static bool quiesce(struct clique *q)
 	int r = 0;
 
 	/* A rank that was quiet stays quiet: a thread that comes later sees the
-	 * cause at the gate. */
+	 * cause at the lock. */
 	while (r < q->size) {
 		if (is_quiet(&q->comms[r]))
 			r++;
-		else if (clique_look(q) == CLIQUE_WEDGED)
+		else if (clique_update_state(q) == CLIQUE_WEDGED)
 			return false;
 		else
 			backoff_wait(&b, UINT64_MAX);
@@ -231,7 +231,7 @@ static void await_others(struct clique *q)
 	const uint64_t half = q->deadlines.abort_ns / 2;
 	uint64_t patience;
 
-	if (!q->remote || q->world == q->size)
+	if (!q->remote || q->world_size == q->size)
 		return;
 	patience = q->remote->patience_ns;
 	q->remote->tell(q, clique_whole_cause(q),
@@ -243,7 +243,7 @@ static void await_others(struct clique *q)
 static void set_up(struct clique *q)
 {
 	at(q, "cudaSetDevice", q->comms);
-	native_thread(q->platform, q->comms->device);
+	native_thread_init(q->platform, q->comms->device);
 	at(q, NULL, NULL);
 }
 
@@ -253,7 +253,7 @@ static void reap_by_abort(struct clique *q)
 	ncclComm_t *natives;
 
 	clique_tree_end(q);
-	clique_note(q);
+	clique_record_completions(q);
 	await_others(q);
 	/* Also past the deadline: it may release a thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
@@ -262,34 +262,34 @@ static void reap_by_abort(struct clique *q)
 	if (released == ncclSuccess)
 		released = orphans;
 	/* A launch that is stuck in the window goes on now, or never will. */
-	window_close(q);
+	launch_lock_close(q);
 	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED))
 		park();
 	set_up(q);
 	if (!quiesce(q))
 		park();
 	await_neighbours(q);
-	window_memory_begin();
+	memory_section_begin();
 	deregister(q);
 	reclaim(q, CLIQUE_QUIESCED, released);
-	window_memory_end();
+	memory_section_end();
 	free(natives);
 }
 
 /* Everything is done and nobody is inside: an orderly end. */
 static void reap_by_destroy(struct clique *q)
 {
-	clique_note(q);
+	clique_record_completions(q);
 	set_up(q);
-	if (!await_prober(q) || !await_left(q) ||
+	if (!await_prober(q) || !await_detached(q) ||
 	    !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
-	window_memory_begin();
+	memory_section_begin();
 	deregister(q);
 	reclaim(q, CLIQUE_QUIESCED,
 	        release_all(q, "ncclCommDestroy",
 	                    q->platform->ncclCommDestroy));
-	window_memory_end();
+	memory_section_end();
 }
 
 /* Give back what the ranks have.  Apart from the close that waits for it, as it
@@ -306,7 +306,7 @@ static bool release_main(void *arg)
 {
 	struct clique *q = arg;
 
-	native_thread(q->platform, q->comms->device);
+	native_thread_init(q->platform, q->comms->device);
 	release(q);
 	return true;
 }
@@ -322,7 +322,7 @@ static bool reaper_main(void *arg)
 		reap_by_destroy(q);
 	/* Tickets are asked about until the clique is unused.  If it is not yet,
 	 * another job releases it. */
-	if (clique_look(q) == CLIQUE_RECLAIMED &&
+	if (clique_update_state(q) == CLIQUE_RECLAIMED &&
 	    !atomic_compare_exchange_strong(&q->unused, &none, UNUSED_REAPED))
 		release(q);
 	return true;

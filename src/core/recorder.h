@@ -5,7 +5,7 @@
 /*
  * Flight recorder: a ring of the last operations of one rank
  *
- * Written by the one thread that is inside the rank's gate, read by any thread
+ * Written by the one thread that holds the rank's lock, read by any thread
  * at any time, without a lock.
  *
  *  A. A record that recorder_read() returns is whole: its fields were written
@@ -38,7 +38,7 @@ struct record_slot {
 /* When an operation was first seen to have started, and to be done. */
 struct record_times {
 	/* Atomic, both: which use of the slot it is, and the time since the
-	 * call, plus 1; 0: not seen.  Begun inside the gate, set by whoever
+	 * call, plus 1; 0: not seen.  Begun with the lock held, set by whoever
 	 * sees it. */
 	_Atomic uint64_t started;
 	_Atomic uint64_t finished; /* with AT_MOST_BIT, see recorder.c */
@@ -51,7 +51,7 @@ struct recorder {
 	struct record_slot *slots;
 	struct record_times *times;
 
-	/* Atomic; the bytes of all operations so far.  Written inside the gate,
+	/* Atomic; the bytes of all operations so far.  Written with the lock held,
 	 * relaxed: for people.  In no cache line with what other threads
 	 * read. */
 	_Alignas(64) _Atomic uint64_t bytes;
@@ -100,7 +100,7 @@ void recorder_fini(struct recorder *r);
  * read as none. */
 void recorder_forget(struct recorder *r);
 
-/* Inside the gate only, by thread @tid. */
+/* With the lock held only, by thread @tid. */
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
                     uint32_t digest, int tid, uint64_t now_ns);
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
@@ -118,7 +118,7 @@ bool recorder_saw_finished(struct recorder *r, uint64_t ticket,
 bool recorder_observed_end(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* Inside the gate, where no slot is overwritten meanwhile: set these times
+/* With the lock held, where no slot is overwritten meanwhile: set these times
  * without a look whether another thread was first, which is cheaper. */
 void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 void recorder_set_finished(struct recorder *r, uint64_t ticket,

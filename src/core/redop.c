@@ -49,7 +49,7 @@ static int new_number(struct cohort_comm *c)
 /* True if NCCL has no kernel to multiply this type: 8-bit floats on one rank. */
 static bool cannot_multiply(const struct cohort_comm *c, int type)
 {
-	return c->clique->world == 1 &&
+	return c->clique->world_size == 1 &&
 	       (type == COHORT_F8E4M3 || type == COHORT_F8E5M2);
 }
 
@@ -71,13 +71,13 @@ int redop_create(struct cohort_comm *c, const void *scalar, int type,
 		return error_set(COHORT_NO_MEMORY,
 		                 "rank %d has %d premultiplied sums already",
 		                 c->rank, MAX_REDOPS);
-	rc = native_nccl(p, "ncclRedOpCreatePreMulSum", c->native,
-	                 p->ncclRedOpCreatePreMulSum(
-				 &native, value, (ncclDataType_t)type,
-				 residence == COHORT_SCALAR_HOST
-					 ? ncclScalarHostImmediate
-					 : ncclScalarDevice,
-				 c->native));
+	rc = native_set_nccl_error(p, "ncclRedOpCreatePreMulSum", c->native,
+	                           p->ncclRedOpCreatePreMulSum(
+					   &native, value, (ncclDataType_t)type,
+					   residence == COHORT_SCALAR_HOST
+						   ? ncclScalarHostImmediate
+						   : ncclScalarDevice,
+					   c->native));
 	if (rc != COHORT_OK)
 		return rc;
 	number = new_number(c);
@@ -100,8 +100,8 @@ int redop_destroy(struct cohort_comm *c, int number, bool has_ended)
 	place_of(c, number)->number = 0;
 	if (has_ended)
 		return COHORT_OK;
-	return native_nccl(p, "ncclRedOpDestroy", c->native,
-	                   p->ncclRedOpDestroy(native, c->native));
+	return native_set_nccl_error(p, "ncclRedOpDestroy", c->native,
+	                             p->ncclRedOpDestroy(native, c->native));
 }
 
 static int call_check(const struct cohort_comm *c, const struct op *op)

@@ -6,7 +6,7 @@
  * Reductions that a communicator has beyond the built-in ones
  *
  * Each has a number for the program, which is never given out again, and a
- * number of NCCL's, which is.  Everything here is called inside the gate.
+ * number of NCCL's, which is.  Everything here is called with the lock held.
  */
 
 #include <stdbool.h>

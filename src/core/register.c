@@ -8,9 +8,9 @@
 #include "base/status.h"
 #include "core/call.h"
 #include "core/clique.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
 #include "core/op.h"
-#include "core/window.h"
 
 int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out)
@@ -22,9 +22,9 @@ int register_add(struct cohort_comm *c, void *memory, size_t bytes,
 	if (!r)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for a registration");
-	rc = native_nccl(p, "ncclCommRegister", c->native,
-	                 p->ncclCommRegister(c->native, memory, bytes,
-	                                     &r->native));
+	rc = native_set_nccl_error(p, "ncclCommRegister", c->native,
+	                           p->ncclCommRegister(c->native, memory, bytes,
+	                                               &r->native));
 	if (rc != COHORT_OK) {
 		free(r);
 		return rc;
@@ -100,7 +100,7 @@ static bool can_simulate(const struct cohort_comm *c, const struct op *op)
 	size_t i, n;
 
 	if (!platform_has(q->platform, FUNCTION_ncclGroupSimulateEnd) ||
-	    q->world > q->size || /* NCCL may wait for those elsewhere */
+	    q->world_size > q->size || /* NCCL may wait for those elsewhere */
 	    (q->config.connect == COHORT_CONNECT_NONE &&
 	     q->platform->connects_late()))
 		return false;
@@ -139,13 +139,13 @@ int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
 		is_first |= note_all(&comms[i], &ops[i], digest);
 	if (!is_first || !can_simulate(comms, ops))
 		return COHORT_OK;
-	rc = window_memory_enter(comms->clique);
+	rc = memory_section_enter(comms->clique);
 	if (rc != COHORT_OK)
 		return rc;
 	mode = native_relax(q->platform);
 	simulate(comms, n, ops);
 	native_restore(q->platform, mode);
-	window_memory_end();
+	memory_section_end();
 	return COHORT_OK;
 }
 
@@ -156,8 +156,9 @@ int register_remove(struct cohort_comm *c, struct registration *r,
 	int rc = COHORT_OK;
 
 	if (!has_ended)
-		rc = native_nccl(p, "ncclCommDeregister", c->native,
-		                 p->ncclCommDeregister(c->native, r->native));
+		rc = native_set_nccl_error(p, "ncclCommDeregister", c->native,
+		                           p->ncclCommDeregister(c->native,
+		                                                 r->native));
 	if (rc != COHORT_OK)
 		return rc;
 	list_remove(c->registrations, r, next);

@@ -5,7 +5,7 @@
 /*
  * Memory that is registered with NCCL
  *
- * Each rank has a list, for the thread inside the gate.  Once the clique has a cause, the
+ * Each rank has a list, for the thread with the lock held.  Once the clique has a cause, the
  * reaper deregisters everything before it ends the native communicators, and a thread may
  * change the list only after that, in RECLAIMED.  NCCL itself deregisters only after it has
  * freed the proxy thread that it needs for that.
@@ -46,7 +46,7 @@ int register_remove(struct cohort_comm *c, struct registration *r,
 
 /*
  * Simulate @ops, the calls of @n ranks with this digest, if one of their buffers is registered
- * and was in no such call: in a memory section, inside the gate.  The launch reports any error
+ * and was in no such call: in a memory section, with the lock held.  The launch reports any error
  * in them.  COHORT_OK, or the clique's cause.
  */
 int register_complete(struct cohort_comm *comms, int n, const struct op *ops,

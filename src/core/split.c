@@ -7,7 +7,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 
 /* ---- before ----------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static bool await_thread(struct clique *q, struct connection *connection)
 	uint64_t deadline = clock_deadline(q->deadlines.init_ns);
 
 	while (!connect_is_done(connection)) {
-		if (clique_look(q) == CLIQUE_WEDGED ||
+		if (clique_update_state(q) == CLIQUE_WEDGED ||
 		    may_be_left(q, connection))
 			return false;
 		if (clock_now() >= deadline && !clique_cause(q))
@@ -182,7 +182,7 @@ static void await_leader(struct clique *q, unsigned round)
 	/* Acquire: what that rank has stored for this one. */
 	while (atomic_load_explicit(&q->splits, memory_order_acquire) < round) {
 		/* The other rank does not go on either. */
-		if (clique_look(q) == CLIQUE_WEDGED)
+		if (clique_update_state(q) == CLIQUE_WEDGED)
 			return;
 		backoff_wait(&b, UINT64_MAX);
 	}
@@ -231,14 +231,14 @@ int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
 	const struct platform *p = parent->platform;
 	int i;
 
-	window_memory_begin();
+	memory_section_begin();
 	p->ncclGroupStart(); /* around the group of each rank */
 	for (i = 0; i < n; i++)
 		if (ranks[i].connected.native)
 			connect_discard(p, &ranks[i].device, 1,
 			                &ranks[i].connected);
 	p->ncclGroupEnd();
-	window_memory_end();
+	memory_section_end();
 	return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 }
 

@@ -5,7 +5,7 @@
 /*
  * Splitting: how the ranks of a clique become ranks of new cliques
  *
- * All ranks of this process meet in memory first, each inside its gate.  The
+ * All ranks of this process meet in memory first, each with its lock held.  The
  * last one has a private thread make the native calls of all ranks in one
  * group, as opening does, and the others wait for that.  So no thread of the
  * program is ever inside a native call that waits for other ranks; a rank that
@@ -13,7 +13,7 @@
  * what hangs in NCCL is ended after the init deadline, by an abort of the
  * parent, for which NCCL also raises the flags of the child that is being made.
  * Until that thread is out, or the abort is given up, the ranks stay inside
- * their gates: the parent is not freed under the thread.
+ * their locks: the parent is not freed under the thread.
  */
 
 #include "core/clique.h"
@@ -32,7 +32,7 @@ struct split_call {
 	            int n);
 };
 
-/* Take part.  Inside the gate, once all ranks agree that they split.  On an
+/* Take part.  With the lock held, once all ranks agree that they split.  On an
  * error the clique has a cause. */
 int split_run(struct cohort_comm *c, const struct split_call *call);
 

@@ -13,8 +13,8 @@
 #include "base/type.h"
 #include "base/util.h"
 #include "core/clique.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 
 /* Bytes of a chunk on the device.  To launch the copies and the collective of a
  * chunk takes tens of microseconds, in which a copy engine moves half a
@@ -61,7 +61,7 @@ static size_t chunk_of(size_t count, size_t bytes_per_element)
 /* Blocks of count elements that the collective works with. */
 static size_t all_blocks(const struct cohort_comm *c, const struct op *op)
 {
-	const size_t world = (size_t)c->clique->world;
+	const size_t world = (size_t)c->clique->world_size;
 
 	/* Not in place: the blocks that are sent, and those that are
 	 * received. */
@@ -76,7 +76,7 @@ void staging_plan(struct staged *s, const struct cohort_comm *c,
 	const struct cohort_tensor *t = op->tensors;
 	const size_t blocks = all_blocks(c, op);
 
-	op_blocks(op, c->rank, c->clique->world, &s->send_blocks,
+	op_blocks(op, c->rank, c->clique->world_size, &s->send_blocks,
 	          &s->recv_blocks);
 	/* The root's data is in place already. */
 	if (op->kind == OP_BROADCAST && c->rank == op->root)
@@ -179,9 +179,9 @@ static int grow_memory(struct cohort_comm *c, size_t bytes)
 	if (bytes <= g->bytes)
 		return COHORT_OK;
 	bytes = room_for(bytes, g->bytes);
-	rc = native_cuda(p, "cudaHostAlloc",
-	                 p->cudaHostAlloc(&memory, bytes,
-	                                  cudaHostAllocPortable));
+	rc = native_set_cuda_error(p, "cudaHostAlloc",
+	                           p->cudaHostAlloc(&memory, bytes,
+	                                            cudaHostAllocPortable));
 	if (rc != COHORT_OK)
 		return rc;
 	if (g->memory)
@@ -201,8 +201,9 @@ static int grow_ring(struct cohort_comm *c, size_t slot_bytes)
 	if (slot_bytes <= g->slot_bytes)
 		return COHORT_OK;
 	slot_bytes = room_for(slot_bytes, g->slot_bytes);
-	rc = native_cuda(p, "cudaMalloc",
-	                 p->cudaMalloc(&ring, STAGING_RING * slot_bytes));
+	rc = native_set_cuda_error(p, "cudaMalloc",
+	                           p->cudaMalloc(&ring,
+	                                         STAGING_RING * slot_bytes));
 	if (rc != COHORT_OK)
 		return rc;
 	if (g->ring)
@@ -258,7 +259,7 @@ static int make_order(struct cohort_comm *c)
 		                                  cudaHostAllocPortable |
 		                                          cudaHostAllocMapped));
 	if (r.what)
-		return native_cuda(p, r.what, r.cuda);
+		return native_set_cuda_error(p, r.what, r.cuda);
 	g->words = memset(words, 0, bytes);
 	return COHORT_OK;
 }
@@ -285,7 +286,7 @@ static int make_room(struct cohort_comm *c, const struct room *room)
 
 	if (has_room(&c->staging, room))
 		return rc;
-	rc = window_memory_enter(c->clique);
+	rc = memory_section_enter(c->clique);
 	if (rc != COHORT_OK)
 		return rc;
 	mode = native_relax(c->clique->platform);
@@ -296,7 +297,7 @@ static int make_room(struct cohort_comm *c, const struct room *room)
 	if (rc == COHORT_OK)
 		rc = grow_ring(c, room->slot_bytes);
 	native_restore(c->clique->platform, mode);
-	window_memory_end();
+	memory_section_end();
 	return rc;
 }
 

@@ -77,8 +77,8 @@ static inline uint64_t staging_deadline(const struct op *op)
 	return op->staged ? op->staged->deadline_ns : COHORT_FOREVER;
 }
 
-/* A call whose caller has left before all ranks had called (together.h). */
-struct left_call {
+/* A call whose caller has left before all ranks had called (launch_barrier.h). */
+struct detached_call {
 	struct op op;
 	struct cohort_tensor tensor;
 	struct staged staged;
@@ -87,7 +87,7 @@ struct left_call {
 };
 
 /* What a communicator has for calls with host memory: made by the first such
- * call, owned by the thread that is inside one (see gate_keep()), and given
+ * call, owned by the thread that is inside one (see comm_keep()), and given
  * back with the communicator's stream. */
 struct staging {
 	uint64_t
@@ -117,12 +117,12 @@ void staging_set_chunk(size_t bytes);
 
 /* Set the plan, and look what kind of memory the caller has: COHORT_INVALID for
  * memory of a device.  Then make room, with no call under way:
- * COHORT_NO_MEMORY, or COHORT_CUDA. Inside the gate, on the rank's device. */
+ * COHORT_NO_MEMORY, or COHORT_CUDA. With the lock held, on the rank's device. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
 
 /* Copy all that is to be sent into the staging memory. */
-void staging_take(struct cohort_comm *c, const struct op *op);
+void staging_copy_in(struct cohort_comm *c, const struct op *op);
 
 /* Launch the call, and have its stream wait for all of it; stops at the first
  * native call that fails. */

@@ -69,7 +69,7 @@ static struct cohort_tensor tensor_at(const struct cohort_comm *c,
 	else if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_SCATTER)
 		recv = base + own;
 	else if (op->kind == OP_ALL_TO_ALL)
-		recv = base + (size_t)c->clique->world * block;
+		recv = base + (size_t)c->clique->world_size * block;
 	return (struct cohort_tensor){ send, recv, count, op->tensors->type };
 }
 
@@ -84,7 +84,7 @@ static void copy_in(const struct op *op, char *to, size_t k)
 		memcpy(to + b * bytes, at(op, op->tensors->send, b, k), bytes);
 }
 
-void staging_take(struct cohort_comm *c, const struct op *op)
+void staging_copy_in(struct cohort_comm *c, const struct op *op)
 {
 	struct staged *s = op->staged;
 	const void *to;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/native.h"
 
 /* The name of an argument: streams[@i], or stream if @i is negative. */
@@ -120,13 +120,13 @@ int stream_check_outside(struct cohort_comm *c, void *stream)
 	if (stream_is_known(c, stream) ||
 	    platform_has(c->clique->platform, FUNCTION_cudaStreamGetDevice))
 		return stream_check(c, stream, -1);
-	rc = gate_enter(c, true); /* for the event */
+	rc = comm_enter(c, true); /* for the event */
 	if (rc != COHORT_OK)
 		return rc;
 	/* After a cause the reaper may be waiting for the event, and nothing is
 	 * queued on the stream any more. */
 	if (!cause_any(c->clique->end))
 		rc = stream_check(c, stream, -1);
-	gate_leave(c);
+	comm_leave(c);
 	return rc;
 }

@@ -28,9 +28,9 @@ static inline bool stream_is_known(const struct cohort_comm *c,
  * than @c's: the text names the argument, streams[@i], or stream if @i is negative.
  * Queues nothing that the program could see, even on a stream that is being captured.
  *
- * stream_check()         - inside the gate
- * stream_check_outside() - outside of the gate, so that it may also answer what
- *                          gate_enter() does
+ * stream_check()         - with the lock held
+ * stream_check_outside() - without the lock, so that it may also answer what
+ *                          comm_enter() does
  */
 int stream_check(const struct cohort_comm *c, void *stream, int i);
 int stream_check_outside(struct cohort_comm *c, void *stream);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Submitting: check, enter the gate and the device, record, compare, meet, launch
+ * Submitting: check, take the lock and the device, record, compare, meet, launch
  *
  * Nothing here allocates, formats or logs unless it fails, and no lock is held
  * that a hung call could keep.  Whatever can be refused is refused before any
@@ -16,8 +16,10 @@
 #include "core/agree.h"
 #include "core/batch.h"
 #include "core/capture.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/launch.h"
+#include "core/launch_barrier.h"
+#include "core/launch_lock.h"
 #include "core/list_launch.h"
 #include "core/native.h"
 #include "core/pair.h"
@@ -25,15 +27,13 @@
 #include "core/register.h"
 #include "core/staging.h"
 #include "core/stream.h"
-#include "core/together.h"
-#include "core/window.h"
 
-/* ---- the gates -------------------------------------------------------- */
+/* ---- the locks -------------------------------------------------------- */
 
 static void leave_all(struct cohort_comm *comms, int n)
 {
 	while (n--)
-		gate_leave(&comms[n]);
+		comm_leave(&comms[n]);
 }
 
 static int enter_all(struct cohort_comm *comms, int n)
@@ -41,7 +41,7 @@ static int enter_all(struct cohort_comm *comms, int n)
 	int i, rc;
 
 	for (i = 0; i < n; i++) {
-		rc = gate_enter(&comms[i], false);
+		rc = comm_enter(&comms[i], false);
 		if (rc != COHORT_OK) {
 			leave_all(comms, i);
 			return rc;
@@ -62,7 +62,7 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 
 	if (ticket <= q->slots || comm_ticket_done(c, former))
 		return COHORT_OK;
-	b = backoff_among(q->world);
+	b = backoff_among(q->world_size);
 	while (!comm_ticket_done(c, former)) {
 		rc = clique_error(q);
 		if (rc != COHORT_OK)
@@ -73,21 +73,23 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 	return COHORT_OK;
 }
 
-/* Check what needs no gate. */
+/* Check what needs no lock. */
 static int check_outside(const struct cohort_comm *comms, int n,
                          const struct op *ops)
 {
 	int i, rc;
 
-	rc = op_is_collective(ops) ? window_check(op_name_of(ops)) : COHORT_OK;
+	rc = op_is_collective(ops) ? memory_section_check(op_name_of(ops))
+	                           : COHORT_OK;
 	/* A staged call was checked before it was staged. */
 	for (i = 0; i < n && rc == COHORT_OK && !ops->staged; i++)
-		rc = op_check(&ops[i], comms[i].rank, comms[i].clique->world);
+		rc = op_check(&ops[i], comms[i].rank,
+		              comms[i].clique->world_size);
 	return rc;
 }
 
 /* Check what only the communicators know, and make what they will need, with
- * every gate held. */
+ * every lock held. */
 static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 {
 	int i, rc = COHORT_OK;
@@ -115,11 +117,11 @@ static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
 	scope->leaves |= n > 1;
 	if (rc != COHORT_OK && op_is_awaited(ops) &&
 	    !native_is_exit(scope->error))
-		launch_fire_for_device(comms, rc, scope->error, s);
+		launch_end_for_device(comms, rc, scope->error, s);
 	return rc;
 }
 
-/* Decide how the calls are launched, and wait until there is room for them.  With every gate
+/* Decide how the calls are launched, and wait until there is room for them.  With every lock
  * held and the first rank's device current, as all that follows. */
 static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
                    struct submission *s)
@@ -132,8 +134,8 @@ static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
 	s->plan = launch_plan(comms, n, ops, s->captured);
 	/* One thread calls the same for each of several ranks. */
 	s->digest = agree_digest(ops);
-	s->meets = q->together && s->digest && !s->captured && q->world > 1 &&
-	           s->plan != PLAN_SPLIT;
+	s->meets = q->together && s->digest && !s->captured &&
+	           q->world_size > 1 && s->plan != PLAN_SPLIT;
 	/* The other ranks would wait for a launch that does not come now: give
 	 * a captured call a digest that agrees with no call that is
 	 * launched. */
@@ -145,7 +147,7 @@ static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
 	                                 memory_order_relaxed) +
 	            1;
 	for (i = 0; i < n && rc == COHORT_OK; i++) {
-		rc = gate_await_left(&comms[i]);
+		rc = comm_await_detached(&comms[i]);
 		if (rc == COHORT_OK)
 			rc = slot_await(&comms[i], s->ticket);
 	}
@@ -243,7 +245,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	if (n == 1 && ops->from_host)
-		gate_keep(comms);
+		comm_keep(comms);
 	rc = check_inside(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_device(comms, n, ops, &scope, &s);
@@ -263,11 +265,11 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc == COHORT_OK && !s.left) {
 		rc = launch(comms, n, ops, &s);
 		if (s.meets)
-			together_leave(comms->clique, n);
+			launch_barrier_leave(comms->clique, n);
 	}
 	record_launches(comms, n, rc, &s);
 	if (rc == COHORT_OK && s.meets && !s.left)
-		together_await_launched(comms, staging_deadline(ops));
+		launch_barrier_await_launched(comms, staging_deadline(ops));
 leave_device:
 	device_leave(&scope);
 leave_gates:

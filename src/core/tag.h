@@ -6,7 +6,7 @@
  * Tags: labels of what is done, the caller's or the library's own, each kept
  * once, by a number that a record has room for
  *
- * Written by the one thread that is inside the rank's gate, read by any thread
+ * Written by the one thread that holds the rank's lock, read by any thread
  * at any time, without a lock.
  *
  *  A. A text that tag_read() returns is whole.
@@ -31,18 +31,18 @@ struct tag_slot {
 };
 
 struct tags {
-	/* The number of texts so far; inside the gate only.  In no cache line
+	/* The number of texts so far; with the lock held only.  In no cache line
 	 * with what other threads often read. */
 	_Alignas(64) uint64_t count;
 
 	/* Atomic; the number of the text that is set, 0 if none is.  Written
-	 * inside the gate.  Relaxed: for diagnostics only. */
+	 * with the lock held.  Relaxed: for diagnostics only. */
 	_Atomic unsigned now;
 
 	struct tag_slot slots[TAG_SLOTS];
 };
 
-/* Set @text, cut to the room for it; NULL or "": set none.  Inside the gate. */
+/* Set @text, cut to the room for it; NULL or "": set none.  With the lock held. */
 void tag_set(struct tags *tags, const char *text);
 
 /* The text with this number, "" if there is none or it was overwritten.  Any

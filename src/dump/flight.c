@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/pair.h"
 
 const char *flight_state_name(enum flight_state state)
@@ -230,11 +230,11 @@ static void settle(struct flight_rank *r)
 
 static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 {
-	enum clique_state state = clique_look(c->clique);
+	enum clique_state state = clique_update_state(c->clique);
 
 	r->rank = c->rank;
 	r->device = c->device;
-	r->inside = gate_is_taken(c);
+	r->inside = comm_is_taken(c);
 	r->tid = atomic_load(&c->lock.tid);
 	r->alive = r->tid ? thread_lives(r->tid, r->thread) : -1;
 	if (state == CLIQUE_LIVE)
@@ -246,7 +246,8 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 	take_tags(r->labels, &c->recorder.labels);
 	take_states(r, c, state == CLIQUE_LIVE);
 	/* What looked done may have been cut short by an abort meanwhile. */
-	if (state == CLIQUE_LIVE && clique_look(c->clique) != CLIQUE_LIVE)
+	if (state == CLIQUE_LIVE &&
+	    clique_update_state(c->clique) != CLIQUE_LIVE)
 		take_states(r, c, false);
 	settle(r);
 }
@@ -260,7 +261,7 @@ static void take_facts(struct flight *f, struct clique *q)
 	snprintf(f->group, sizeof(f->group), "%s", q->name);
 	f->generation = q->generation;
 	f->serial = q->serial;
-	f->world = q->world;
+	f->world = q->world_size;
 	f->platform = q->platform->name;
 	q->platform->ncclGetVersion(&f->nccl_version);
 	if (gethostname(f->host, sizeof(f->host) - 1))

@@ -109,7 +109,7 @@ static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
 		.joined = r.joined,
 		.is_behind = front && front < collective,
 		.is_closed = r.closed,
-		.world = c->world,
+		.world = c->world_rank,
 		.kind = stall_kind(&s, &r),
 	};
 	is_held = !r.joined &&
@@ -156,7 +156,7 @@ static void report_half(struct cohort_comm *c, const struct missing *asked,
 		                   : stall_kind(&s, &r),
 		.is_held = cycle_is_held(&r),
 		.is_closed = r.closed,
-		.world = c->world,
+		.world = c->world_rank,
 	};
 	p2p_snapshot_awaits(c, asked->other, out);
 	if (!has_called && report_waits(c, 0, asked->age_ns, &s, &r, &t, out))
@@ -185,7 +185,7 @@ static void answer(struct clique *q, const struct missing *asked,
 static bool is_sound(const struct clique *q, const struct missing *asked)
 {
 	return !asked->is_transfer ||
-	       (asked->other >= 0 && asked->other < q->world &&
+	       (asked->other >= 0 && asked->other < q->world_size &&
 	        !clique_rank(q, asked->other));
 }
 
@@ -240,7 +240,7 @@ static bool is_kind(int kind)
 static bool is_others(const struct clique *q, const struct remote_rank *x,
                       const struct remote_rank *out, int n)
 {
-	if (x->rank < 0 || x->rank >= (q ? q->world : COHORT_MAX_RANKS) ||
+	if (x->rank < 0 || x->rank >= (q ? q->world_size : COHORT_MAX_RANKS) ||
 	    (q && clique_rank(q, x->rank)))
 		return false;
 	while (n && out[n - 1].rank != x->rank)

@@ -138,7 +138,7 @@ static void end_member(struct member *m, const struct cohort_cause *cause)
 {
 	struct cohort_cause what = *cause;
 
-	if (what.rank >= m->clique->world)
+	if (what.rank >= m->clique->world_size)
 		what.rank = -1;
 	if (what.world_rank < -1 || what.world_rank >= COHORT_MAX_RANKS)
 		what.world_rank = -1;

@@ -371,7 +371,7 @@ static bool can_show(const struct peers *p, const struct clique *q)
 
 	for (i = 0; i < p->processes; i++)
 		has_near |= p->peers[i].page && !p->peers[i].is_far;
-	return has_near && q->world > q->size && q->agreed &&
+	return has_near && q->world_size > q->size && q->agreed &&
 	       q->slots <= CALL_WORDS;
 }
 
@@ -393,8 +393,9 @@ static void fill(struct peers *p, struct clique *q, int place)
 	atomic_store(&w->ranks, (uint64_t)q->size);
 	for (r = 0; r < q->size; r++) {
 		rank_set_add(members, q->comms[r].rank);
-		rank_set_add(worlds, q->comms[r].world);
-		is_ordered &= !r || q->comms[r].world > q->comms[r - 1].world;
+		rank_set_add(worlds, q->comms[r].world_rank);
+		is_ordered &= !r || q->comms[r].world_rank >
+		                            q->comms[r - 1].world_rank;
 	}
 	if (!is_ordered)
 		memset(worlds, 0, sizeof(worlds));
@@ -424,7 +425,7 @@ void remote_agreement_show(struct peers *p, struct clique *q)
 		return;
 	o->peers = p;
 	o->place = place;
-	o->ranks = q->world - q->size;
+	o->ranks = q->world_size - q->size;
 	o->own = &p->page->calls[place];
 	fill(p, q, place);
 	q->others = o;

@@ -148,11 +148,11 @@ static int give_up(struct cohort_reducer *r)
 	const struct clique *q = r->comm->clique;
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_relaxed);
 
-	if (q->size < q->world)
+	if (q->size < q->world_size)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "cancel: %d of %d ranks are of other "
 		                 "processes, which cannot be told",
-		                 q->world - q->size, q->world);
+		                 q->world_size - q->size, q->world_size);
 	if (!is_incomplete(r, step))
 		return COHORT_ALREADY;
 	reducer_publish(r);

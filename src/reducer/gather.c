@@ -40,7 +40,7 @@ static int gather_one(struct cohort_reducer *r, uint32_t k,
 
 	if (k % 2) {
 		op.kind = OP_BROADCAST;
-		op.root = r->comm->clique->world - 1;
+		op.root = r->comm->clique->world_size - 1;
 		op.n = reducer_add_portion(r, bucket, REDUCER_LEFT_OVER,
 		                           parameters, tensors);
 	} else {

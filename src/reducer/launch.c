@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/status.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/owner.h"
 #include "reducer/reducer.h"
 
@@ -204,11 +204,11 @@ int reducer_pump(struct cohort_reducer *r)
 	/* seq_cst: a thread that leaves a request has decremented its count before. */
 	if (atomic_fetch_add(&r->pumps, 1))
 		return COHORT_OK;
-	before = gate_help(r->options.helpers_launch ? r->comm : NULL);
+	before = comm_help(r->options.helpers_launch ? r->comm : NULL);
 	do {
 		rc = launch_all_full(r);
 	} while (!atomic_compare_exchange_strong(&r->pumps, &seen, 0));
-	gate_help(before);
+	comm_help(before);
 	return rc == COHORT_TIMED_OUT ? COHORT_OK : rc;
 }
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/window.h"
 #include "reducer/reducer.h"
 
 static size_t words_bytes(size_t n)
@@ -57,16 +57,17 @@ static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 	rc = comm_enter_on_device(r->comm, true, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	/* Inside the gate, which launches a call that a caller has left. */
-	window_memory_begin();
+	/* With the lock held, which launches a call that a caller has left. */
+	memory_section_begin();
 	mode = native_relax(p);
 	if (bytes)
-		rc = native_cuda(p, "cudaMallocHost",
-		                 p->cudaMallocHost(memory, bytes));
+		rc = native_set_cuda_error(p, "cudaMallocHost",
+		                           p->cudaMallocHost(memory, bytes));
 	else
-		rc = native_cuda(p, "cudaFreeHost", p->cudaFreeHost(*memory));
+		rc = native_set_cuda_error(p, "cudaFreeHost",
+		                           p->cudaFreeHost(*memory));
 	native_restore(p, mode);
-	window_memory_end();
+	memory_section_end();
 	comm_leave_on_device(r->comm, &scope);
 	return rc;
 }

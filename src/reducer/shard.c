@@ -15,7 +15,7 @@
 
 static size_t size_of(const struct cohort_reducer *r)
 {
-	return (size_t)r->comm->clique->world;
+	return (size_t)r->comm->clique->world_size;
 }
 
 static struct reducer_part left_over(const struct cohort_reducer *r,

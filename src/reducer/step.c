@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "core/batch.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/owner.h"
 #include "core/stream.h"
 #include "reducer/reducer.h"
@@ -28,10 +28,10 @@ static int check_alone(const struct cohort_reducer *r)
 /* COHORT_OK if the thread may submit now. */
 static int check_gate(struct cohort_reducer *r)
 {
-	int rc = gate_enter(r->comm, false);
+	int rc = comm_enter(r->comm, false);
 
 	if (rc == COHORT_OK)
-		gate_leave(r->comm);
+		comm_leave(r->comm);
 	return rc;
 }
 

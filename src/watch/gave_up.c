@@ -67,7 +67,7 @@ static void translate(uint64_t *set, const struct clique *from,
 	for (i = 0; from && i < from->size; i++) {
 		if (!rank_set_has(set, from->comms[i].rank))
 			continue;
-		rank = rank_of_world(q, from->comms[i].world);
+		rank = rank_of_world(q, from->comms[i].world_rank);
 		if (rank >= 0)
 			rank_set_add(to, rank);
 	}
@@ -137,7 +137,7 @@ static void visit_all(const struct clique *first, void *arg)
 		visit_cause(f, cause_look(c->former), NULL);
 	for (q = first; q; q = q->next_entered)
 		for (c = q->comms; c < q->comms + q->size; c++) {
-			if (c->world != f->c->world ||
+			if (c->world_rank != f->c->world_rank ||
 			    clique_tree_root(q) != root)
 				continue;
 			visit_cause(f, clique_cause(q), q);
@@ -184,10 +184,11 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 		start = trail_start(s, q, is_transfer, &questions);
 	if (!start)
 		return NULL;
-	a = calloc(1, sizeof(*a) + (size_t)root->world * sizeof(a->of[0]));
+	a = calloc(1, sizeof(*a) + (size_t)root->world_size * sizeof(a->of[0]));
 	if (!a)
 		return NULL;
-	n = trail_follow(&a->trail, q, &questions, a->of, root->world, &silent);
+	n = trail_follow(&a->trail, q, &questions, a->of, root->world_size,
+	                 &silent);
 	s->trail = &a->trail;
 	if (start == TRAIL_FRONT) {
 		s->remote = a->of;
@@ -230,7 +231,7 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 	if (is_known) {
 		verdict_stalled(&s, &due, &verdict);
 		*out = verdict_cause(&verdict);
-		is_known = out->world_rank != f->c->world;
+		is_known = out->world_rank != f->c->world_rank;
 	}
 	free(answers);
 	verdict_fini(&verdict);
@@ -269,8 +270,8 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	else
 		return false;
 	out->worker = status;
-	text_set(note, sizeof(note), "rank %d gave up first (%s)", c->world,
-	         how);
+	text_set(note, sizeof(note), "rank %d gave up first (%s)",
+	         c->world_rank, how);
 	append(out, note);
 	/* Without rows of their own, the details are the text. */
 	if (*out->details)

@@ -68,7 +68,7 @@ static void ask_device(struct cohort_comm *c)
 	cudaError_t error = p->cudaEventQuery(c->after.event);
 	const struct cohort_cause cause = {
 		.status = COHORT_CUDA,
-		.kind = native_kind(error),
+		.kind = native_verdict(error),
 		.rank = c->rank,
 		.cuda = (int)error,
 	};
@@ -87,7 +87,8 @@ static bool is_awaited(struct prober *p, ncclResult_t result)
 {
 	const uint64_t now = clock_now();
 
-	if (result != ncclRemoteError || p->clique->world == p->clique->size)
+	if (result != ncclRemoteError ||
+	    p->clique->world_size == p->clique->size)
 		return false;
 	if (!p->remote_ns)
 		p->remote_ns = now;
@@ -120,7 +121,7 @@ static void go_to(struct asker *a, const struct cohort_comm *c)
 	if (a->platform == platform)
 		platform->cudaSetDevice(c->device);
 	else
-		native_thread(platform, c->device);
+		native_thread_init(platform, c->device);
 	a->platform = platform;
 }
 
@@ -304,7 +305,7 @@ int prober_start(struct prober *p, struct clique *q)
 /* True if a native query may still be under way. */
 static bool may_hang(struct clique *q)
 {
-	enum clique_state state = clique_look(q);
+	enum clique_state state = clique_update_state(q);
 
 	return state < CLIQUE_QUIESCED || state == CLIQUE_WEDGED;
 }

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "core/gate.h"
+#include "core/comm_lock.h"
 #include "core/remote.h"
 
 /* Collectives before the front whose tags are compared. */
@@ -22,7 +22,7 @@ bool snapshot_init(struct snapshot *s, const struct clique *q)
 		.group = q->name,
 		.generation = q->generation,
 		.size = q->size,
-		.world = q->world,
+		.world = q->world_size,
 		.abort_ns = q->deadlines.abort_ns,
 		.is_child = clique_is_child(q),
 		.starts_are_marked = q->starts_are_marked,
@@ -158,10 +158,10 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 
 	*r = (struct rank_snapshot){
 		.rank = c->rank,
-		.world = c->world,
+		.world = c->world_rank,
 		.device = c->device,
 		.inside = atomic_load(&c->lock.held),
-		.staged = gate_is_kept(c),
+		.staged = comm_is_kept(c),
 		.waiting = atomic_load(&c->thread.waits) >
 		           atomic_load(&c->thread.waits_ended),
 		.idle = comm_is_idle(c),

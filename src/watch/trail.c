@@ -46,7 +46,8 @@ static bool is_missing(const struct cohort_comm *c, const struct missing *m,
 	uint64_t front;
 
 	if (m->is_transfer) {
-		if (c->rank != m->rank || m->other < 0 || m->other >= q->world)
+		if (c->rank != m->rank || m->other < 0 ||
+		    m->other >= q->world_size)
 			return false;
 		if (!p2p_snapshot_half(c, m->sends, m->other, m->number, &h))
 			return !with_called;
@@ -180,7 +181,7 @@ static void ask(const struct remote *remote, const struct clique *q,
 	a->n = remote->ask(remote, q, m, a->of, room,
 	                   deadline_ns < end_ns ? deadline_ns : end_ns, silent);
 	a->is_complete = silent->at == begin && silent->room &&
-	                 (!q || a->n + q->size >= q->world);
+	                 (!q || a->n + q->size >= q->world_size);
 }
 
 /* Ask about the next operation on the trail. */

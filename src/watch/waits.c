@@ -62,7 +62,7 @@ static int world_of(const struct clique *q, const struct cohort_comm *c,
                     int rank)
 {
 	if (c)
-		return c->world;
+		return c->world_rank;
 	return clique_is_child(q) ? -1 : rank;
 }
 
@@ -75,7 +75,7 @@ static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
 		return true;
 	if (clique_tree_root(a->clique) != clique_tree_root(b->clique))
 		return t && t == u;
-	return a->world == b->world && (!t || !u || t == u);
+	return a->world_rank == b->world_rank && (!t || !u || t == u);
 }
 
 static bool is_node(const struct node *x, const struct clique *q, int rank,
@@ -166,7 +166,8 @@ static void add_collective(struct walk *w, int from,
 		         q, number, name);
 	}
 	/* All here have called: some rank of another process may have not. */
-	if (q->world > q->size && w->links == before && w->nodes[from].to < 0)
+	if (q->world_size > q->size && w->links == before &&
+	    w->nodes[from].to < 0)
 		add_edge(w, from,
 		         (struct node){ .q = q,
 		                        .rank = -1,
@@ -312,7 +313,7 @@ static void add_ended_cycle(struct walk *w, int from,
 	}
 	node.c = NULL;
 	node.rank = -1;
-	if (q->world > q->size && w->nodes[from].to < 0)
+	if (q->world_size > q->size && w->nodes[from].to < 0)
 		add_edge_in_cycle(w, from, node, name);
 }
 
@@ -321,7 +322,7 @@ static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 {
 	struct rank_snapshot r;
 
-	clique_note((struct clique *)(uintptr_t)c->clique);
+	clique_record_completions((struct clique *)(uintptr_t)c->clique);
 	snapshot_part(&r, c, agree_called(c));
 	return c->tickets.held_then ||
 	       (w->with_queued && has_called_last(c, &r));
@@ -340,7 +341,7 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 		return;
 	if (cause->kind == COHORT_VERDICT_CYCLE && has_waited(w, c))
 		add_ended_cycle(w, from, c);
-	if (world < 0 || world == c->world)
+	if (world < 0 || world == c->world_rank)
 		return;
 	node = node_of_world(c->clique, world);
 	node.number = cause->collective;
@@ -456,7 +457,7 @@ static int rank_in(const struct clique *q, const struct node *x)
 		return x->rank;
 	for (i = 0; x->c && i < q->size; i++)
 		if (is_same(x->c, &q->comms[i]) ||
-		    (x->c->world == q->comms[i].world &&
+		    (x->c->world_rank == q->comms[i].world_rank &&
 		     clique_tree_root(x->q) == clique_tree_root(q)))
 			return q->comms[i].rank;
 	return -1;
@@ -578,7 +579,7 @@ static void add_own(struct walk *w)
 		.way = x->sends ? WAITS_TO : WAITS_FROM,
 	};
 	text_set(link->call, sizeof(link->call), "%s", half_name(x->sends));
-	rank_set_add(link->worlds, clique_rank(q, x->rank)->world);
+	rank_set_add(link->worlds, clique_rank(q, x->rank)->world_rank);
 }
 
 /* True if the walk has come to no end. */

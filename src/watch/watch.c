@@ -240,7 +240,7 @@ err_after_alloc:
 void watch_release(struct watch *g)
 {
 	notifier_release(&g->notifier);
-	log_end(g, WATCH_IS_RELEASED);
+	watch_log_end(g, WATCH_IS_RELEASED);
 }
 
 const char *watch_stop(struct watch *g, uint64_t deadline_ns)

@@ -163,7 +163,7 @@ static void sample(struct watch *g)
 }
 
 /* Take the snapshot again, after some time, and keep what it has about threads. */
-static void sample_again(struct watch *g, struct snapshot *s)
+static void sample_details(struct watch *g, struct snapshot *s)
 {
 	if (s == &g->now)
 		sample(g);
@@ -180,7 +180,7 @@ static void sample_with_threads(struct watch *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
 	snapshot_threads(s);
-	sample_again(g, s);
+	sample_details(g, s);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -276,7 +276,7 @@ static uint64_t active_ns(struct watch *g, uint64_t now_ns)
  * would count against a deadline.  It would be noted late, or never, if the next
  * @asked_ns is computed from that reading.
  */
-static void run_again(struct watch *g, uint64_t asked_ns)
+static void detect_stop(struct watch *g, uint64_t asked_ns)
 {
 	uint64_t now = clock_now();
 	uint64_t gross = earlier(GROSS_NS, shortest(g) / 2);
@@ -493,13 +493,13 @@ static void add_answers(struct watch *g)
 
 /* Act on the verdict, for which there is evidence now.  That took its time: the ranks may
  * have gone on meanwhile, and there is nothing to report. */
-static void judge_again(struct watch *g)
+static void judge_with_evidence(struct watch *g)
 {
 	struct expiry due;
 
 	add_answers(g);
-	sample_again(g, &g->now);
-	run_again(g, g->ran_ns + TELLING_NS);
+	sample_details(g, &g->now);
+	detect_stop(g, g->ran_ns + TELLING_NS);
 	due = expiry_next(&g->now);
 	if (due.what != EXPIRY_VERDICT ||
 	    due.is_transfer != (g->asked_about.rank >= 0) ||
@@ -527,7 +527,7 @@ static uint64_t judge(struct watch *g)
 	/* The ranks may go on meanwhile, so the snapshot that is reported also
 	 * decides. */
 	sample_with_threads(g, &g->now);
-	run_again(g, g->ran_ns);
+	detect_stop(g, g->ran_ns);
 	due = expiry_next(&g->now);
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
@@ -547,7 +547,8 @@ static uint64_t judge(struct watch *g)
 	if (begin_evidence(g, suspects, &due))
 		return g->evidence_due_ns;
 	if (g->stack_count)
-		judge_again(g); /* with the reason why there are no stacks */
+		judge_with_evidence(
+			g); /* with the reason why there are no stacks */
 	else
 		act(g, &due);
 	return expiry_next(&g->now).next_ns;
@@ -603,7 +604,7 @@ static bool has_evidence(const struct watch *g,
 	       is_stuck(&g->subject, &g->now);
 }
 
-void log_end(struct watch *g, unsigned event)
+void watch_log_end(struct watch *g, unsigned event)
 {
 	struct clique *q = g->clique;
 
@@ -623,7 +624,7 @@ static void tell_end(struct watch *g)
 		return;
 	if (g->clique->remote)
 		g->clique->remote->tell(g->clique, cause, 0);
-	log_end(g, WATCH_HAS_ENDED);
+	watch_log_end(g, WATCH_HAS_ENDED);
 	if (!g->notifier.is_wanted && !g->dumper) {
 		count(g, COHORT_STAGE_ENDED, cause->kind);
 		return;
@@ -638,8 +639,8 @@ static void tell_end(struct watch *g)
 
 static bool has_come_to_end(struct clique *q)
 {
-	return clique_look(q) >= CLIQUE_RECLAIMED &&
-	       clique_look(q) != CLIQUE_WEDGED;
+	return clique_update_state(q) >= CLIQUE_RECLAIMED &&
+	       clique_update_state(q) != CLIQUE_WEDGED;
 }
 
 /* When an end that does not complete is reported. */
@@ -666,7 +667,8 @@ static void watch_end(struct watch *g)
 	struct clique *q = g->clique;
 
 	g->next_ns = end_due(q);
-	if (clique_look(q) < CLIQUE_RECLAIMED && clock_now() < g->next_ns)
+	if (clique_update_state(q) < CLIQUE_RECLAIMED &&
+	    clock_now() < g->next_ns)
 		return;
 	if (!has_come_to_end(q)) {
 		sample_with_threads(g, &g->now);
@@ -690,7 +692,7 @@ static void sample_and_judge(struct watch *g)
 	sample(g);
 	/* The sample tells whether a rank has left. */
 	next = clock_deadline(earlier(period(g), HEARTBEAT_NS));
-	run_again(g, g->ran_ns);
+	detect_stop(g, g->ran_ns);
 	judge_question(g); /* before judge() asks the next one */
 	due = judge(g);
 	/* Reading the activity opens a file.  A program that closes all its descriptors
@@ -705,21 +707,21 @@ static void sample_and_judge(struct watch *g)
 		next = earlier(next, judge_prober(g));
 		next = earlier(next, judge_question(g));
 		/* A stop from now on makes the watchdog wake after this time. */
-		run_again(g, g->ran_ns);
+		detect_stop(g, g->ran_ns);
 	}
 	soon = g->ran_ns + MIN_PERIOD_NS;
 	g->next_ns = MAX(next, soon);
 }
 
 /* Go on with a verdict whose evidence is complete. */
-static void take_up(struct watch *g)
+static void resume_verdict(struct watch *g)
 {
 	if (g->phase == WATCH_ENDING) {
 		tell_wedged(g);
 		g->phase = WATCH_OVER;
 		return;
 	}
-	judge_again(g);
+	judge_with_evidence(g);
 	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* something else may be due */
 }
 
@@ -741,13 +743,13 @@ void watchdog_look(struct watch *g)
 	if (has_waited && !evidence_is_complete(g)) {
 		g->next_ns = g->evidence_due_ns;
 	} else if (has_waited) {
-		take_up(g);
+		resume_verdict(g);
 	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end) &&
 	           parent_has_ended(g->clique)) {
 		g->next_ns =
 			clock_deadline(HEARTBEAT_NS); /* the end wakes us */
 	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end)) {
-		run_again(g, g->next_ns);
+		detect_stop(g, g->next_ns);
 		sample_and_judge(g);
 	} else {
 		if (g->phase == WATCH_LIVE)

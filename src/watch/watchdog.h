@@ -85,7 +85,7 @@ struct watch {
 	int remote_count;
 	char silent[160]; /* the processes that have not answered */
 
-	/* Atomic; the two events after which the log gets the end, see log_end(). */
+	/* Atomic; the two events after which the log gets the end, see watch_log_end(). */
 	atomic_uint log_state;
 
 	/* Owned by the thread that closes the clique. */
@@ -98,13 +98,13 @@ struct watch {
 };
 
 /*
- * log_end - write the line on the clique's end to the log
+ * watch_log_end - write the line on the clique's end to the log
  * @event: WATCH_HAS_ENDED or WATCH_IS_RELEASED; the second of the two writes the line,
  *         so a generation that the program never gets has none
  */
 #define WATCH_HAS_ENDED 1u
 #define WATCH_IS_RELEASED 2u
-void log_end(struct watch *g, unsigned event);
+void watch_log_end(struct watch *g, unsigned event);
 
 /* Look at the clique, report what there is to report, and set .phase and .next_ns.
  * Watchdog only.  Blocks on nothing. */

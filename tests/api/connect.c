@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/backoff.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -299,7 +299,7 @@ Test(connect, of_all_pairs_waits_for_memory_sections)
 	setenv("COHORT_CONNECT", "all", 1);
 	ranks_must(cohort_quiet_begin(), "quiet_begin");
 	pthread_create(&thread, NULL, open_group, &group);
-	while (!window_waiting() && !atomic_load(&is_open))
+	while (!launch_lock_waiting() && !atomic_load(&is_open))
 		backoff_wait(&b, UINT64_MAX);
 	cr_assert_not(atomic_load(&is_open));
 	ranks_must(cohort_quiet_end(), "quiet_end");

@@ -353,10 +353,10 @@ Test(reducer_cancel, a_misplaced_cancel_is_refused_and_changes_nothing)
 	pthread_join(other, NULL);
 	/* Pretend that one more rank is in another process. */
 	q = comms[0]->clique;
-	q->world++;
+	q->world_size++;
 	expect(cohort_reducer_cancel(reducer(0), 0), COHORT_UNSUPPORTED,
 	       "1 of 4 ranks are of other processes");
-	q->world--;
+	q->world_size--;
 	for (r = 0; r < RANKS; r++) {
 		for (i = 6; i >= 0; i--)
 			cr_assert_eq(cohort_reducer_ready(reducer(r),

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 #include "sim/host.h"
 #include "support/native.h"
 #include "support/ranks.h"
@@ -629,7 +629,7 @@ static void await_operation(void)
 {
 	if (!beside->is_quiet)
 		await_wait(&operating);
-	while (beside->is_quiet && !window_waiting())
+	while (beside->is_quiet && !launch_lock_waiting())
 		sched_yield();
 }
 
@@ -798,7 +798,7 @@ static void open_chain(struct chain *c)
 	/*
 	 * Less than the time after which a waiting window goes on all the same.
 	 */
-	o.deadlines.join_ns = o.deadlines.exec_ns = WINDOW_LIMIT_NS / 3;
+	o.deadlines.join_ns = o.deadlines.exec_ns = LAUNCH_LOCK_LIMIT_NS / 3;
 	c->groups[0] = ranks_split(2, &o, c->pair);
 	o.platform = place_platform();
 	ranks_must(cohort_group_open(devices, 2, &o, &c->groups[1]), "open");

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "core/clique.h"
-#include "core/together.h"
-#include "core/window.h"
+#include "core/launch_barrier.h"
+#include "core/launch_lock.h"
 #include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
@@ -364,7 +364,7 @@ Test(together, group_level_calls_do_not_wait_for_themselves)
 
 static void await_waiting(unsigned n)
 {
-	while (window_waiting() < n)
+	while (launch_lock_waiting() < n)
 		sched_yield();
 }
 
@@ -390,7 +390,7 @@ Test(together, a_cause_before_the_launch_opens_makes_no_rank_launch)
 	cr_assert_eq(cohort_quiet_end(), COHORT_OK);
 	expect_untouched(0);
 	expect_untouched(1);
-	cr_assert_eq(window_waiting(), 0);
+	cr_assert_eq(launch_lock_waiting(), 0);
 	close_ranks(2);
 }
 
@@ -409,7 +409,7 @@ Test(together, a_launch_that_one_rank_gave_up_is_opened_by_no_other)
 
 	options(COHORT_LAUNCH_TOGETHER);
 	open_ranks(2);
-	together_set_pause(end_group_and_await_rank_0);
+	launch_barrier_set_pause(end_group_and_await_rank_0);
 	begin(&c, 0, ONE);
 	await_meeting(0);
 	cr_assert_eq(make(ONE, 1, &ticket), COHORT_ABORTED);
@@ -444,7 +444,7 @@ Test(together, a_cause_after_the_launch_opens_makes_all_ranks_launch)
 	for (r = 0; r < 3; r++)
 		end(&c[r]);
 	cr_assert_eq(atomic_load(&launches), 4);
-	cr_assert_eq(window_waiting(), 0);
+	cr_assert_eq(launch_lock_waiting(), 0);
 	cr_assert_eq(comms[0]->clique->window, 0);
 	close_ranks(4);
 }
@@ -468,7 +468,7 @@ Test(together, a_stuck_launch_holds_up_no_memory_operation_of_others)
 
 	options(COHORT_LAUNCH_TOGETHER);
 	open_ranks(2);
-	window_set_limit(COHORT_FOREVER);
+	launch_lock_set_limit(COHORT_FOREVER);
 	when_launching = stay;
 	for (r = 0; r < 2; r++)
 		begin(&c[r], r, ONE);

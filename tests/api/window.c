@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "core/clique.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -78,7 +78,7 @@ static void check_section(const char *name)
 		frees = true;
 	if (strcmp(name, "ncclGroupEnd") == 0 && frees) {
 		frees = false;
-		if (!window_sections())
+		if (!launch_lock_sections())
 			atomic_store(&unguarded, "ncclGroupEnd");
 	}
 	if (strcmp(name, "ncclAllReduce") == 0)
@@ -86,7 +86,7 @@ static void check_section(const char *name)
 	for (i = 0; i < GUARDED; i++) {
 		if (strcmp(name, guarded[i]) != 0)
 			continue;
-		if (!window_sections())
+		if (!launch_lock_sections())
 			atomic_store(&unguarded, guarded[i]);
 		atomic_fetch_add(&calls[i], 1);
 	}
@@ -238,7 +238,7 @@ Test(window, the_library_makes_its_memory_operations_in_sections)
 	cr_assert_gt(called("ncclCommSplit"), 0);
 	cr_assert_gt(called("ncclCommDestroy"), 0);
 	check_guarded();
-	cr_assert_eq(window_sections(), 0);
+	cr_assert_eq(launch_lock_sections(), 0);
 }
 
 Test(window, an_aborted_group_is_freed_in_a_section)
@@ -250,7 +250,7 @@ Test(window, an_aborted_group_is_freed_in_a_section)
 	cohort_group_close(group);
 	cr_assert_gt(called("cudaFree"), 0);
 	check_guarded();
-	cr_assert_eq(window_sections(), 0);
+	cr_assert_eq(launch_lock_sections(), 0);
 }
 
 /*
@@ -276,7 +276,7 @@ static void open_late(const char *function)
 	while (called("cudaFreeHost") < RANKS)
 		sched_yield();
 	check_guarded();
-	while (window_sections())
+	while (launch_lock_sections())
 		sched_yield();
 }
 
@@ -365,13 +365,13 @@ Test(window, groups_that_share_devices_launch_one_after_the_other)
 	o.launch = COHORT_LAUNCH_TOGETHER;
 	for (i = 0; i < 2; i++)
 		groups[i] = ranks_open(RANKS, &o);
-	window_set_limit(1000 * WINDOW_LIMIT_NS);
+	launch_lock_set_limit(1000 * LAUNCH_LOCK_LIMIT_NS);
 	atomic_store(&all_reduces, 0);
 	atomic_store(&held, "ncclAllReduce");
 	pthread_create(&threads[0], NULL, meet_all, groups[0]);
 	cr_assert(clock_await(&is_held, clock_deadline(RANKS_SOON)));
 	pthread_create(&threads[1], NULL, meet_all, groups[1]);
-	while (!window_waiting())
+	while (!launch_lock_waiting())
 		sched_yield();
 	/* The second group's ranks have launched nothing. */
 	cr_assert_leq(atomic_load(&all_reduces), RANKS);
@@ -390,9 +390,9 @@ Test(window, a_quiet_section_ends_on_the_thread_that_began_it)
 	ranks_must(cohort_quiet_begin(), "begin");
 	ranks_must(cohort_quiet_begin(), "begin");
 	ranks_must(cohort_quiet_end(), "end");
-	cr_assert_eq(window_sections(), 1);
+	cr_assert_eq(launch_lock_sections(), 1);
 	ranks_must(cohort_quiet_end(), "end");
-	cr_assert_eq(window_sections(), 0);
+	cr_assert_eq(launch_lock_sections(), 0);
 	expect(cohort_quiet_end(), COHORT_STATE, "cohort_quiet_begin()");
 }
 
@@ -412,9 +412,9 @@ Test(window, a_quiet_section_waits_for_a_launch_until_that_is_aborted)
 	pthread_t thread;
 
 	/* This window stands for a launch of rank 1 that takes long. */
-	cr_assert_eq(window_open(comms[0]->clique), COHORT_OK);
+	cr_assert_eq(launch_lock_open(comms[0]->clique), COHORT_OK);
 	pthread_create(&thread, NULL, be_quiet, &done);
-	while (!window_waiting())
+	while (!launch_lock_waiting())
 		sched_yield();
 	cr_assert_not(atomic_load(&done));
 	ranks_must(cohort_group_abort(group, "it never launches"), "abort");

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "core/clique.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 #include "support/stress.h"
 
 #define CLIQUES 3
@@ -65,7 +65,7 @@ static void *launcher(void *arg)
 	struct clique *q = cliques[k];
 	uint64_t seed = k + atomic_load(&opened);
 
-	while (window_open(q) == COHORT_OK) {
+	while (launch_lock_open(q) == COHORT_OK) {
 		atomic_store(&launches[k], true);
 		/*
 		 * Once the clique has ended, its window may have been closed.
@@ -77,7 +77,7 @@ static void *launcher(void *arg)
 		if (atomic_load(&sections) && !clique_cause(q))
 			stress_fail("a memory section began in a window");
 		atomic_store(&launches[k], false);
-		window_close(q);
+		launch_lock_close(q);
 		atomic_fetch_add(&opened, 1);
 		stress_spin(stress_random(&seed) % 500);
 	}
@@ -91,7 +91,7 @@ static void *reaper(void *arg)
 
 	stress_spin(stress_random(&seed) % 100000);
 	cause_set_aborted(cliques[k]->end, "as planned");
-	window_close(cliques[k]);
+	launch_lock_close(cliques[k]);
 	atomic_fetch_add(&ended, 1);
 	return NULL;
 }
@@ -105,8 +105,8 @@ static void look_inside(uint64_t *seed)
 		if (atomic_load(&launches[k]) && !clique_cause(cliques[k]))
 			stress_fail("a memory section lasts in a window");
 	stress_spin(stress_random(seed) % 500);
-	window_memory_begin(); /* never waits */
-	window_memory_end();
+	memory_section_begin(); /* never waits */
+	memory_section_end();
 	atomic_fetch_sub(&sections, 1);
 	atomic_fetch_add(&begun, 1);
 }
@@ -120,19 +120,19 @@ static void have_section(unsigned way, struct clique *q, uint64_t *seed)
 	unsigned taken;
 
 	if (way == 0) {
-		taken = window_take();
+		taken = launch_lock_take();
 		atomic_fetch_add(&sections, 1);
 		stress_spin(stress_random(seed) % 500);
 		atomic_fetch_sub(&sections, 1);
-		window_give(taken);
+		launch_lock_give(taken);
 		return;
 	}
 	if (way == 1)
-		window_memory_begin();
-	else if (window_memory_enter(q) != COHORT_OK)
+		memory_section_begin();
+	else if (memory_section_enter(q) != COHORT_OK)
 		return;
 	look_inside(seed);
-	window_memory_end();
+	memory_section_end();
 }
 
 static void *allocator(void *arg)
@@ -170,7 +170,7 @@ static void round_of_all(void)
 	}
 	while (n--)
 		pthread_join(threads[n], NULL);
-	if (window_waiting() || window_sections())
+	if (launch_lock_waiting() || launch_lock_sections())
 		stress_fail("a thread is left inside");
 	for (k = 0; k < CLIQUES; k++) {
 		if (cliques[k]->window || cliques[k]->has_turn)
@@ -183,7 +183,8 @@ int main(int argc, char **argv)
 {
 	unsigned long rounds = 0;
 
-	window_set_limit(1000 * WINDOW_LIMIT_NS); /* on a busy machine, too */
+	launch_lock_set_limit(
+		1000 * LAUNCH_LOCK_LIMIT_NS); /* on a busy machine, too */
 	while (stress_go_on(argc, argv)) {
 		round_of_all();
 		rounds++;

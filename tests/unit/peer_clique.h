@@ -21,7 +21,7 @@ static inline struct clique *make_clique(uint64_t identity)
 
 	cr_assert(c);
 	memset(c, 0, bytes);
-	c->world = 5;
+	c->world_size = 5;
 	c->identity = identity;
 	c->end = cause_create();
 	return c;

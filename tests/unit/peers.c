@@ -141,7 +141,7 @@ static void attach_split(void)
 	struct clique *c = make_clique(SPLIT);
 
 	give_rank(c, 4);
-	c->comms[0].world = 3;
+	c->comms[0].world_rank = 3;
 	c->agreed = agree_words(SLOTS);
 	peers_attach(peers, c, q->end);
 }

@@ -27,7 +27,7 @@ static struct clique *make(int process, uint64_t identity, unsigned slots)
 	struct clique *c = make_clique(identity);
 
 	give_rank(c, process);
-	c->world = PROCESSES;
+	c->world_size = PROCESSES;
 	c->slots = slots;
 	c->agreed = agree_words(slots);
 	return c;
@@ -112,7 +112,7 @@ static bool call(struct clique *c, uint64_t number, uint32_t digest,
 	bool differs;
 
 	c->remote->announce(c, number, now_ns);
-	agree_count_in(&c->comms[0], number, digest, &differs);
+	agree_add_rank(&c->comms[0], number, digest, &differs);
 	return differs || c->remote->differs(c, number, digest);
 }
 
@@ -150,8 +150,8 @@ Test(remote_agreement, differ_if_they_do_among_themselves)
 
 	open_parts();
 	attach_both();
-	agree_count_in(&q[0]->comms[0], 1, 5, &differs);
-	agree_count_in(&q[0]->comms[0], 1, 6, &differs);
+	agree_add_rank(&q[0]->comms[0], 1, 5, &differs);
+	agree_add_rank(&q[0]->comms[0], 1, 6, &differs);
 	cr_assert(differs);
 	cr_assert(call(q[1], 1, 5, 1));
 	close_parts();
@@ -247,8 +247,8 @@ Test(remote_agreement, that_are_found_stay_found)
 Test(remote_agreement, have_their_numbers_in_the_group)
 {
 	open_parts();
-	q[0]->comms[0].world = 5;
-	q[1]->comms[0].world = 9;
+	q[0]->comms[0].world_rank = 5;
+	q[1]->comms[0].world_rank = 9;
 	attach(0, q[0]);
 	cr_assert_eq(q[0]->remote->world(q[0], 1), -1);
 	attach(1, q[1]);

@@ -28,7 +28,7 @@ static void set_up(void)
 	q = aligned_alloc(_Alignof(struct clique), size);
 	cr_assert(q);
 	memset(q, 0, size);
-	q->size = q->world = RANKS;
+	q->size = q->world_size = RANKS;
 	q->slots = SLOTS;
 	q->platform = &platform;
 	q->end = cause_create();

@@ -43,9 +43,9 @@ static void make_comm(struct clique *q, int i, struct cohort_comm *above)
 	c->clique = q;
 	c->rank = i;
 	c->above = above;
-	c->world = above ? above->world : i;
-	c->device = c->world;
-	atomic_store(&c->lock.tid, 1000 + c->world);
+	c->world_rank = above ? above->world_rank : i;
+	c->device = c->world_rank;
+	atomic_store(&c->lock.tid, 1000 + c->world_rank);
 	c->tickets.done = calloc(SLOTS, sizeof(*c->tickets.done));
 	c->tickets.started = calloc(SLOTS, sizeof(*c->tickets.started));
 	c->agreement.slots = calloc(SLOTS, sizeof(*c->agreement.slots));
@@ -65,7 +65,7 @@ static struct clique *make(struct clique *parent, const int *above, int n)
 	memset(q, 0, bytes);
 	snprintf(q->name, sizeof(q->name), "g.%d", count);
 	q->platform = &platform;
-	q->size = q->world = n;
+	q->size = q->world_size = n;
 	q->slots = SLOTS;
 	q->generation = 1;
 	q->parent = parent;
@@ -170,7 +170,7 @@ static const struct cohort_comm *find_missing(const struct clique *q, int but,
 	const struct cohort_comm *c;
 
 	for (c = q->comms; c < q->comms + q->size; c++)
-		if (c->world != but && placed[c->world] &&
+		if (c->world_rank != but && placed[c->world_rank] &&
 		    (anywhere || !waits_in(c)))
 			return c;
 	return NULL;
@@ -181,7 +181,7 @@ static struct cohort_comm *comm_of(struct clique *q, int world)
 	int i;
 
 	for (i = 0; i < q->size; i++)
-		if (q->comms[i].world == world)
+		if (q->comms[i].world_rank == world)
 			return &q->comms[i];
 	return NULL;
 }

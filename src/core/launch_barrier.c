@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "core/together.h"
+#include "core/launch_barrier.h"
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "core/clique.h"
-#include "core/window.h"
+#include "core/launch_lock.h"
 
 /*
  * The word: above how many ranks are left to launch the collective that was
@@ -73,14 +73,14 @@ static bool cancel(struct clique *q, uint64_t number)
 /* Constant while any call is under way. */
 static void (*pause_before)(void);
 
-void together_set_pause(void (*pause)(void))
+void launch_barrier_set_pause(void (*pause)(void))
 {
 	pause_before = pause;
 }
 
 static int open_for_all(struct clique *q, uint64_t number)
 {
-	int rc = window_open(q);
+	int rc = launch_lock_open(q);
 
 	if (rc != COHORT_OK) {
 		cancel(q, number);
@@ -90,13 +90,13 @@ static int open_for_all(struct clique *q, uint64_t number)
 		pause_before();
 	if (set_opened(q, number))
 		return COHORT_OK;
-	window_close(q);
+	launch_lock_close(q);
 	return clique_error(q);
 }
 
 static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 {
-	struct backoff b = backoff_among(q->world);
+	struct backoff b = backoff_among(q->world_size);
 	uint64_t word;
 
 	while (word = load_word(q), !has_opened(word, number)) {
@@ -117,8 +117,8 @@ static void set_meeting(struct cohort_comm *comms, int n, uint64_t number)
 		                      memory_order_relaxed);
 }
 
-int together_await(struct cohort_comm *comms, int n, uint64_t number,
-                   bool comes_last, uint64_t deadline_ns)
+int launch_barrier_await(struct cohort_comm *comms, int n, uint64_t number,
+                         bool comes_last, uint64_t deadline_ns)
 {
 	struct clique *q = comms->clique;
 	int rc;
@@ -131,7 +131,7 @@ int together_await(struct cohort_comm *comms, int n, uint64_t number,
 	return rc;
 }
 
-void together_leave(struct clique *q, int n)
+void launch_barrier_leave(struct clique *q, int n)
 {
 	/* seq_cst, for backoff_wake(); and the last one closes after all have launched. */
 	const uint64_t word =
@@ -140,7 +140,7 @@ void together_leave(struct clique *q, int n)
 	if (left_of(word) != (uint64_t)n)
 		return;
 	backoff_wake(&q->opened);
-	window_close(q);
+	launch_lock_close(q);
 }
 
 static bool have_launched(uint64_t word, uint64_t number)
@@ -148,12 +148,13 @@ static bool have_launched(uint64_t word, uint64_t number)
 	return !left_of(word) || has_opened(word, number + 1);
 }
 
-void together_await_launched(const struct cohort_comm *c, uint64_t deadline_ns)
+void launch_barrier_await_launched(const struct cohort_comm *c,
+                                   uint64_t deadline_ns)
 {
 	struct clique *q = c->clique;
 	const uint64_t number = atomic_load_explicit(&c->agreement.collectives,
 	                                             memory_order_relaxed);
-	struct backoff b = backoff_among(q->world);
+	struct backoff b = backoff_among(q->world_size);
 	uint64_t word;
 
 	while (word = load_word(q),

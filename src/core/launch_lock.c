@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "core/window.h"
+#include "core/launch_lock.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -43,7 +43,7 @@ static struct side *const memory = &sides[1];
 static struct side *const connections = &sides[2];
 
 /* Atomic.  Relaxed: it orders nothing. */
-static _Atomic uint64_t limit_ns = WINDOW_LIMIT_NS;
+static _Atomic uint64_t limit_ns = LAUNCH_LOCK_LIMIT_NS;
 
 /* Guarded by lock: the cliques whose windows are open or wait to be opened, in the
  * order in which they came. */
@@ -66,12 +66,12 @@ static _Thread_local uint64_t awaited_from;
 /* The clique whose window this thread is waiting to open, or NULL. */
 static _Thread_local struct clique *opening;
 
-void window_set_limit(uint64_t ns)
+void launch_lock_set_limit(uint64_t ns)
 {
 	atomic_store_explicit(&limit_ns, ns, memory_order_relaxed);
 }
 
-unsigned window_waiting(void)
+unsigned launch_lock_waiting(void)
 {
 	const struct clique *q;
 	unsigned n;
@@ -84,7 +84,7 @@ unsigned window_waiting(void)
 	return n;
 }
 
-unsigned window_sections(void)
+unsigned launch_lock_sections(void)
 {
 	unsigned n;
 
@@ -250,8 +250,8 @@ static bool must_follow(const struct clique *q, const struct clique *before)
 
 	return (q->devices & before->devices) &&
 	       (!before->opened_ns ||
-	        clock_now() <
-	                clock_after(before->opened_ns, limit / WINDOW_TURNS));
+	        clock_now() < clock_after(before->opened_ns,
+	                                  limit / LAUNCH_LOCK_TURNS));
 }
 
 /* False: others come first, or the reaper has ended the turn. */
@@ -310,7 +310,7 @@ static void thread_exits(void *unused)
 		end_turn(opening);
 	opening = NULL;
 	if (depth)
-		window_give(stay);
+		launch_lock_give(stay);
 	depth = 0;
 }
 
@@ -394,7 +394,7 @@ static bool await_turn(struct clique *q)
 	return has_begun;
 }
 
-int window_open(struct clique *q)
+int launch_lock_open(struct clique *q)
 {
 	unsigned number;
 	bool is_open;
@@ -419,7 +419,7 @@ int window_open(struct clique *q)
 	return is_open ? COHORT_OK : clique_error(q);
 }
 
-void window_close(struct clique *q)
+void launch_lock_close(struct clique *q)
 {
 	pthread_mutex_lock(&lock);
 	if (q->window)
@@ -431,7 +431,7 @@ void window_close(struct clique *q)
 
 /* ---- memory ----------------------------------------------------------- */
 
-int window_check(const char *name)
+int memory_section_check(const char *name)
 {
 	if (!depth)
 		return COHORT_OK;
@@ -441,7 +441,7 @@ int window_check(const char *name)
 	                 name);
 }
 
-unsigned window_take(void)
+unsigned launch_lock_take(void)
 {
 	return enter(memory, NULL);
 }
@@ -454,22 +454,22 @@ static void give(struct side *s, unsigned taken)
 	pthread_mutex_unlock(&lock);
 }
 
-void window_give(unsigned taken)
+void launch_lock_give(unsigned taken)
 {
 	give(memory, taken);
 }
 
-unsigned window_take_alone(void)
+unsigned launch_lock_take_alone(void)
 {
 	return enter(connections, NULL);
 }
 
-void window_give_alone(unsigned taken)
+void launch_lock_give_alone(unsigned taken)
 {
 	give(connections, taken);
 }
 
-int window_memory_enter(struct clique *q)
+int memory_section_enter(struct clique *q)
 {
 	if (!depth)
 		stay = enter(memory, q);
@@ -479,18 +479,18 @@ int window_memory_enter(struct clique *q)
 	return COHORT_OK;
 }
 
-void window_memory_begin(void)
+void memory_section_begin(void)
 {
-	window_memory_enter(NULL);
+	memory_section_enter(NULL);
 }
 
-void window_memory_end(void)
+void memory_section_end(void)
 {
 	if (!--depth)
-		window_give(stay);
+		launch_lock_give(stay);
 }
 
-bool window_is_memory(void)
+bool memory_section_is_open(void)
 {
 	return depth;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CORE_WINDOW_H
-#define CORE_WINDOW_H
+#ifndef CORE_LAUNCH_LOCK_H
+#define CORE_LAUNCH_LOCK_H
 
 /*
- * The launch window: while collectives are being launched no memory operation
- * begins, and the reverse, in the whole process; and while NCCL connects pairs of
- * ranks, which allocates and launches, neither of the two
+ * The lock between launches and memory operations: in a launch window, while collectives
+ * are being launched, no memory operation begins, and the reverse, in the whole process; and
+ * while NCCL connects pairs of ranks, which allocates and launches, neither of the two
  *
  * A memory operation on one device (to allocate, to free, to pin, to destroy a
  * stream or a communicator) may wait for kernels on all devices of the process.
@@ -27,13 +27,13 @@
  *  C. A thread that is inside never waits here: not the ranks of an open
  *     window, and not a thread that begins another memory section inside its
  *     own.
- *  D. A stay of more than WINDOW_LIMIT_NS no longer counts once a thread waits
+ *  D. A stay of more than LAUNCH_LOCK_LIMIT_NS no longer counts once a thread waits
  *     for its end.
  *  E. The exit of a thread ends its memory section, or its wait, and the turn (F)
  *     for which it waits.
  *  F. Before it comes to its side, a window waits until earlier windows of cliques
  *     that share a device with its clique are closed, or have been open for a
- *     thirtieth of WINDOW_LIMIT_NS: a clique does not pay with its deadline for a
+ *     thirtieth of LAUNCH_LOCK_LIMIT_NS: a clique does not pay with its deadline for a
  *     launch of another that hangs.  A clique with ranks in other processes, which may have
  *     another order, neither waits nor is waited for.
  *
@@ -86,60 +86,60 @@ struct clique;
 
 /* No operation that goes well takes so long, and deadlines of groups are
  * longer. */
-#define WINDOW_LIMIT_NS UINT64_C(30000000000)
+#define LAUNCH_LOCK_LIMIT_NS UINT64_C(30000000000)
 
 /* A turn (F) lasts a second at most, far longer than the launches of a collective. */
-#define WINDOW_TURNS 30
+#define LAUNCH_LOCK_TURNS 30
 
 /* For tests: set another limit; how many threads wait, including for a turn (F); how
  * many memory sections there are. */
-void window_set_limit(uint64_t ns);
-unsigned window_waiting(void);
-unsigned window_sections(void);
+void launch_lock_set_limit(uint64_t ns);
+unsigned launch_lock_waiting(void);
+unsigned launch_lock_sections(void);
 
 /*
- * window_open  - wait for @q's turn (F), and until no memory section lasts, for a
+ * launch_lock_open  - wait for @q's turn (F), and until no memory section lasts, for a
  *                collective of @q that all ranks have called.  COHORT_OK, or
  *                @q's cause, and nothing is open
- * window_close - the last rank has launched, or @q's abort flags are up: no
+ * launch_lock_close - the last rank has launched, or @q's abort flags are up: no
  *                window of @q is open any more, and its turn has ended
  *
  * Any thread; a clique has one window at a time.
  */
-int window_open(struct clique *q);
-void window_close(struct clique *q);
+int launch_lock_open(struct clique *q);
+void launch_lock_close(struct clique *q);
 
 /*
  * Memory sections of this thread; they nest.
  *
- * window_memory_begin - wait until no window is open, and begin a section
- * window_memory_enter - begin a section in a call of a rank of @q: COHORT_OK,
+ * memory_section_begin - wait until no window is open, and begin a section
+ * memory_section_enter - begin a section in a call of a rank of @q: COHORT_OK,
  *                       or @q's cause, and none is begun
- * window_memory_end   - end the section that was begun last
- * window_is_memory    - true inside a section
+ * memory_section_end   - end the section that was begun last
+ * memory_section_is_open    - true inside a section
  */
-void window_memory_begin(void);
-int window_memory_enter(struct clique *q);
-void window_memory_end(void);
-bool window_is_memory(void);
+void memory_section_begin(void);
+int memory_section_enter(struct clique *q);
+void memory_section_end(void);
+bool memory_section_is_open(void);
 
 /* COHORT_STATE in a memory section of this thread, for a call of the program's,
  * @name, that would wait for the end of the section. */
-int window_check(const char *name);
+int memory_section_check(const char *name);
 
 /*
  * A memory section that no thread owns, for what a helper thread does and
  * another thread may stop waiting for; and a connection, in no memory section.
  *
- * window_take       - wait until no window is open and no connection lasts, and
+ * launch_lock_take       - wait until no window is open and no connection lasts, and
  *                     begin it: returns its number, not 0
- * window_give       - end the section of that number, once; does nothing for 0
- * window_take_alone - begin a connection, once nothing else lasts
- * window_give_alone - end it
+ * launch_lock_give       - end the section of that number, once; does nothing for 0
+ * launch_lock_take_alone - begin a connection, once nothing else lasts
+ * launch_lock_give_alone - end it
  */
-unsigned window_take(void);
-void window_give(unsigned taken);
-unsigned window_take_alone(void);
-void window_give_alone(unsigned taken);
+unsigned launch_lock_take(void);
+void launch_lock_give(unsigned taken);
+unsigned launch_lock_take_alone(void);
+void launch_lock_give_alone(unsigned taken);
 
 #endif

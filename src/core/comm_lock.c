@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "core/gate.h"
+#include "core/comm_lock.h"
 
 #include <sched.h>
 
@@ -9,10 +9,10 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/hazard.h"
+#include "core/launch_lock.h"
 #include "core/owner.h"
-#include "core/window.h"
 
-bool comm_is_remembered(const struct cohort_comm *c)
+bool comm_protect(const struct cohort_comm *c)
 {
 	hazard_announce(c);
 	/* Acquire: in this order.  Freed memory has the flag of one that was not forgotten,
@@ -25,7 +25,7 @@ int comm_check(const struct cohort_comm *c)
 {
 	if (!c)
 		return error_set(COHORT_INVALID, "comm is NULL");
-	if (!comm_is_remembered(c))
+	if (!comm_protect(c))
 		return error_set(
 			COHORT_STALE,
 			"the communicator is of a generation that was "
@@ -40,7 +40,7 @@ enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 /* What this thread may enter although another one is bound to it. */
 static __thread const struct cohort_comm *helped;
 
-const struct cohort_comm *gate_help(const struct cohort_comm *c)
+const struct cohort_comm *comm_help(const struct cohort_comm *c)
 {
 	const struct cohort_comm *before = helped;
 
@@ -48,61 +48,61 @@ const struct cohort_comm *gate_help(const struct cohort_comm *c)
 	return before;
 }
 
-int gate_refuse_owner(const struct cohort_comm *c)
+int comm_refuse_owner(const struct cohort_comm *c)
 {
 	return error_set(COHORT_OWNER, "rank %d is bound to another thread",
 	                 c->rank);
 }
 
 /* Once the clique is stale, any thread may ask, and give back what it has. */
-int gate_check_owner(const struct cohort_comm *c)
+int comm_check_owner(const struct cohort_comm *c)
 {
 	uintptr_t owner =
 		atomic_load_explicit(&c->lock.owner, memory_order_relaxed);
 
 	if (owner && owner != owner_self() && c != helped &&
 	    !atomic_load(&c->clique->stale))
-		return gate_refuse_owner(c);
+		return comm_refuse_owner(c);
 	return COHORT_OK;
 }
 
 static uintptr_t load_keeper(const struct cohort_comm *c)
 {
-	/* Acquire: what the call before has done.  Pairs with gate_unkeep(). */
+	/* Acquire: what the call before has done.  Pairs with comm_unkeep(). */
 	return atomic_load_explicit(&c->lock.keeper, memory_order_acquire);
 }
 
-void gate_keep(struct cohort_comm *c)
+void comm_keep(struct cohort_comm *c)
 {
-	/* Relaxed: the gate orders it. */
+	/* Relaxed: the lock orders it. */
 	atomic_store_explicit(&c->lock.keeper, owner_self(),
 	                      memory_order_relaxed);
 }
 
-void gate_unkeep(struct cohort_comm *c)
+void comm_unkeep(struct cohort_comm *c)
 {
 	if (load_keeper(c) == owner_self())
 		atomic_store_explicit(&c->lock.keeper, 0, memory_order_release);
 }
 
-bool gate_is_kept(const struct cohort_comm *c)
+bool comm_is_kept(const struct cohort_comm *c)
 {
 	return load_keeper(c);
 }
 
-bool gate_is_taken(const struct cohort_comm *c)
+bool comm_is_taken(const struct cohort_comm *c)
 {
-	return atomic_load(&c->lock.held) || gate_is_kept(c);
+	return atomic_load(&c->lock.held) || comm_is_kept(c);
 }
 
 static int check_owner(const struct cohort_comm *c, enum purpose purpose)
 {
 	return purpose == TO_CLOSE && clique_cause(c->clique)
 	               ? COHORT_OK
-	               : gate_check_owner(c);
+	               : comm_check_owner(c);
 }
 
-int gate_refuse_stale(const struct cohort_comm *c)
+int comm_refuse_stale(const struct cohort_comm *c)
 {
 	const struct clique *q = c->clique;
 	const struct cohort_cause *cause = clique_cause(q);
@@ -132,10 +132,10 @@ static int refuse_ended(const struct cohort_comm *c)
 	if (cause && !atomic_load(&c->clique->stale) &&
 	    !atomic_load(&c->thread.abandoned))
 		return cause_error(cause);
-	return gate_refuse_stale(c);
+	return comm_refuse_stale(c);
 }
 
-static int gate_check(const struct cohort_comm *c, enum purpose purpose)
+static int check_entry(const struct cohort_comm *c, enum purpose purpose)
 {
 	/* Checked again inside, where the owner cannot change. */
 	int rc = check_owner(c, purpose);
@@ -159,13 +159,13 @@ static int gate_check(const struct cohort_comm *c, enum purpose purpose)
 
 static int enter(struct cohort_comm *c, enum purpose purpose)
 {
-	/* Checked before the gate: a thread that may not enter must not keep
+	/* Checked before the lock: a thread that may not enter must not keep
 	 * the owner out. */
 	int rc = check_owner(c, purpose);
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* seq_cst, see cause.h: first the gate, then the cause. */
+	/* seq_cst, see cause.h: first the lock, then the cause. */
 	while (atomic_exchange(&c->lock.held, 1)) {
 		if (load_keeper(c) != owner_self())
 			return error_set(COHORT_BUSY,
@@ -174,32 +174,33 @@ static int enter(struct cohort_comm *c, enum purpose purpose)
 			                 c->rank);
 		sched_yield(); /* the other thread will be refused at once */
 	}
-	rc = gate_check(c, purpose);
+	rc = check_entry(c, purpose);
 	if (rc != COHORT_OK)
-		gate_leave(c);
+		comm_leave(c);
 	else
 		atomic_store_explicit(&c->lock.tid, thread_id(),
 		                      memory_order_relaxed);
 	return rc;
 }
 
-int gate_enter(struct cohort_comm *c, bool with_cause)
+int comm_enter(struct cohort_comm *c, bool with_cause)
 {
 	return enter(c, with_cause ? WITH_CAUSE : TO_SUBMIT);
 }
 
-int gate_enter_to_close(struct cohort_comm *c)
+int comm_enter_to_close(struct cohort_comm *c)
 {
 	return enter(c, TO_CLOSE);
 }
 
-void gate_leave(struct cohort_comm *c)
+void comm_leave(struct cohort_comm *c)
 {
 	/* Release: what was done inside.  Nothing is looked at after it. */
 	atomic_store_explicit(&c->lock.held, 0, memory_order_release);
 }
 
-int gate_refuse_left(const struct cohort_comm *c, int status, const char *what)
+int comm_refuse_detached(const struct cohort_comm *c, int status,
+                         const char *what)
 {
 	return error_set(status,
 	                 "%s: ticket %llu of rank %d, a call with host memory "
@@ -207,17 +208,17 @@ int gate_refuse_left(const struct cohort_comm *c, int status, const char *what)
 	                 what, (unsigned long long)c->left.ticket, c->rank);
 }
 
-int gate_await_left(struct cohort_comm *c)
+int comm_await_detached(struct cohort_comm *c)
 {
 	struct backoff b = BACKOFF;
 
-	while (atomic_load(&c->lock.is_left)) {
+	while (atomic_load(&c->lock.is_detached)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
 		/* The launch of that call waits for the end of this thread's
 		 * section. */
-		if (window_is_memory())
-			return gate_refuse_left(
+		if (memory_section_is_open())
+			return comm_refuse_detached(
 				c, COHORT_STATE,
 				"called between cohort_quiet_begin() and "
 				"cohort_quiet_end()");

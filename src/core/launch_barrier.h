@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CORE_TOGETHER_H
-#define CORE_TOGETHER_H
+#ifndef CORE_LAUNCH_BARRIER_H
+#define CORE_LAUNCH_BARRIER_H
 
 /*
- * Ranks launch together: nothing of a collective is launched before all ranks
- * of the process have called it
+ * The barrier of ranks that launch together: nothing of a collective is launched before all
+ * ranks of the process have called it
  *
  * The ranks of a clique share one word.  The rank that is counted in last
  * (agree()) opens the launch window, then stores the collective's number in the
@@ -23,7 +23,7 @@
  *  B. Before a collective is opened nothing of it is queued: an abort has no
  *     kernel to end, and its buffers are free as soon as the call has answered.
  *  C. From "opened" until the last rank has launched, the window is open
- *     (window.h): no memory operation of the library comes in between.
+ *     (launch_lock.h): no memory operation of the library comes in between.
  *  D. A call returns once all ranks of the process have launched, or at a cause, or at
  *     the deadline of a call with host memory.  Otherwise the caller's next cudaFree()
  *     could block the other ranks' launches while it waits for the collective.
@@ -39,27 +39,27 @@ struct clique;
 struct cohort_comm;
 
 /*
- * together_await  - wait until all ranks of the process have called collective @number,
+ * launch_barrier_await  - wait until all ranks of the process have called collective @number,
  *                   as @comms, @n neighbouring ranks, have; @comes_last: these were
  *                   counted in last, and open the collective.  COHORT_OK: launch it,
- *                   then call together_leave(); the status of a cause: no rank
+ *                   then call launch_barrier_leave(); the status of a cause: no rank
  *                   launches; COHORT_TIMED_OUT: @deadline_ns has passed, but the ranks
  *                   are still counted in: a thread must go on waiting for them
- * together_leave  - these ranks have launched the collective, or failed to
- * together_await_launched - wait until all ranks of the process have launched @comm's
+ * launch_barrier_leave  - these ranks have launched the collective, or failed to
+ * launch_barrier_await_launched - wait until all ranks of the process have launched @comm's
  *                   last collective, there is a cause, or @deadline_ns has passed
  *
- * One thread at a time: inside the gates, or in place of a caller that has
+ * One thread at a time: with the locks held, or in place of a caller that has
  * left.
  */
-int together_await(struct cohort_comm *comms, int n, uint64_t number,
-                   bool comes_last, uint64_t deadline_ns);
-void together_leave(struct clique *clique, int n);
-void together_await_launched(const struct cohort_comm *comm,
-                             uint64_t deadline_ns);
+int launch_barrier_await(struct cohort_comm *comms, int n, uint64_t number,
+                         bool comes_last, uint64_t deadline_ns);
+void launch_barrier_leave(struct clique *clique, int n);
+void launch_barrier_await_launched(const struct cohort_comm *comm,
+                                   uint64_t deadline_ns);
 
 /* For tests, with no call under way: what the last rank does between being
  * counted in and opening, with its window open already; NULL: nothing. */
-void together_set_pause(void (*pause)(void));
+void launch_barrier_set_pause(void (*pause)(void));
 
 #endif
