@@ -10,7 +10,8 @@
 
 #include <cohort/cohort.h>
 
-/* Store the text of this thread's last error and return @status. */
+/* Store the text of this thread's last error and return @status.  Arguments may point into
+ * the text before. */
 int error_set(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -45,11 +45,8 @@ void connection_add_ranks(struct text *t, const struct connection *c)
 /* @status, an error of place @i. */
 static int at_place(const struct connection *c, int i, int status)
 {
-	char error[384];
-
-	text_set(error, sizeof(error), "%s", cohort_last_error());
 	return error_set(status, "rank %d, device %d: %s", c->first + i,
-	                 c->devices[i], error);
+	                 c->devices[i], cohort_last_error());
 }
 
 /* @status, an error that says nothing of the rank that has failed. */

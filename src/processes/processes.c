@@ -523,16 +523,13 @@ static int common_device(const struct exchange *e, int i, int k)
 static int error_device(const struct exchange *e, int i, int k, int device,
                         int status)
 {
-	char error[1024];
-
-	text_set(error, sizeof(error), "%s", cohort_last_error());
 	return error_set(status,
 	                 "processes %d and %d (pids %lld and %lld) have both "
 	                 "opened device %d%s: %s",
 	                 i, k, (long long)e->all[i].pid,
 	                 (long long)e->all[k].pid, device,
 	                 getenv("LOCAL_RANK") ? "" : " (LOCAL_RANK is not set)",
-	                 error);
+	                 cohort_last_error());
 }
 
 /* If NCCL failed because two processes share a device, say so, and how to allow it. */
