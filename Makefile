@@ -4,7 +4,7 @@
 #
 #   make              the command (build/cohort) and the libraries (build/lib)
 #   make demo         build the command, and train a small model with four ranks
-#   make test         unit, api, platform, fault, stress, abi and foreign tests; or another
+#   make test         the unit, api, sim and system tests; or another
 #                     RUN of tests/matrix.txt: more (what .ci/run adds), stress (the stress
 #                     programs alone)
 #   make asan         the tests of C, Python and Rust with AddressSanitizer and UBSan
@@ -14,7 +14,7 @@
 #                     on those in GPU_LIBRARIES=FOLDER
 #   make test-gpus    what only two or more GPUs can show: connections, NCCL's
 #                     algorithms, bandwidths, respawns, one lost device
-#   make test-nccl    the api and platform suites, the drill, the demo and stress
+#   make test-nccl    the api and sim suites, the drill, the demo and stress
 #                     programs on NVIDIA's NCCL and simulated devices, if that NCCL is
 #                     here; NCCL_MODES=... are runs of tests/matrix.txt
 #   make lint         style, headers, warnings, thread annotations, symbols, docs, manual
@@ -127,5 +127,5 @@ help:
   $(drop_in_objects) $(nvidia_objects) $(suite_objects) $(support_objects) $(fault:=.o) \
   $(gpu:=.o) $(soak:=.o) $(stress:=.o) \
   $(fuzz_objects) $(replay_objects) $(mutate_objects) \
-  $(bench:=.o) $(bench_objects) $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
-  $(tests)/abi/facts_real.o)
+  $(bench:=.o) $(bench_objects) $(system)/abi/main.o $(system)/abi/facts_ours.o \
+  $(system)/abi/facts_real.o)

@@ -44,7 +44,7 @@ $(sim_headers_made): scripts/sim_headers.py $(sim_headers:%=src/sim/include/%) \
 
 made_by_scripts := $(if $(python),$(pages_made) $(completions_made) $(sim_headers_made))
 
-# What uninstall takes back.  tests/foreign/install.sh says if a page is missing here.
+# What uninstall takes back.  tests/system/install.sh says if a page is missing here.
 commands := cohort cohort-bench cohort-bench-average cohort-bench-overlap cohort-check cohort-demo \
             cohort-drill cohort-info cohort-launch cohort-run cohort-top cohort-trace
 pages    := $(commands:%=man1/%.1) \

@@ -18,20 +18,20 @@ cpp_headers     := $(notdir $(call sorted,include/cohort/*.hpp))
 
 unit_sources     := $(call sorted,tests/unit/*.c)
 api_sources      := $(call sorted,tests/api/*.c)
-platform_sources := $(call sorted,tests/platform/*.c)
+sim_sources      := $(call sorted,tests/sim/*.c)
 # Linked into each suite: these are for Criterion, and the rest of their folder is not.
 suite_support    := $(patsubst %,tests/support/%.c,certificates doomed skip spread)
 support_sources  := $(filter-out $(suite_support),$(call sorted,tests/support/*.c))
-replay_sources   := tests/fuzz/replay.c
-mutate_sources   := tests/fuzz/mutate.c
+replay_sources   := tests/system/fuzz/replay.c
+mutate_sources   := tests/system/fuzz/mutate.c
 fuzz_sources     := $(filter-out $(replay_sources) $(mutate_sources),\
-                      $(call sorted,tests/fuzz/*.c))
+                      $(call sorted,tests/system/fuzz/*.c))
 
 # Each of these sources is a program.
 programs = $(patsubst %.c,%,$(notdir $(call sorted,$1)))
-fault_tests  := $(call programs,tests/fault/*.c)
+fault_tests  := $(call programs,tests/system/fault/*.c)
 gpu_tests    := $(call programs,tests/gpu/*.c)
-stress_tests := $(call programs,tests/stress/*.c)
+stress_tests := $(call programs,tests/system/stress/*.c)
 bench_support  := empty walk_report ways
 bench_programs := $(filter-out $(bench_support) peer average_peer,\
                     $(call programs,bench/*.c))
@@ -42,7 +42,7 @@ library_objects := $(call objects,$(library_sources))
 kernel_objects  := $(call objects,$(kernel_sources))
 command_objects := $(call objects,$(command_sources))
 suite_objects   := $(call objects,$(unit_sources) $(api_sources) \
-                     $(platform_sources) $(suite_support))
+                     $(sim_sources) $(suite_support))
 support_objects := $(call objects,$(support_sources))
 fuzz_objects    := $(call objects,$(fuzz_sources))
 replay_objects  := $(call objects,$(replay_sources))

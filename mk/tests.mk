@@ -8,19 +8,20 @@ tests    := $(dir)/tests
 support  := $(tests)/support.a
 unit     := $(tests)/unit/unit
 api      := $(tests)/api/api
-platform := $(tests)/platform/platform
-suites   := $(unit) $(api) $(platform)
-fault    := $(fault_tests:%=$(tests)/fault/%)
-stress   := $(stress_tests:%=$(tests)/stress/%)
+system   := $(tests)/system
+sim      := $(tests)/sim/sim
+suites   := $(unit) $(api) $(sim)
+fault    := $(fault_tests:%=$(system)/fault/%)
+stress   := $(stress_tests:%=$(system)/stress/%)
 gpu      := $(gpu_tests:%=$(tests)/gpu/%)
 one_gpu  := $(addprefix $(tests)/gpu/shared/,libnccl.so.2 libcudart.so.13)
-soak     := $(tests)/soak/soak
-corpus   := $(tests)/fuzz/replay
-fuzz     := $(tests)/fuzz/platform
+soak     := $(system)/soak/soak
+corpus   := $(system)/fuzz/replay
+fuzz     := $(system)/fuzz/platform
 # One for each version of NCCL that scripts/deps-nvidia.sh has brought, too.
 nccls    := $(notdir $(patsubst %/nvidia/nccl/include/nccl.h,%,\
               $(wildcard build/nccl-*/nvidia/nccl/include/nccl.h)))
-abi      := $(tests)/abi/abi $(nccls:%=$(tests)/abi/abi-%)
+abi      := $(system)/abi/abi $(nccls:%=$(system)/abi/abi-%)
 walk     := $(dir)/bench/walk
 # Programs that run at the same time call make, which then has nothing to make.
 foreign  := $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(walk) $(one_gpu) \
@@ -46,20 +47,20 @@ test: $(filter-out $(suites),$(uses.$(RUN)))
 	$(Q)$(run) <$(dir)/commands
 
 # With RANKS_PER_GPU, several ranks on each GPU.
-gpu_stress := $(patsubst %,$(tests)/stress/%,abort generations respawn siblings)
+gpu_stress := $(patsubst %,$(system)/stress/%,abort generations respawn siblings)
 test-gpu test-gpus: $(out)/cohort $(library) $(gpu) $(walk) $(gpu_stress) $(if $(RANKS_PER_GPU),$(one_gpu))
-	+$(Q)$(call with_suites,$(api) $(platform))
+	+$(Q)$(call with_suites,$(api) $(sim))
 	$(Q)$(if $(GPU_LIBRARIES),COHORT_GPU_LIBRARIES='$(abspath $(GPU_LIBRARIES))') \
 	  $(if $(RANKS_PER_GPU),TEST_RANKS_PER_GPU='$(RANKS_PER_GPU)') \
 	  $(if $(findstring gpus,$@),TEST_GPUS=1) \
-	  scripts/test-gpu.sh $(out)/cohort '$(api) $(platform)' '$(gpu)' \
+	  scripts/test-gpu.sh $(out)/cohort '$(api) $(sim)' '$(gpu)' \
 	  '$(walk) --gpu --rounds 51' $(tests)
 
 # A machine without NVIDIA's NCCL skips all of it.
 NCCL_MODES ?=
-nccl_tests := $(patsubst %,$(tests)/stress/%,abort generations joins memory respawn)
+nccl_tests := $(patsubst %,$(system)/stress/%,abort generations joins memory respawn)
 test-nccl: $(out)/cohort $(library) $(drop_ins) $(nvidia) $(gpu) $(nccl_tests)
-	+$(Q)$(call with_suites,$(api) $(platform))
+	+$(Q)$(call with_suites,$(api) $(sim))
 	$(Q)CC='$(CC)' $(matrix) scripts/test-nccl.sh $(NCCL_MODES) || \
 	  { [ $$? -eq 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
 
@@ -75,8 +76,8 @@ FUZZ_SECONDS ?= 60
 fuzz:
 	$(Q)scripts/fuzz.sh --check '$(CLANG)'
 	$(Q)$(MAKE) --no-print-directory VARIANT=fuzz CC='$(CLANG)' \
-	  build/fuzz/tests/fuzz/platform
-	$(Q)scripts/fuzz.sh build/fuzz/tests/fuzz/platform tests/fuzz/corpus \
+	  build/fuzz/tests/system/fuzz/platform
+	$(Q)scripts/fuzz.sh build/fuzz/tests/system/fuzz/platform tests/system/fuzz/corpus \
 	  $(FUZZ_SECONDS) $(FUZZ_FLAGS)
 
 asan tsan:
@@ -102,10 +103,10 @@ $(unit): $(call objects,$(unit_sources)) $(kernel_objects) \
            src/cli/drill/table.c \
            src/cli/common/progress.c src/cli/top/page.c src/cli/top/sample.c)
 $(api): $(call objects,$(api_sources))
-$(platform): $(call objects,$(platform_sources))
+$(sim): $(call objects,$(sim_sources))
 # Stacks must show the functions of these programs by name, and the suites' replacement for
 # a function of Mbed TLS must be found.
-$(suites) $(tests)/stress/stack: link += -rdynamic
+$(suites) $(system)/stress/stack: link += -rdynamic
 $(suites): $(call objects,$(suite_support)) $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(support) $(criterion_libs) $(libs)
@@ -115,7 +116,7 @@ comma := ,
 $(fault): wrap = $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
                    aligned_alloc posix_memalign free)
 # This program's rounds are programs of the fuzzer.
-$(tests)/stress/mix: $(fuzz_objects)
+$(system)/stress/mix: $(fuzz_objects)
 $(fault) $(stress) $(gpu) $(soak): %: %.o $(whole) $(support)
 	$(call say,LINK,$@)
 	$(Q)$(link) $(wrap) -o $@ $(filter %.o,$^) $(support) $(libs)
@@ -148,27 +149,27 @@ $(tests)/abi/declared.h: tests/abi/declared.sh $(abi_headers)
 	@mkdir -p $(@D)
 	$(Q)$< $(abi_headers) >$@
 
-$(tests)/abi/main.o: extra = $(if $(cuda),,-DABI_NO_REAL)
-$(tests)/abi/facts_ours.o: extra = -DABI_OURS
-$(tests)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
-$(tests)/abi/facts_nccl-%.o: extra = -DABI_REAL \
+$(system)/abi/main.o: extra = $(if $(cuda),,-DABI_NO_REAL)
+$(system)/abi/facts_ours.o: extra = -DABI_OURS
+$(system)/abi/facts_real.o: extra = -DABI_REAL -isystem $(cuda)/include
+$(system)/abi/facts_nccl-%.o: extra = -DABI_REAL \
   -isystem build/$*/nvidia/nccl/include -isystem $(cuda)/include
-$(tests)/abi/facts_%.o: tests/abi/facts.c $(tests)/abi/declared.h $(dir)/flags
+$(system)/abi/facts_%.o: tests/system/abi/facts.c $(system)/abi/declared.h $(dir)/flags
 	$(call say,CC,$< ($(@F)))
 	$(Q)$(compile) $(extra) -I$(@D) -c -o $@ $<
 
-$(tests)/abi/abi-%: $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
-                    $(tests)/abi/facts_%.o
+$(system)/abi/abi-%: $(system)/abi/main.o $(system)/abi/facts_ours.o \
+                    $(system)/abi/facts_%.o
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^
 
-$(tests)/abi/abi: $(tests)/abi/main.o $(tests)/abi/facts_ours.o \
-        $(if $(cuda),$(tests)/abi/facts_real.o)
+$(system)/abi/abi: $(system)/abi/main.o $(system)/abi/facts_ours.o \
+        $(if $(cuda),$(system)/abi/facts_real.o)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^
 
 model:
-	$(Q)CC='$(CC)' tests/model/run.sh
+	$(Q)CC='$(CC)' tests/system/model/run.sh
 
 bench := $(bench_programs:%=$(dir)/bench/%)
 bench_objects := $(bench_support:%=$(dir)/bench/%.o)
@@ -188,7 +189,7 @@ $(bench): %: %.o $(bench_objects) $(whole)
 
 sources := $(library_sources) $(command_sources) $(drop_in_sources) $(nvidia_sources) \
   $(kernel_sources) $(unit_sources) \
-  $(api_sources) $(platform_sources) $(suite_support) $(support_sources) \
+  $(api_sources) $(sim_sources) $(suite_support) $(support_sources) \
   $(fuzz_sources) $(replay_sources) $(mutate_sources) \
   $(patsubst $(dir)/%,%.c,$(fault) $(stress) $(gpu) $(soak) $(bench)) \
   tests/gpu/shared/nccl.c tests/gpu/shared/cudart.c \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Install Criterion, which the unit, api and platform suites need, unless a program that
+# Install Criterion, which the unit, api and sim suites need, unless a program that
 # uses it can be compiled already.  Needs apt-get, and root or sudo without a password;
 # otherwise says in one line what to install.  With --check, installs nothing: the exit
 # status says whether Criterion is installed.

@@ -50,7 +50,7 @@ if "$program" -max_total_time="$seconds" -timeout=25 -max_len=514 \
 fi
 tail -n 100 "$log"
 echo "The whole is in $log.  Once more: $program INPUT, or without libFuzzer" \
-	"make VARIANT=asan build/asan/tests/fuzz/replay &&" \
-	"build/asan/tests/fuzz/replay INPUT; FUZZ_SHOW=1 prints it."
+	"make VARIANT=asan build/asan/tests/system/fuzz/replay &&" \
+	"build/asan/tests/system/fuzz/replay INPUT; FUZZ_SHOW=1 prints it."
 echo "0 passed, 1 failed, 0 skipped"
 exit 1

@@ -157,9 +157,11 @@ with_criterion() {
 
 # c_files PATTERN - the files that can be compiled without special options
 c_files() {
-	local without='^tests/(abi|foreign)/|^src/sim/include/|^bench/((average_)?peer\.c|hang/mpi\.c)$'
+	local without='^tests/system/(abi/|programs/|differ/|include/|[^/]*$)|^src/sim/include/'
 
-	with_criterion || without="$without|^tests/(unit|api|platform)/"
+	without="$without|^bench/((average_)?peer\.c|hang/mpi\.c)$"
+
+	with_criterion || without="$without|^tests/(unit|api|sim)/"
 	pick "$1" | grep -vE "$without"
 }
 
@@ -199,7 +201,8 @@ listed() {
 
 	[ -n "${SOURCES:-}" ] || { echo "make lint sets SOURCES" && return 77; }
 	for file in $(pick '^(src|tests|bench)/.*\.[cS]$' |
-		grep -vE '^tests/(abi|foreign)/|^bench/((average_)?peer\.c$|hang/)'); do
+		grep -vE '^tests/system/(abi/|programs/|differ/|include/|[^/]*$)' |
+		grep -vE '^bench/((average_)?peer\.c$|hang/)'); do
 		[[ " $SOURCES " = *" $file "* ]] || echo "$file: in no source list of mk/"
 	done
 }
@@ -216,7 +219,7 @@ places() {
 symbols() {
 	local output
 
-	output=$(tests/foreign/symbols.sh "$lib" "$real" 2>&1) || echo "$output"
+	output=$(tests/system/symbols.sh "$lib" "$real" 2>&1) || echo "$output"
 }
 
 # Objects of a build without link-time optimisation show which source calls which.

@@ -11,7 +11,7 @@
 set -euo pipefail
 
 : "${OUT:=build}" "${DIR:=build/release}" "${CUDA:=}" "${LENGTH:=1}" "${GPU:=}"
-for suite in unit api platform; do
+for suite in unit api sim; do
 	declare "${suite^^}=$DIR/tests/$suite/$suite --jobs=1 --verbose"
 done
 declare -A words

@@ -106,7 +106,7 @@ block() {
 		inside && /^```$/ { exit } inside' "$2"
 }
 block c README.md >"$root/root/try/program.c"
-cp tests/foreign/programs/{ring.c,program.h} "$root/root/try"
+cp tests/system/programs/{ring.c,program.h} "$root/root/try"
 
 # files - all but what apt and dpkg keep for themselves
 files() {

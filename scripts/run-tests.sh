@@ -139,7 +139,7 @@ hindrance() {
 	local word
 
 	for word; do
-		[[ $word == */tests/@(unit/unit|api/api|platform/platform) ]] &&
+		[[ $word == */tests/@(unit/unit|api/api|sim/sim) ]] &&
 			[ ! -e "$word" ] && echo "Criterion is missing"
 	done
 	[[ $1 == */* ]] || command -v "$1" >/dev/null || echo "$1 is not installed"

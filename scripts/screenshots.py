@@ -15,7 +15,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(here, "../tests/foreign"))
+sys.path.insert(0, os.path.join(here, "../tests/system"))
 from browser import Browser, is_there
 
 DOCS = os.path.join(here, "../docs")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Test the gpu platform of this machine, with the libraries that are installed: the api
-# and platform suites, the programs of tests/gpu, what a call costs beside the bare calls
+# and sim suites, the programs of tests/gpu, what a call costs beside the bare calls
 # (bench/walk), what CUDA holds up beside a call that waits for the device (tests/gpu/beside),
 # and, if python3 has a PyTorch for GPUs, the Python package and calls of torch.distributed.
 #
@@ -14,7 +14,7 @@
 # of run-tests.sh.  Without a usable GPU the script ends with one line and exit status 1.
 #
 # TEST_RANKS_PER_GPU: as many ranks share each GPU, which NCCL lets them from 2.30.3 on, as
-# an experiment.  Then the drill, the demo, programs of tests/stress and parts of the api
+# an experiment.  Then the drill, the demo, programs of tests/system/stress and parts of the api
 # suite run instead, on the libraries of TESTS/gpu/shared in front of the machine's.
 # TEST_GPUS: what two or more GPUs show that one does not runs instead: each pair of devices,
 # what one GPU's work holds up on another, the api suite, the demo, the drill and bandwidths
@@ -107,7 +107,7 @@ if [ -n "$ranks" ]; then
 	commands=("$cohort demo --ranks $ranks"
 		"$cohort drill --platform gpu --ranks $ranks --deadline 1000 --slack 500")
 	for program in abort generations respawn; do
-		commands+=("$tests/stress/$program 3")
+		commands+=("$tests/system/stress/$program 3")
 	done
 	commands+=("env TEST_PAIR=1 $tests/gpu/processes")
 	# Other tests use the legacy default streams of their devices, which are one here.
@@ -130,12 +130,12 @@ if [ -n "$several" ]; then
 	for ((i = 0; i < 50; i++)); do
 		commands+=("env NCCL_ALGO=Tree $cohort bench average --shapes bench/shapes/resnet50.tsv --ranks $count --rounds 1")
 	done
-	commands+=("$tests/stress/respawn 60" "$tests/stress/siblings 10" "$walk"
+	commands+=("$tests/system/stress/respawn 60" "$tests/system/stress/siblings 10" "$walk"
 		"$tests/gpu/lost")
 	TEST_SHOW='all_reduce drill gpu/ walk' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi
 suite api '*/*'
-suite platform "${filters[@]}"
+suite sim "${filters[@]}"
 with_pytorch "$(sed -n 's/^gpu  *\([0-9]*\) device.*/\1/p' <<<"$found")"
 # One program after the other: only the process that lost a GPU has lost it.
 TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"

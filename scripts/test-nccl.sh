@@ -90,7 +90,7 @@ export PROCESSES=$scratch/processes
 # Linked against the drop-in libraries, as any program of NCCL.
 if [[ " ${modes[*]} " == *" processes "* ]] &&
 	! ${CC:-cc} -std=gnu11 -O1 $sanitize -Isrc -Isrc/sim/include \
-		tests/foreign/programs/processes.c -o "$PROCESSES" \
+		tests/system/programs/processes.c -o "$PROCESSES" \
 		-L"$OUT/lib/drop-in" -lnccl -lcudart -pthread; then
 	exit 1
 fi

@@ -4,7 +4,7 @@
 
 /*
  * The part of the CUDA runtime's stable C ABI that is used here, so that
- * nothing needs CUDA to build.  Names and values are CUDA's; tests/abi
+ * nothing needs CUDA to build.  Names and values are CUDA's; tests/system/abi
  * compares them with the real header where one is installed.  It is CUDA 13;
  * what differs in CUDA 12 is noted beside it.
  */

@@ -4,7 +4,7 @@
 
 /*
  * The part of NCCL's stable C ABI that is used here, so that nothing needs
- * NCCL to build.  Names and values are NCCL's; tests/abi compares them with
+ * NCCL to build.  Names and values are NCCL's; tests/system/abi compares them with
  * the real header where one is installed.
  */
 

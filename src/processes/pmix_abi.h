@@ -6,7 +6,7 @@
  * What the library uses of libpmix.so.2, which it opens at run time
  *
  * Values and layouts are those of the PMIx standard's C interface, as OpenPMIx 4 and
- * 5 have them.  tests/foreign/pmix.sh compares them with pmix.h where that is
+ * 5 have them.  tests/system/pmix.sh compares them with pmix.h where that is
  * installed.
  */
 

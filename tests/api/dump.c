@@ -2,7 +2,7 @@
 
 /*
  * Dumps of the flight recorder: when they are written, and what they contain;
- * tests/foreign has an independent parser check them
+ * tests/system has an independent parser check them
  */
 
 #include <criterion/criterion.h>

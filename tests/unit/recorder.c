@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The recorder's ring on one thread; tests/stress has its races
+ * The recorder's ring on one thread; tests/system/stress has its races
  */
 
 #include <criterion/criterion.h>

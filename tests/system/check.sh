@@ -1,0 +1,373 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# cohort check, the command in directory $1: that each kind of trouble is found and named,
+# with its advice and exit status, and that what hangs ends nothing but its own trial.
+
+set -u
+
+out=$1
+cohort=$out/cohort
+drop_in=$out/lib/drop-in
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+for variable in $(compgen -e | grep -E '^(COHORT|NCCL|CUDA|PMIX)_'); do
+	unset "$variable"
+done
+# Only what this test finds.
+export COHORT_PLATFORM=host HOME=$scratch
+log=$scratch/log
+
+fail() {
+	echo "$*"
+	sed 's/^/    /' "$log"
+	failed=1
+}
+
+# check STATUS ARGUMENT... - run it, one finding per line of $log, as in
+#	{"check":"device","result":"ok","subject":null,"what":"...","advice":null}
+check() {
+	local status=$1 rc
+	shift
+
+	timeout 120 "$cohort" check --json "$@" >"$log" 2>"$scratch/err"
+	rc=$?
+	[ "$rc" -eq "$status" ] || fail "check $*: exit status $rc, not $status"
+}
+
+# one - as check(), of one device, whatever its exit status
+one() {
+	timeout 120 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
+}
+
+# has RESULT CHECK SUBJECT TEXT - a finding with that text (SUBJECT -: none)
+has() {
+	local subject="\"$3\""
+
+	[ "$3" != - ] || subject=null
+	grep -F "{\"check\":\"$2\",\"result\":\"$1\",\"subject\":$subject,\"what\":\"" "$log" |
+		grep -qF -- "$4" || fail "no $1 of $2, about $3, with \"$4\""
+}
+
+# lacks RESULT CHECK - no such finding
+lacks() {
+	! grep -qF "{\"check\":\"$2\",\"result\":\"$1\"," "$log" ||
+		fail "there is a finding of $2: $1"
+}
+
+# ---- devices and paths ----------------------------------------------------------
+
+COHORT_HOST_DEVICES=5 check 0
+has ok device - '5 of 5'
+has ok peer-copy - '10 of 10 pairs'
+has ok all-reduce - '10 of 10 pairs'
+lacks error peer-copy
+if command -v python3 >/dev/null; then
+	python3 -c 'import json, sys
+found = json.load(sys.stdin)
+assert found["errors"] == 0 and found["ok"] == sum(
+    c["result"] == "ok" for c in found["checks"]), found
+assert {"platform", "nccl-version", "cuda-version", "driver-version", "libraries", "launcher",
+        "cohort-variables", "nccl-files", "nccl-variables", "cuda-variables",
+        "shared-memory", "limits", "device-files", "cgroup", "system-calls", "device",
+        "peer-copy", "all-reduce"} <= {c["check"] for c in found["checks"]}, found
+' <"$log" || fail "the JSON is wrong"
+fi
+
+# A dead path, two that damage or fail, and a device that fails: each is named, and the
+# rest is tried.
+COHORT_HOST_DEVICES=5 COHORT_FAULTS=0@1:path,0@2:garble,1@2:path=217,3@3:path=719 \
+	check 1 --deadline 2
+has error device 3 'unspecified launch failure (719)'
+has ok device - '4 of 5'
+has error peer-copy 0-1 'a copy from device 0 to device 1 does not finish within 2 s'
+has error peer-copy 0-1 'the path is advertised and dead'
+has error all-reduce 0-1 'has started and has not finished'
+has error all-reduce 0-1 'with NCCL_P2P_DISABLE=1 it works'
+has error peer-copy 0-2 '1 of 4194304 bytes from device 0 are wrong on device 2'
+has error all-reduce 0-2 'a sum of floats is wrong'
+has error peer-copy 1-2 'peer access is not supported between these two devices (217)'
+has error all-reduce 1-2 'device 2 has failed'
+has ok peer-copy - '3 of 6 pairs'
+has ok all-reduce - '3 of 6 pairs'
+has warning cohort-variables COHORT_FAULTS 'Scripted faults'
+! grep -q '"subject":"[0-9]*-3"\|"subject":"3-' "$log" ||
+	fail 'a device that has failed was tried in a pair'
+
+# A memory that answers nothing; NCCL off the direct paths.
+COHORT_HOST_DEVICES=2 COHORT_FAULTS=1@1:path check 1 --deadline 1
+has error device 1 'a copy from the host does not finish'
+has skipped all-reduce - 'Pairs need two devices that are well'
+COHORT_FAULTS=0@1:path NCCL_P2P_DISABLE=1 check 1 --devices 0,1 --deadline 2
+has error peer-copy 0-1 'advertised and dead'
+has ok all-reduce - '1 of 1 pairs'
+has warning nccl-variables NCCL_P2P_DISABLE 'keeps off the direct paths'
+
+# A value that a terminal would obey.
+NCCL_DEBUG=$(printf '\033[2J') timeout 120 "$cohort" check --devices 0 >"$log" 2>&1
+grep -qF 'the value "?[2J"' "$log" || fail 'the value of NCCL_DEBUG is not named'
+! tr -d '\n' <"$log" | LC_ALL=C grep -q '[[:cntrl:]]' ||
+	fail 'the table has control characters'
+
+# A rank that does not come to its init.
+COHORT_FAULTS=1@0:init check 1 --devices 4,5 --deadline 1
+has error all-reduce 4-5 'init stuck'
+has error all-reduce 4-5 'nor does it work with NCCL_P2P_DISABLE=1'
+
+# What the library refuses is no fault of any pair, and said once.
+COHORT_LAUNCH=x check 1 --devices 0,1,2
+has error cohort-variables COHORT_LAUNCH 'not together or ahead'
+has error all-reduce - 'No group opens: COHORT_LAUNCH is'
+has ok peer-copy - '3 of 3 pairs'
+[ "$(grep -c '"check":"all-reduce"' "$log")" -eq 1 ] || fail 'more than one line about all-reduce'
+
+# More pairs than there is time for.
+COHORT_HOST_DEVICES=200 check 0 --limit 1
+grep -q 'of 19900 pairs were not tried within 1 s\|devices were not tried within 1 s' "$log" ||
+	fail 'it says nothing of the pairs that it has not tried'
+
+# On the gpu platform, over the drop-in libraries.
+COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_in COHORT_FAULTS=2@0:garble \
+	check 1 --devices 0,2
+has ok platform - 'gpu, 8 devices'
+has error peer-copy 0-2 'are wrong on device'
+
+# ---- libraries and versions --------------------------------------------------------
+
+# stand_in DIR FILE OPTION... - a library of another version
+stand_in() {
+	local dir=$scratch/$1 file=$2
+	shift 2
+
+	mkdir -p "$dir"
+	${CC:-cc} -std=gnu11 -D_GNU_SOURCE -Isrc -shared -fPIC -w "$@" -o "$dir/$file" \
+		tests/system/loader.c || exit 1
+}
+
+export LOADER_DEVICES=2
+COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/nowhere check 1
+has error platform - 'cannot open libcudart.so.13'
+has skipped device - 'cannot be used'
+
+stand_in old libcudart.so.13 -DCUDART -DVERSION=13000
+stand_in old libnccl.so.2 -DNCCL -DVERSION=22105
+COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/old check 1
+has error platform - 'is NCCL 2.21.5; 2.26.2 or newer is needed'
+has error nccl-version 2.21.5 'Aborts are slow and may hang'
+
+stand_in older libcudart.so.13 -DCUDART -DVERSION=11080
+COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/older check 1
+has error cuda-version 11.8 'CUDA 12.0 release notes'
+
+# A version with known faults, and devices that answer nothing right.
+stand_in known libcudart.so.13 -DCUDART -DVERSION=13000
+stand_in known libnccl.so.2 -DNCCL -DVERSION=22602
+mkdir "$scratch/other"
+cp "$scratch/old/libnccl.so.2" "$scratch/other"
+export COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$scratch/known
+LD_LIBRARY_PATH=$scratch/other NCCL_SOCKET_IFNAME=nowhere0 CUDA_VISIBLE_DEVICES=0,0 \
+	NCCL_CONF_FILE=/nowhere/nccl.conf NCCL_HOMES=/usr NCCL_VERSION=2.26.2-1 \
+	NCCL_GRAPH_FILE=/nowhere/graph.xml check 1
+has warning nccl-variables NCCL_HOMES 'does not know the variable'
+! grep -qF '"subject":"NCCL_VERSION"' "$log" || fail 'what images of containers set is told'
+has warning nccl-version 2.26.2 'NVIDIA/nccl#2418'
+has warning libraries libnccl.so.2 "programs that are linked with it get $scratch/other"
+has warning cuda-variables CUDA_MODULE_LOADING 'may wait for kernels on all GPUs'
+has error device 0 'bytes are wrong on device 0, the first at'
+# What NVIDIA's libraries look at, and the simulator does not, is an error there.
+has error nccl-variables NCCL_SOCKET_IFNAME 'No interface matches'
+has error nccl-variables NCCL_GRAPH_FILE 'so no communicator can be made'
+has error nccl-files NCCL_CONF_FILE 'No such file'
+has error cuda-variables CUDA_VISIBLE_DEVICES 'names a device twice'
+
+# The loader gets the first one, and so do groups.
+LD_LIBRARY_PATH=$scratch/known:$scratch/other one
+has ok libraries - "$scratch/known/libnccl.so.2 and "
+(ulimit -n 48 && one)
+has error limits nofile '48 open files are allowed'
+if (ulimit -s unlimited) 2>/dev/null; then
+	(ulimit -s unlimited && one)
+	has warning limits stack 'stack is unlimited'
+fi
+
+# mounted OPTIONS COMMAND... - with a /dev/shm of its own, in which COMMAND... is run first
+mounted() {
+	local options=$1
+	shift
+
+	# shellcheck disable=SC2016 # its own variables
+	unshare -m sh -c 'options=$1 && cohort=$2 && shift 2 &&
+		mount -t tmpfs -o "$options" none /dev/shm && "$@" &&
+		exec timeout 60 "$cohort" check --json --devices 0' \
+		sh "$options" "$cohort" "$@" >"$log" 2>"$scratch/err"
+}
+if unshare -m mount -t tmpfs none /dev/shm 2>/dev/null; then
+	mounted size=512k true
+	has error shared-memory - 'cannot open a group'
+	mounted size=4m true
+	has error shared-memory - '4 MiB are left in /dev/shm, but a run of 1 rank needs about 10; otherwise an init may fail'
+	mounted size=15m true
+	has warning shared-memory - '15 MiB are left in /dev/shm, but a run of 1 rank needs about 20'
+	mounted ro true
+	has error shared-memory - 'Read-only file system'
+	mounted size=64m touch /dev/shm/nccl-AbCdEf
+	has warning shared-memory leftovers '/dev/shm/nccl-AbCdEf'
+	mounted size=64m sh -c 'touch /dev/shm/nccl-AbCdEf; mount -t tmpfs none /proc'
+	lacks warning shared-memory
+	mounted size=64m true
+	has ok shared-memory - '64 MiB are left'
+	lacks warning shared-memory
+else
+	echo '[SKIP] /dev/shm: this user cannot mount another one'
+fi
+unset LOADER_DEVICES COHORT_GPU_LIBRARIES COHORT_PLATFORM
+
+# NVIDIA's libraries without a GPU, which nobody has asked for.
+if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/nvhost-ctrl-gpu ] &&
+	[ ! -e /usr/lib/wsl/lib/libcuda.so.1 ]; then
+	LD_LIBRARY_PATH=$scratch/known one
+	has warning platform - 'but no /dev/nvidiactl, so groups run on CPUs'
+	COHORT_PLATFORM=host LD_LIBRARY_PATH=$scratch/known one
+	has ok platform - 'host, 8 devices'
+fi
+export COHORT_PLATFORM=host
+
+# ---- variables -----------------------------------------------------------------------
+
+COHORT_LAUNHC=x COHORT_LAUNCH=x COHORT_MANY=few one
+has warning cohort-variables COHORT_LAUNHC 'did you mean COHORT_LAUNCH?'
+has error cohort-variables COHORT_LAUNCH 'not together or ahead'
+has error cohort-variables COHORT_MANY 'is \"few\"'
+COHORT_DUMP_SIGNAL=10 one
+has error cohort-variables COHORT_DUMP_SIGNAL 'COHORT_DUMP_SIGNAL'
+COHORT_DUMP_SIGNAL=10 COHORT_DUMP_DIR=$scratch/dumps one
+has ok cohort-variables - 'all of them known'
+
+NCCL_SOCKET_IFNAME=nowhere0 NCCL_P2P_DISABLE=yes NCCL_COMM_BLOCKING=0 NCCL_DEBUG=loud \
+	NCCL_TOPO_FILE=/nowhere NCCL_COMM_ID=10.0.0.1:5000 one
+has warning nccl-variables NCCL_SOCKET_IFNAME 'No interface matches \"nowhere0\"'
+has warning nccl-variables NCCL_P2P_DISABLE 'NCCL takes it for 0'
+has error nccl-variables NCCL_COMM_BLOCKING 'calls would return before they are done'
+has warning nccl-variables NCCL_DEBUG 'prints nothing'
+has warning nccl-variables NCCL_TOPO_FILE 'goes on without it'
+has warning nccl-variables NCCL_COMM_ID 'the one id'
+NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/nowhere/log one
+has warning nccl-variables NCCL_DEBUG_FILE 'prints to standard output instead'
+for file in nccl.%p %h/nccl; do
+	NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$scratch/$file one
+	has ok nccl-variables - '3 set; nothing is wrong with the 3 that are checked'
+done
+
+# What NCCL makes of a value, and nothing about a value that is not checked.
+NCCL_GRAPH_FILE=/nowhere NCCL_BUFFSIZE=4M NCCL_P2P_LEVEL=PXI NCCL_NTHREADS=100 \
+	NCCL_LL128_NTHREADS=128 NCCL_MAX_CTAS=99999999999999999999 one
+has warning nccl-variables NCCL_GRAPH_FILE 'so no communicator can be made'
+has warning nccl-variables NCCL_BUFFSIZE 'takes the value \"4M\" for 4, and ignores the rest'
+has warning nccl-variables NCCL_P2P_LEVEL 'does not know the level \"PXI\", and ignores it'
+has warning nccl-variables NCCL_NTHREADS 'takes 512 in place of 100'
+has warning nccl-variables NCCL_LL128_NTHREADS 'takes 160 in place of 128'
+has warning nccl-variables NCCL_MAX_CTAS 'too large, and NCCL takes its default'
+NCCL_GRAPH_FILE='' NCCL_P2P_LEVEL=sys NCCL_NTHREADS=1024 one
+has warning nccl-variables NCCL_GRAPH_FILE '\"\": No such file or directory'
+has warning nccl-variables NCCL_P2P_LEVEL 'does not know the level \"sys\"'
+has warning nccl-variables NCCL_NTHREADS 'takes 512 in place of 1024'
+NCCL_P2P_LEVEL=00 one
+has warning nccl-variables NCCL_P2P_LEVEL 'keeps NCCL off the direct paths'
+NCCL_ALGO=Rinq NCCL_BUFFSIZE=0x400000 NCCL_P2P_LEVEL=NVL NCCL_NTHREADS=256 \
+	NCCL_NET_PLUGIN=/nowhere/a.so,b one
+has ok nccl-variables - '5 set; nothing is wrong with the 4 that are checked'
+NCCL_P2P_LEVEL=2 NCCL_NTHREADS=-1 one
+has ok nccl-variables - '2 set; nothing is wrong with the 2 that are checked'
+
+CUDA_VISIBLE_DEVICES='' CUDA_LAUNCH_BLOCKING=1 CUDA_DEVICE_MAX_CONNECTIONS=1 one
+has warning cuda-variables CUDA_VISIBLE_DEVICES 'is empty'
+has warning cuda-variables CUDA_LAUNCH_BLOCKING 'nothing overlaps'
+has warning cuda-variables CUDA_DEVICE_MAX_CONNECTIONS 'share one queue'
+
+# From a file, with the place.
+printf '%s\n' '# settings' 'NCCL_LAUNCH_MODE=GROUP' 'NCCL_DEBUG = INFO' >"$scratch/nccl.conf"
+NCCL_CONF_FILE=$scratch/nccl.conf one
+has error nccl-variables NCCL_LAUNCH_MODE "(from $scratch/nccl.conf, line 2)"
+has warning nccl-files "$scratch/nccl.conf:3" 'a space around the name'
+NCCL_CONF_FILE=/nowhere/nccl.conf one
+has warning nccl-files NCCL_CONF_FILE '/nowhere/nccl.conf: No such file or directory'
+# Nobody writes there.
+mkfifo "$scratch/fifo"
+NCCL_CONF_FILE=$scratch/fifo one
+has warning nccl-files NCCL_CONF_FILE "$scratch/fifo: not a regular file"
+
+# ---- the machine -----------------------------------------------------------------------
+
+(ulimit -n 48 && one)
+has warning limits nofile '48 open files are allowed'
+# NCCL 2.28, as which the simulator comes, asks for stacks that are large enough.
+if (ulimit -s unlimited) 2>/dev/null; then
+	(ulimit -s unlimited && one)
+	lacks warning limits
+fi
+
+# Root may have any number of threads.
+nobody=(setpriv --reuid 65534 --clear-groups)
+if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" "$cohort" --version >/dev/null 2>&1; then
+	# shellcheck disable=SC2016 # its own variables
+	"${nobody[@]}" bash -c 'ulimit -u 60; exec timeout 60 "$1" check --json --devices 0' \
+		sh "$cohort" >"$log" 2>"$scratch/err"
+	has warning limits nproc 'threads are left to the user'
+	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/dev/null "${nobody[@]}" \
+		timeout 60 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
+	has ok nccl-variables - '2 set'
+	# No device and no path is to blame for it, nor a value.
+	: >"$scratch/all"
+	for threads in 2 3 4 5 6 7 8 9 10; do
+		# shellcheck disable=SC2016 # its own variables
+		COHORT_HOST_DEVICES=2 "${nobody[@]}" bash -c 'ulimit -u "$2" &&
+			exec timeout 60 "$1" check --json --devices 0,1 --deadline 2' \
+			sh "$cohort" "$threads" >"$log" 2>"$scratch/err"
+		! grep -qE '"result":"error","subject":"([0-9]|COHORT)' "$log" ||
+			fail "with $threads threads, a device or a value is blamed"
+		cat "$log" >>"$scratch/all"
+	done
+	cp "$scratch/all" "$log"
+	has error all-reduce - 'No group opens: cannot start'
+else
+	echo '[SKIP] the limit of threads: this user cannot become another one'
+fi
+
+# A launcher without libpmix, if there is none.
+PMIX_NAMESPACE=here PMIX_RANK=0 one
+grep -q '"check":"launcher","result":"\(ok\|error\)"' "$log" || fail 'no check of the launcher'
+
+# ---- usage, text and exit status -----------------------------------------------------------
+
+# refuses TEXT ARGUMENT...
+refuses() {
+	local text=$1
+	shift
+
+	"$cohort" check "$@" >"$log" 2>&1
+	[ $? -eq 2 ] || fail "check $*: not refused"
+	grep -qF -- "$text" "$log" || fail "check $*: no \"$text\""
+}
+refuses "there is no device 8, but 0 to 7" --devices 0,8
+refuses "it names device 1 twice" --devices 1,1
+refuses "--devices: 'x'" --devices 0,x
+refuses "--devices: ''" --devices ''
+refuses "--deadline: '0'" --deadline 0
+refuses "--limit: 'soon'" --limit soon
+refuses operand operand
+
+COHORT_MISSPELT=1 check 0 --devices 0
+has warning cohort-variables COHORT_MISSPELT 'means nothing'
+COHORT_MISSPELT=1 check 1 --devices 0 --strict
+
+COHORT_FAULTS=0@0:path=719 "$cohort" check --devices 0,1 >"$log" 2>&1 && fail 'the exit status is 0'
+grep -q '^error    device 0: .*(719)$' "$log" || fail 'no line about the device'
+grep -q '^         -> ' "$log" || fail 'no advice'
+grep -qE '^[0-9]+ errors?, [0-9]+ warnings?, [0-9]+ ok, [0-9]+ skipped$' "$log" ||
+	fail 'no summary'
+awk 'length > 79 { exit 1 }' "$log" || fail 'a line is longer than 79 columns'
+"$cohort" check --devices 0 >/dev/full 2>"$log" && fail 'a full disk goes unnoticed'
+
+exit "$failed"

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The reaper, a thread that aborts as the library does: first it raises all
+ * flags, and it ends its group when no thread is inside
+ */
+
+#include "system/fuzz/program.h"
+
+bool is_ready(const struct family *f)
+{
+	return atomic_load(&f->ready) == f->n;
+}
+
+void reap_want(struct program *p, struct family *f)
+{
+	pthread_mutex_lock(&p->lock);
+	f->is_wanted = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool settle_ending(struct family *f, int how)
+{
+	int none = ENDING_NONE;
+
+	return atomic_compare_exchange_strong(&f->ending, &none, how) ||
+	       none == how;
+}
+
+static bool is_inside(const struct family *f)
+{
+	int r;
+
+	for (r = 0; r < f->n; r++)
+		if (atomic_load(&f->inside[r]))
+			return true;
+	return false;
+}
+
+/* The steps want its end, or all threads are stuck; or its end has begun. */
+static bool is_due(const struct program *p, const struct family *f)
+{
+	return f->is_wanted || is_stuck(p) || !is_alive(f);
+}
+
+/*
+ * Two threads may not call a communicator that does not block; and a thread
+ * that is inside may wait for another family to be flagged.
+ */
+static bool may_be_called(const struct family *f)
+{
+	return !f->is_async || !is_inside(f);
+}
+
+/* The next family to flag, or NULL. */
+static struct family *next_to_flag_locked(struct program *p)
+{
+	struct family *f;
+	int i;
+
+	for (i = 0; i < p->family_count; i++) {
+		f = &p->families[i];
+		if (is_stuck(p) && partial_waits(f))
+			return f;
+		if (f->is_flagged || !is_ready(f) || !is_due(p, f) ||
+		    !settle_ending(f, ENDING_ABORT))
+			continue;
+		/* A thread that leaves from now on wakes the reaper. */
+		atomic_store(&f->is_dead, true);
+		if (may_be_called(f))
+			return f;
+	}
+	return NULL;
+}
+
+/* No thread is inside any family that is flagged, or is to be. */
+static bool is_clear(const struct program *p)
+{
+	int i;
+
+	for (i = 0; i < p->family_count; i++)
+		if (!is_alive(&p->families[i]) && is_inside(&p->families[i]))
+			return false;
+	return true;
+}
+
+/*
+ * The reaper may flag only some ranks of the families aborted together: the
+ * others wait for those.
+ */
+static void flag(struct program *p, struct family *f)
+{
+	int r;
+
+	if (!is_alone(p, f))
+		wait_cut(p);
+	f->is_flagged = true;
+	for (r = 0; r < f->n; r++)
+		if (!atomic_exchange(&f->is_released[r], true))
+			expect(true, host_ncclCommAbort(f->comm[r]),
+			       "ncclCommAbort");
+	atomic_store(&f->is_aborted, true);
+}
+
+/* Let everything go that is held. */
+static void let_go_all(struct program *p)
+{
+	int i;
+
+	cohort_sim_faults_clear();
+	for (i = 0; i < p->holds; i++)
+		sem_post(&p->held[i]);
+}
+
+/*
+ * The end of a group waits for operations ahead of those that it ends, which
+ * may hang until they are ended, too: so it comes after all others.
+ */
+static bool may_end_locked(const struct program *p)
+{
+	return (p->is_calm || p->is_over) && is_clear(p);
+}
+
+/* Flag families until none is left to flag, or the group can be ended. */
+static void reap_locked(struct program *p, bool *open)
+{
+	struct family *f = next_to_flag_locked(p);
+
+	if (!f && *open && may_end_locked(p)) {
+		pthread_mutex_unlock(&p->lock);
+		expect(true, host_ncclGroupEnd(), "ncclGroupEnd of aborts");
+		pthread_mutex_lock(&p->lock);
+		*open = false;
+		return;
+	}
+	if (!f) {
+		pthread_cond_wait(&p->changed, &p->lock);
+		return;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!*open)
+		expect(true, host_ncclGroupStart(), "ncclGroupStart");
+	*open = true;
+	if (f->is_partial)
+		partial_abort(f);
+	else
+		flag(p, f);
+	pthread_mutex_lock(&p->lock);
+}
+
+void reap(void *round, int i)
+{
+	struct program *p = round;
+	bool open = false;
+
+	(void)i;
+	pthread_mutex_lock(&p->lock);
+	while (!p->is_over || open) {
+		if (is_stuck(p))
+			let_go_all(p);
+		reap_locked(p, &open);
+	}
+	pthread_mutex_unlock(&p->lock);
+}

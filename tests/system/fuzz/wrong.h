@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WRONG_H
+#define WRONG_H
+
+/*
+ * Calls with arguments that are refused, each with the codes that it may answer
+ */
+
+#include "system/fuzz/program.h"
+
+/*
+ * The family whose communicator is called; without one the communicator is
+ * NULL.
+ */
+enum wrong_needs {
+	NEEDS_NOTHING,
+	NEEDS_RANK,
+	NEEDS_REVOKED,
+};
+
+struct wrong {
+	const char *name;
+	bool poisons; /* an open group fails */
+	enum wrong_needs needs;
+	int result, or_result;
+	int (*call)(ncclComm_t comm, const struct step *step);
+};
+
+extern const struct wrong wrong_nccl[], wrong_cuda[];
+extern const unsigned wrong_nccl_count, wrong_cuda_count;
+
+#endif

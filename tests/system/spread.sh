@@ -1,0 +1,157 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Groups whose ranks are spread over processes, on the simulator's own NCCL: 100 ranks in 10
+# processes, of which one misses a call; a process that is stopped; ranks that close or pause;
+# groups that come and go while one of their processes is killed, none of which leaves anything;
+# and processes that are killed as a group opens.
+# Random waits of ranks for each other, which all lead to one.
+#
+# usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
+#                        MAZE_ROUNDS: how many random waits, 10 if unset; MAZE_SEED: which
+#                        exit status 0 passed, 1 failed, 77 skipped
+
+set -eu
+
+lib=${1:?usage: spread.sh LIB}
+groups=${SPREAD_GROUPS:-100}
+rounds=${MAZE_ROUNDS:-10}
+seed=${MAZE_SEED:-$RANDOM}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export COHORT_PLATFORM=host LD_LIBRARY_PATH=$lib
+
+fail() {
+	echo "spread.sh: $*"
+	cat "$scratch/out" "$scratch/err"
+	exit 1
+}
+
+# left - what groups could leave in this machine: shared memory, and sockets without a name
+# in the file system
+left() {
+	{
+		find /dev/shm -name 'cohort*'
+		grep -o '@cohort.*' /proc/net/unix
+	} | sort
+}
+
+# spread PROCESSES DEVICES ARGUMENT... - the exit status of process 0; a killed one is told
+# by the others
+spread() {
+	run spread "$@"
+}
+
+# run PROGRAM PROCESSES DEVICES ARGUMENT...
+run() {
+	local i program=$scratch/$1 processes=$2
+
+	shift 2
+	export COHORT_JOB=$$ COHORT_PROCESSES=$processes COHORT_HOST_DEVICES=$((processes * $1))
+	for ((i = 1; i < processes; i++)); do
+		COHORT_PROCESS=$i timeout 120 "$program" "$@" >>"$scratch/others" 2>&1 &
+	done
+	COHORT_PROCESS=0 timeout 120 "$program" "$@" >"$scratch/out" 2>"$scratch/err" ||
+		fail "$processes processes, $*: exit status $?"
+	wait
+}
+
+# says TEXT - process 0 has printed it
+says() {
+	grep -qF -- "$1" "$scratch/out" || fail "no \"$1\""
+}
+
+for program in spread ended maze; do
+	${CC:-cc} -O1 -Wall -Wextra -Werror -Iinclude tests/system/$program.c \
+		-o "$scratch/$program" -L"$lib" -lcohort
+done
+before=$(left)
+
+spread 10 10 sums 1000
+says '100 ranks, generation 1: 1000 sums, the last is 4950'
+cat "$scratch/err"
+spread 10 10 stall 100
+# Whichever process is the first to tell, and whether it says what the others' ranks do.
+grep -qE '(^|: )rank 90 (has not|of other processes may not have) called all_reduce 100 ' "$scratch/out" ||
+	fail 'not rank 90 alone is missing'
+spread 4 2 stop 100
+says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped ("
+grep -qE '; ranks? [0-5](-[0-5])? waits? in all_reduce 100 ' "$scratch/out" || fail 'no rank waits'
+# At once: the deadline is 300 s.
+spread 4 1 close 100
+says 'rank 3 has left: its communicator was closed ('
+spread 4 2 part 100
+why='(rank [67] \(3 in "cohort.[01]"\) has left: its|which drove rank [67], has closed the) communicator'
+grep -qE "$why" "$scratch/out" ||
+	fail 'no rank of the last process has left'
+# From process to process, of which those in between know the others' communicators only by
+# asking.
+while read -r processes devices last split eddy; do
+	all="ranks 0-$((processes * devices - 1)) wait for each other in a cycle ("
+	spread "$processes" "$devices" chain 1
+	says "rank $last (1 there) has not called all_reduce 1 of \"cohort.$split\" ("
+	spread "$processes" "$devices" circle 1
+	says "$all"
+	spread "$processes" "$devices" eddy 1
+	says "ranks $eddy wait for each other in a cycle ("
+	spread "$processes" "$devices" relay 1
+	says "rank $last has not called send 1 to rank $((last - 1)) of \"cohort\" ("
+	spread "$processes" "$devices" ring 1
+	says "$all"
+	spread "$processes" "$devices" gather 1
+	says "rank $last has not called send 1 to rank 0 of \"cohort\" ("
+	spread "$processes" "$devices" gone 1
+	grep -qE "^rank $devices has left: |, which drove rank $devices, has closed the " \
+		"$scratch/out" || fail "another rank than $devices is named"
+	spread "$processes" "$devices" exchange 1
+	grep -q "^rank $last has not called " "$scratch/out" ||
+		fail "another rank than $last is named"
+done <<-'end'
+	4 1 3 1 2-3
+	2 4 4 2 4-5
+end
+spread 4 2 behind 1
+says 'rank 6 has not called send 1 to rank 0 of "cohort" ('
+says '; rank 1 waits; rank 0 waits in recv from rank 6'
+for shape in '5 1' '3 3' '2 4'; do
+	truncate -s 0 "$scratch/waited"
+	truncate -s $((4 * rounds)) "$scratch/waited"
+	# shellcheck disable=SC2086 # two words
+	run maze $shape "$rounds" "$seed" "$scratch/waited"
+	if grep '^seed ' "$scratch/others"; then
+		fail "$shape: another rank is named"
+	fi
+done
+spread 4 2 pause 100
+says '8 ranks, generation 1: 100 sums, the last is 28'
+(
+	unset LOCAL_RANK
+	if (spread 2 1 same 1) >/dev/null; then
+		fail 'two processes have opened one device'
+	fi
+	pids='\(pids [0-9]+ and [0-9]+\)'
+	why='\(LOCAL_RANK is not set\): '
+	grep -qE "processes 0 and 1 $pids have both opened device 0 $why" "$scratch/err" ||
+		fail 'the device of two processes is not named'
+)
+spread 4 2 die 100 2>/dev/null
+says '6 ranks, generation 2: 100 sums, the last is 23'
+
+for ((n = 0; n < groups; n++)); do
+	spread 2 1 die 3 2>/dev/null
+	says '1 ranks, generation 2: 3 sums, the last is 0'
+done
+
+# A process that is killed as the group opens, where the program's own table waits for it.
+for round in 1 2; do
+	COHORT_HOST_DEVICES=2 COHORT_HOST_SHARED=1 timeout 120 "$scratch/ended" $round \
+		>"$scratch/out" 2>"$scratch/err" || fail "ended $round: exit status $?"
+	says 'while the generation was being opened: process '
+done
+# Groups of other tests come and go meanwhile; what is left stays.
+new=$(comm -13 <(echo "$before") <(left))
+for ((n = 0; n < 300 && ${#new}; n++)); do
+	sleep 0.1
+	new=$(comm -12 <(echo "$new") <(left))
+done
+[ -z "$new" ] || fail "left: $new"
