@@ -212,7 +212,7 @@ places() {
 	local command=${lib%/*}/cohort
 
 	[ -x "$command" ] || { echo "$command is not built" && return 77; }
-	diff <("$command" drill --list | cut -d ' ' -f 1 | sort -u) \
+	diff <("$command" drill --list | cut -c 1-10 | sed 's/ *$//; y/ /-/' | sort -u) \
 		<(scripts/matrix.sh @places | sort)
 }
 
