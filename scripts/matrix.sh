@@ -46,7 +46,8 @@ names() (
 set -f
 found=
 # shellcheck disable=SC2162 # a backslash continues a line
-while read first second rest; do
+while read -a line; do
+	first=${line[0]-} second=${line[1]-} rest=${line[*]:2}
 	case $first:$second in
 	: | '#'*) ;;
 	*:=) eval "words[$first]=\"$rest\"" ;;
