@@ -237,8 +237,10 @@ static int join(struct drill_rank *k, int which, int nranks)
 	return COHORT_OK;
 }
 
-static void join_as_told(struct drill_rank *k)
+/* Join as the rank @arg, on its thread. */
+static void *join_main(void *arg)
 {
+	struct drill_rank *k = arg;
 	struct drill_run *run = k->run;
 	bool is_victim = k->number == drill_victim(run);
 	uint64_t began;
@@ -257,7 +259,7 @@ static void join_as_told(struct drill_rank *k)
 	if (is_victim && run->trouble != BY_ORDER) {
 		drill_await(run, left, run->n - 1);
 		join(k, 0, run->n);
-		return;
+		return NULL;
 	}
 	began = clock_now();
 	atomic_fetch_add(&run->shared->called, 1);
@@ -269,14 +271,6 @@ static void join_as_told(struct drill_rank *k)
 		drill_await(run, left, run->n);
 		join(k, !is_victim, run->n);
 	}
-}
-
-static void *join_main(void *arg)
-{
-	struct drill_rank *k = arg;
-
-	join_as_told(k);
-	sem_post(&k->ended);
 	return NULL;
 }
 

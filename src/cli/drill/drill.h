@@ -18,7 +18,6 @@
  */
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -316,9 +315,6 @@ struct drill_rank {
 	uint64_t tickets[2]; /* of its calls, or 0 */
 	int status;          /* the status that its call returned */
 	bool is_told;        /* that must be the cause's */
-
-	/* Posted by the thread when it ends. */
-	sem_t ended;
 };
 
 /* One run of one cell, as one process sees it.  It is not freed if a thread does not
@@ -462,8 +458,8 @@ static inline bool drill_warms_up(const struct drill_run *run)
 	       (run->place != AT_TRANSFER || run->trouble != BY_REMOTE);
 }
 
-/* Start a thread of each rank of this process, or the workers; false after a complaint.
- * @main, for which the argument is the rank, posts its semaphore at the end. */
+/* Start a thread of each rank of this process, for which @main has the rank as argument, or
+ * the workers; false after a complaint. */
 bool drill_start(struct drill_run *run, void *(*main)(void *rank));
 
 /* Wait until they have ended. */

@@ -10,6 +10,7 @@
 #include "cli/drill/drill.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cohort/sim.h>
@@ -589,7 +590,6 @@ static void *rank_main(void *arg)
 		be_rank(k);
 	else
 		pthread_barrier_wait(&k->run->shared->ready);
-	sem_post(&k->ended);
 	return NULL;
 }
 
@@ -599,7 +599,6 @@ static int worker_main(struct cohort_comm *comm, void *user)
 	struct drill_rank *k = &run->ranks[cohort_comm_rank(comm)];
 
 	be_rank(k);
-	sem_post(&k->ended);
 	return gives_up(k) ? k->status : 0;
 }
 
@@ -624,7 +623,6 @@ bool drill_start(struct drill_run *run, void *(*main)(void *rank))
 
 		k->run = run;
 		k->number = r;
-		sem_init(&k->ended, 0, 0);
 		if (!err && !has_workers(run))
 			err = thread_start(&k->thread, main, k, "drill/%d", r);
 	}
@@ -637,28 +635,35 @@ bool drill_start(struct drill_run *run, void *(*main)(void *rank))
 	return false;
 }
 
+/* Wait until a thread has ended, or complain and leave it. */
+static void end_thread(struct drill_run *run, pthread_t thread,
+                       uint64_t deadline_ns, const char *name)
+{
+	const struct timespec until = clock_timespec(deadline_ns);
+
+	if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+		return;
+	drill_complain(run, "the thread of %s does not come back", name);
+	pthread_detach(thread);
+	run->is_hung = true;
+}
+
 void drill_join(struct drill_run *run)
 {
 	uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
-	int r;
+	char name[32];
 
-	for (r = run->first; r < run->first + run->own_n; r++) {
-		if (clock_await(&run->ranks[r].ended, deadline)) {
-			if (!has_workers(run))
-				pthread_join(run->ranks[r].thread, NULL);
-			sem_destroy(&run->ranks[r].ended);
-			continue;
-		}
-		drill_complain(run, "the thread of rank %d does not come back",
-		               r);
-		if (!has_workers(run))
-			pthread_detach(run->ranks[r].thread);
-		run->is_hung = true;
+	if (has_workers(run)) {
+		end_thread(run, run->runner, deadline, "the run");
+		run->is_hung |= cohort_group_abandoned(run->group, NULL, 0) > 0;
+		if (run->is_hung)
+			drill_complain(run, "a worker does not come back");
+		return;
 	}
-	if (has_workers(run) && run->is_hung)
-		pthread_detach(run->runner);
-	else if (has_workers(run))
-		pthread_join(run->runner, NULL);
+	for (int r = run->first; r < run->first + run->own_n; r++) {
+		snprintf(name, sizeof(name), "rank %d", r);
+		end_thread(run, run->ranks[r].thread, deadline, name);
+	}
 }
 
 /* ---- the main thread -------------------------------------------------- */
