@@ -15,9 +15,8 @@
 /* ---- the collectives -------------------------------------------------- */
 
 /*
- * The collectives that have a function of their own: kind, name, that of NCCL's function,
- * where the result is from, the buffers of a call with host memory, and the arguments behind
- * the type
+ * The collectives that have a function of their own: kind, name, name of NCCL's function,
+ * source of the result, buffers of a call with host memory, and arguments after the type
  */
 #define ONE(l) l->recv
 #define TWO(l) l->send, l->recv
@@ -170,7 +169,7 @@ static int plan(struct bench *b)
 
 /* ---- operations ------------------------------------------------------- */
 
-/* Return the rank that is @by before or behind this one, in a circle. */
+/* Return the rank that comes @by places after this one, in a circle. */
 static int neighbor(const struct lane *l, int by)
 {
 	const int ranks = l->bench->options->ranks;

@@ -39,7 +39,7 @@ void cli_sleep_until(uint64_t time_ns);
  * is interpolated between two values. */
 double cli_quantile(double *values, size_t n, double place);
 
-/* True if @text has something before @end, with which it ends. */
+/* True if @text ends with @end, and is longer. */
 bool cli_ends_with(const char *text, const char *end);
 
 /* Replace each control character in @text, and each byte that is part of no UTF-8
@@ -58,13 +58,12 @@ void *cli_need(const char *command, void *memory);
 int cli_setenv(const char *command, const char *variable, const char *value,
                bool replaces);
 
-/* Have the host platform make a device for each of @ranks, unless it makes as many anyway or
- * the environment says how many.  To be called before the platform is used.  Returns as
- * cli_setenv() does. */
+/* Make the host platform have at least @ranks devices, unless the environment sets their
+ * number.  To be called before the platform is used.  Returns as cli_setenv() does. */
 int cli_need_devices(const char *command, int ranks);
 
-/* Map a regular file to be read.  Returns NULL if that is not possible, as of an empty
- * file. */
+/* Map a regular file for reading, as long as the process lives.  Returns NULL if that fails,
+ * or if the file is empty. */
 const char *cli_map_file(const char *path, size_t *size_out);
 
 /* Write @text as one word of a shell, in quotes. */
