@@ -438,13 +438,8 @@ int bench_measure(struct bench *b)
 void *bench_allocate(size_t n, size_t size)
 {
 	const size_t bytes = (n * size + 63) / 64 * 64;
-	void *memory = aligned_alloc(64, bytes);
 
-	if (!memory) {
-		cli_complain("bench", "out of memory");
-		exit(CLI_FAILED);
-	}
-	return memset(memory, 0, bytes);
+	return memset(cli_need("bench", aligned_alloc(64, bytes)), 0, bytes);
 }
 
 /* The room doubles whenever it is full. */

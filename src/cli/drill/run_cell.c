@@ -100,7 +100,7 @@ static void set_deadlines(struct drill_run *run)
 
 /* ---- the run ---------------------------------------------------------- */
 
-/* Zeroed memory that processes share once they are forked; NULL without memory. */
+/* Return zeroed memory that processes share once they are forked. */
 static struct drill_shared *create_shared(unsigned meeting)
 {
 	struct drill_shared *shared =
@@ -108,8 +108,7 @@ static struct drill_shared *create_shared(unsigned meeting)
 	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_barrierattr_t attributes;
 
-	if (shared == MAP_FAILED)
-		return NULL;
+	cli_need("drill", shared == MAP_FAILED ? NULL : shared);
 	pthread_barrierattr_init(&attributes);
 	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&shared->ready, &attributes, meeting);
@@ -122,16 +121,10 @@ static struct drill_shared *create_shared(unsigned meeting)
 static struct drill_run *create(const struct drill_options *options,
                                 enum place place, enum trouble trouble)
 {
-	struct drill_run *run = calloc(1, sizeof(*run));
+	struct drill_run *run = cli_need("drill", calloc(1, sizeof(*run)));
 
-	if (!run)
-		return NULL;
 	run->shared =
 		create_shared((unsigned)(options->ranks + options->processes));
-	if (!run->shared) {
-		free(run);
-		return NULL;
-	}
 	run->own = &run->shared->outcomes[0];
 	run->own_n = options->ranks;
 	run->options = options;
@@ -170,8 +163,6 @@ static struct drill_run *create(const struct drill_options *options,
 /* Free the run, unless it has threads left. */
 static void destroy(struct drill_run *run)
 {
-	if (!run)
-		return;
 	cohort_abort_put(run->handle);
 	if (run->is_hung)
 		return;
@@ -432,24 +423,20 @@ void drill_run(const struct drill_options *options,
                enum trouble trouble, struct drill_result *result)
 {
 	struct drill_run *run = create(options, place, trouble);
-	struct drill_run *warm_up = NULL;
+	struct drill_run *warm_up;
 
 	*result = (struct drill_result){
 		.place = place,
 		.trouble = trouble,
 		.ranks = options->ranks,
 	};
-	if (options->processes > 1)
+	if (options->processes > 1) {
 		warm_up = create(options, AT_CALL, BY_NOTHING);
-	if (!run || (options->processes > 1 && !warm_up)) {
-		snprintf(result->got, sizeof(result->got), "out of memory");
+		drill_run_forked(run, warm_up);
+		destroy(warm_up);
 	} else {
-		if (warm_up)
-			drill_run_forked(run, warm_up);
-		else
-			drill_run_here(run, memory);
-		judge(run, result);
+		drill_run_here(run, memory);
 	}
-	destroy(warm_up);
+	judge(run, result);
 	destroy(run);
 }

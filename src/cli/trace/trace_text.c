@@ -113,11 +113,10 @@ static void print_verdict(const struct trace_model *m)
 /* A problem has the name of a file in it. */
 static void print_problem(const char *label, const char *problem)
 {
-	char *plain = strdup(problem);
+	char *plain = trace_need(strdup(problem));
 
-	if (plain)
-		cli_plain(plain);
-	print_line(label, plain ? plain : "out of memory");
+	cli_plain(plain);
+	print_line(label, plain);
 	free(plain);
 }
 
