@@ -145,7 +145,7 @@ $(support): $(support_objects)
 # facts.c is compiled against our headers, and against the real ones if they are
 # installed; the program compares the two.
 abi_headers := src/platform/nccl_abi.h src/platform/cuda_abi.h src/sim/driver/driver_abi.h
-$(tests)/abi/declared.h: tests/abi/declared.sh $(abi_headers)
+$(system)/abi/declared.h: tests/system/abi/declared.sh $(abi_headers)
 	@mkdir -p $(@D)
 	$(Q)$< $(abi_headers) >$@
 
