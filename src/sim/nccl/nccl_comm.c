@@ -48,6 +48,39 @@ static void leave_kin(struct ncclComm *comm)
 	comm->next_kin = comm->last_kin = comm;
 }
 
+/* ---- what is registered ------------------------------------------------ */
+
+void comm_register(struct ncclComm *comm, struct registration *r)
+{
+	SCOPED_LOCK(&comm->lock);
+	r->next = comm->registered;
+	comm->registered = r;
+}
+
+void registered_free(struct registration *r)
+{
+	struct registration *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		free(r);
+	}
+}
+
+/* Strict mode: a buffer that a collective has used must be deregistered before its
+ * communicator ends.  NCCL would use a proxy thread that it has freed. */
+static void check_registered(const struct ncclComm *comm)
+{
+	const struct registration *r;
+
+	for (r = comm->registered; r; r = r->next)
+		if (r->is_used && strcmp(r->function, "ncclCommRegister") == 0)
+			member_die("ncclCommDestroy", &comm->member,
+			           "a buffer that a collective has used is "
+			           "still registered: call "
+			           "ncclCommDeregister() first");
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 static void comm_free(struct ncclComm *comm)
@@ -55,10 +88,10 @@ static void comm_free(struct ncclComm *comm)
 	leave_kin(comm);
 	background_drop(comm);
 	if (strict_is_on())
-		registered_check(comm);
+		check_registered(comm);
 	registered_free(comm->registered);
 	launches_free(&comm->member);
-	redops_free(&comm->redops);
+	free(comm->redops.list);
 	free(comm->member.lanes);
 	pthread_mutex_destroy(&comm->lock);
 	if (strict_is_on()) {

@@ -10,7 +10,6 @@
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/nccl/meeting.h"
-#include "sim/nccl/nccl_register.h"
 #include "sim/nccl/spans.h"
 #include "sim/strict/fault.h"
 
@@ -45,7 +44,7 @@ static void hand_window_over(struct join *j, ncclResult_t result)
 {
 	if (result != ncclSuccess)
 		return;
-	registered_add(j->parent, j->window);
+	comm_register(j->parent, j->window);
 	/* Release: pairs with the acquire of threads that poll for it. */
 	__atomic_store_n(j->window_out, (ncclWindow_t)j->window,
 	                 __ATOMIC_RELEASE);

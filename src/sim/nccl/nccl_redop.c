@@ -35,11 +35,6 @@ const struct redop *redop_find(const struct redops *all, int handle)
 	return place < 0 ? NULL : &all->list[place];
 }
 
-void redops_free(struct redops *all)
-{
-	free(all->list);
-}
-
 static int new_mark(void)
 {
 	static atomic_uint marks; /* relaxed: a number */

@@ -28,6 +28,4 @@ struct redops {
 /* The operation of a handle, or NULL. */
 const struct redop *redop_find(const struct redops *redops, int handle);
 
-void redops_free(struct redops *redops);
-
 #endif

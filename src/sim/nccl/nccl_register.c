@@ -18,14 +18,6 @@
 #include "sim/host.h"
 #include "sim/nccl/nccl_group.h"
 
-struct registration {
-	struct registration *next;
-	const char *function; /* that made it */
-	uintptr_t first, end; /* what it covers */
-	int users;
-	bool is_used; /* by a collective; kept in strict mode, and where memory waits */
-};
-
 static const char a_buffer[] = "ncclCommRegister";
 static const char a_window[] = "ncclCommWindowRegister";
 
@@ -44,23 +36,6 @@ static struct registration *registration_create(const char *function,
 	r->end = ((uintptr_t)memory + bytes + page - 1) & -page;
 	r->users = 1;
 	return r;
-}
-
-void registered_add(struct ncclComm *comm, struct registration *r)
-{
-	SCOPED_LOCK(&comm->lock);
-	r->next = comm->registered;
-	comm->registered = r;
-}
-
-void registered_free(struct registration *r)
-{
-	struct registration *next;
-
-	for (; r; r = next) {
-		next = r->next;
-		free(r);
-	}
 }
 
 /* One user less of @handle, which @function has made; false if it is nothing. */
@@ -121,18 +96,6 @@ void registered_use(struct ncclComm *comm, const void *memory)
 		sync_memory();
 }
 
-void registered_check(const struct ncclComm *comm)
-{
-	const struct registration *r;
-
-	for (r = comm->registered; r; r = r->next)
-		if (r->is_used && r->function == a_buffer)
-			member_die("ncclCommDestroy", &comm->member,
-			           "a buffer that a collective has used is "
-			           "still registered: call "
-			           "ncclCommDeregister() first");
-}
-
 #define PAGE ((uintptr_t)4096)
 
 /* ---- allocation ------------------------------------------------------- */
@@ -175,7 +138,7 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 		free(r);
 	} else {
 		sync_memory();
-		registered_add(comm, r);
+		comm_register(comm, r);
 	}
 	*handle = same ? same : r;
 	return ncclSuccess;

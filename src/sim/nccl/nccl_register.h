@@ -8,21 +8,17 @@
 
 #include "sim/nccl/nccl_comm.h"
 
-struct registration;
+/* Guarded by the lock of its communicator, or owned by the rank that makes it. */
+struct registration {
+	struct registration *next;
+	const char *function; /* that made it */
+	uintptr_t first, end; /* what it covers */
+	int users;
+	bool is_used; /* by a collective; kept in strict mode, and where memory waits */
+};
 
-/* Register @registration with @comm; and free all of a communicator that is freed. */
-void registered_add(struct ncclComm *comm, struct registration *registration);
-void registered_free(struct registration *first);
-
-/*
- * Strict mode: a buffer that a collective has used must be deregistered before its
- * communicator ends.  NCCL would use a proxy thread that it has freed.
- *
- * registered_use   - note that a collective uses @memory; its first one completes the
- *                    registration, for which NCCL allocates
- * registered_check - @comm is about to be freed: end the program if such a buffer is left
- */
+/* Note that a collective uses @memory; its first one completes the registration, for
+ * which NCCL allocates. */
 void registered_use(struct ncclComm *comm, const void *memory);
-void registered_check(const struct ncclComm *comm);
 
 #endif
