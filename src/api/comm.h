@@ -39,11 +39,11 @@ void comm_flush(struct cohort_comm *comm);
 struct registration;
 
 /*
- * comm_give_back(): call @inside(@comm, @what) with the lock held, in a memory section.
- * While it returns COHORT_TIMED_OUT, wait until the clique's end has deregistered all
- * memory, and call it again.  Its result; COHORT_WEDGED after the abort deadline;
- * COHORT_STATE in a quiet section, which would keep the library from freeing.  @call is
- * for texts.
+ * comm_give_back(): call @inside(@comm, @what) with the lock held, in a memory
+ * section.  While it returns COHORT_TIMED_OUT, wait until the clique's end has
+ * deregistered all memory, and call it again.  Its result; COHORT_WEDGED after
+ * the abort deadline; COHORT_STATE in a quiet section, which would keep the
+ * library from freeing.  @call is for texts.
  *
  * comm_free_registered(), with the lock held, on the device: end @registration,
  * if there is one, and free its memory.  COHORT_STATE if the memory was
@@ -56,8 +56,9 @@ int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);
 
-/* COHORT_INVALID for a deadline of less than 1 ms, which is a time in another unit, most
- * likely.  0, for the default, is none.  @owner: "deadlines->", for the error. */
+/* COHORT_INVALID for a deadline of less than 1 ms, which is a time in another
+ * unit, most likely.  0, for the default, is none.  @owner: "deadlines->", for
+ * the error. */
 int deadlines_check(const char *owner,
                     const struct cohort_deadlines *deadlines);
 

@@ -4,12 +4,11 @@
  * Tickets: asking, waiting, and making streams wait
  *
  * A waiter reads the done word first and the clique's state second.  If the
- * state is LIVE, no abort flag was up when the word was read, so the word can be
- * trusted.  In any later state it cannot, because an aborted operation also
+ * state is LIVE, no abort flag was up when the word was read, so the word can
+ * be trusted.  In any later state it cannot, because an aborted operation also
  * "completes": only what was noted as done before any flag was raised counts as
- * done.  The cause itself is
- * returned only when no buffer can be touched any more, so that the caller may
- * free its buffers.
+ * done.  The cause itself is returned only when no buffer can be touched any
+ * more, so that the caller may free its buffers.
  */
 
 #include "api/comm.h"
@@ -213,11 +212,12 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 /* ---- streams ---------------------------------------------------------- */
 
 /*
- * CUDA does not see an order that stream memory operations impose, and may schedule streams so
- * that they deadlock: its documentation asks for events, too.  An event waits for everything
- * queued on its stream, so it is used for the last ticket only; what follows an earlier one
- * may itself have to wait for @stream.  It is used on the communicator's own stream only, as
- * the program may have destroyed any other.
+ * CUDA does not see an order that stream memory operations impose, and may
+ * schedule streams so that they deadlock: its documentation asks for events,
+ * too.  An event waits for everything queued on its stream, so it is used for
+ * the last ticket only; what follows an earlier one may itself have to wait for
+ * @stream.  It is used on the communicator's own stream only, as the program
+ * may have destroyed any other.
  */
 static int await_event(const struct cohort_comm *c, uint64_t ticket,
                        void *stream)
@@ -242,7 +242,8 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 	return rc;
 }
 
-/* The communicator's own stream waits for something else behind its last ticket. */
+/* The communicator's own stream waits for something else behind its last
+ * ticket. */
 static void note_behind(struct cohort_comm *c)
 {
 	c->tickets.last_behind =

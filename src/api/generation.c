@@ -270,7 +270,8 @@ static bool all_of(const struct generation *g,
 	return true;
 }
 
-/* Return true if no thread uses the generation, and the program owns no resource of it. */
+/* Return true if no thread uses the generation, and the program owns no
+ * resource of it. */
 static bool is_unused(const struct generation *g)
 {
 	const struct clique *q = g->clique;
@@ -310,8 +311,8 @@ static void set_forgotten(struct generation *g, bool is_forgotten)
 		atomic_store(&g->clique->comms[r].is_forgotten, is_forgotten);
 }
 
-/* Detach owner threads from the generation and its children, and make the program's
- * pointers to their communicators safe to use after the free. */
+/* Detach owner threads from the generation and its children, and make the
+ * program's pointers to their communicators safe to use after the free. */
 static void detach(struct generation *g)
 {
 	struct generation *child;
@@ -322,8 +323,8 @@ static void detach(struct generation *g)
 	g->clique->is_forgotten = true;
 }
 
-/* Refuse all calls on the generation and give back what it has.  False if a call is in
- * progress. */
+/* Refuse all calls on the generation and give back what it has.  False if a
+ * call is in progress. */
 static bool withdraw(struct generation *g)
 {
 	bool is_free = all_of(g, is_unused);
@@ -342,11 +343,12 @@ static bool withdraw(struct generation *g)
 	return true;
 }
 
-/* How long a respawn waits for that at most; another group may use the devices. */
+/* How long a respawn waits for that at most; another group may use the devices.
+ * */
 #define RELEASE_NS UINT64_C(1000000000)
 
-/* Wait until the device memory of the generation and its children is freed.  Freeing may
- * block the launches of ranks that launch ahead. */
+/* Wait until the device memory of the generation and its children is freed.
+ * Freeing may block the launches of ranks that launch ahead. */
 static void await_release(const struct generation *g, uint64_t deadline_ns)
 {
 	const struct generation *child;

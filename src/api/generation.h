@@ -6,9 +6,9 @@
  * A generation of a group: a clique and its watch
  *
  * A group has one current generation and, once it was respawned, former ones,
- * of which the last FORMER_KEPT still answer for their tickets.  A split makes a
- * child generation, which ends with its parent; each function here handles the
- * children first.
+ * of which the last FORMER_KEPT still answer for their tickets.  A split makes
+ * a child generation, which ends with its parent; each function here handles
+ * the children first.
  */
 
 #include "watch/watch.h"
@@ -63,12 +63,13 @@ int generation_free(struct generation *generation);
 void generation_pass(struct generation *generation);
 
 /*
- * Free a former generation unless it is still in use.  Later calls on its communicators
- * return COHORT_STALE.
+ * Free a former generation unless it is still in use.  Later calls on its
+ * communicators return COHORT_STALE.
  *
- * Returns false, and has to be called again later, if a thread is inside one of its
- * communicators, a worker was abandoned, the program still has memory, a registration or a
- * reducer of it, or its device memory is not free within a second.
+ * Returns false, and has to be called again later, if a thread is inside one of
+ * its communicators, a worker was abandoned, the program still has memory, a
+ * registration or a reducer of it, or its device memory is not free within a
+ * second.
  */
 bool generation_forget(struct generation *generation);
 

@@ -230,8 +230,8 @@ static int open_first(struct cohort_group *g, const int *devices, int n)
 	return rc;
 }
 
-/* Have @abort end the group from now on.  On an error, or if it was fired by now, the
- * group is closed. */
+/* Have @abort end the group from now on.  On an error, or if it was fired by
+ * now, the group is closed. */
 static int follow(struct cohort_group *g, struct cohort_abort *abort)
 {
 	char error[512];
@@ -244,7 +244,8 @@ static int follow(struct cohort_group *g, struct cohort_abort *abort)
 	return error_set(rc, "%s", error);
 }
 
-/* Open the first generation, and meet the other processes before if there are any. */
+/* Open the first generation, and meet the other processes before if there are
+ * any. */
 static int open_group(struct cohort_group *g, const int *devices, int n)
 {
 	struct cohort_group_options *o = &g->options;
@@ -463,8 +464,9 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 	return n;
 }
 
-/* Add the ranks that a supervisor drops to @set: those that are to blame or missing by
- * the cause, and those left behind.  Returns how many are in @set. */
+/* Add the ranks that a supervisor drops to @set: those that are to blame or
+ * missing by the cause, and those left behind.  Returns how many are in @set.
+ * */
 static int find_lost(struct clique *q, uint64_t *set)
 {
 	const struct cohort_cause *cause = clique_whole_cause(q);

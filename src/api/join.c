@@ -37,8 +37,8 @@ struct id {
 	uint32_t magic;
 	int32_t platform;
 	int64_t process; /* that made it, */
-	uint64_t
-		instance; /* and a number that tells it from an earlier process */
+	/* And a number that tells it from an earlier process. */
+	uint64_t instance;
 	ncclUniqueId native;
 };
 
@@ -349,7 +349,8 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 /* How often a rank that may be aborted checks whether it is. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
-/* Wait for a change of the meeting.  True if the time is up, or the wait is aborted. */
+/* Wait for a change of the meeting.  True if the time is up, or the wait is
+ * aborted. */
 static bool await_change_locked(struct meeting *m,
                                 const struct patience *patience,
                                 uint64_t deadline)
@@ -409,8 +410,8 @@ static int meet(struct meeting *m, int rank, int device,
 
 /* ---- joining ---------------------------------------------------------- */
 
-/* Have @abort end the clique of @c from now on.  On an error, or if it was fired by now,
- * @c is closed. */
+/* Have @abort end the clique of @c from now on.  On an error, or if it was
+ * fired by now, @c is closed. */
 static int follow(struct cohort_comm *c, struct cohort_abort *abort)
 {
 	char error[256];

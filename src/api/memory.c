@@ -80,8 +80,8 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	return COHORT_OK;
 }
 
-/* Free memory that is registered.  COHORT_TIMED_OUT: the reaper has not deregistered it
- * yet. */
+/* Free memory that is registered.  COHORT_TIMED_OUT: the reaper has not
+ * deregistered it yet. */
 static int give_back(struct cohort_comm *c, struct registration *r,
                      void *memory)
 {

@@ -186,8 +186,8 @@ static int many_merge(struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
-/* Take from the environment what it has set, whatever the program has: deadlines
- * for all calls, which then do not adapt, and a policy. */
+/* Take from the environment what it has set, whatever the program has:
+ * deadlines for all calls, which then do not adapt, and a policy. */
 static int environment_merge(struct cohort_group_options *o)
 {
 	uint64_t ns = 0;

@@ -139,8 +139,8 @@ static void forget_former(struct cohort_group *group)
 	}
 }
 
-/* Open the next generation over the devices of the ranks that are not lost, with
- * @room for two numbers of each rank. */
+/* Open the next generation over the devices of the ranks that are not lost,
+ * with @room for two numbers of each rank. */
 static int succeed(struct cohort_group *group, const bool *is_lost, int *room,
                    const struct process_part *part)
 {

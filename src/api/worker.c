@@ -374,8 +374,9 @@ static const char *obstacle(const struct cohort_comm *comm)
 	                                              : NULL;
 }
 
-/* Check whether every rank can be run now.  Another process may end the group before this
- * one runs it, which must be told as if it had happened during the run. */
+/* Check whether every rank can be run now.  Another process may end the group
+ * before this one runs it, which must be told as if it had happened during the
+ * run. */
 static int run_check(const struct cohort_group *group, struct clique *q)
 {
 	const struct cohort_cause *cause = clique_whole_cause(q);

@@ -18,7 +18,8 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 
-/* Time of a core between the naps of all threads, a few times what waking one costs. */
+/* Time of a core between the naps of all threads, a few times what waking one
+ * costs. */
 #define NAP_SHARE_NS 40000
 
 int cpu_count(void)
@@ -63,9 +64,10 @@ static void sleep_on(struct waited_word *w, uint64_t value,
 	atomic_fetch_sub(&w->sleepers, 1);
 }
 
-/* Sleep for a sixteenth of the time waited so far, within bounds: many waiters on a long
- * hang must not eat the cores, and a short wait must not become a long one.  Hundreds of
- * threads sleep longer, so that waking them leaves time for the one they wait for. */
+/* Sleep for a sixteenth of the time waited so far, within bounds: many waiters
+ * on a long hang must not eat the cores, and a short wait must not become a
+ * long one.  Hundreds of threads sleep longer, so that waking them leaves time
+ * for the one they wait for. */
 static void nap(uint64_t waited, uint64_t left, struct waited_word *w,
                 uint64_t value)
 {
@@ -112,7 +114,8 @@ void backoff_wait(struct backoff *b, uint64_t deadline_ns)
 
 void backoff_wake(struct waited_word *w)
 {
-	/* seq_cst, after the change: a sleeper is counted before it looks at the word. */
+	/* seq_cst, after the change: a sleeper is counted before it looks at
+	 * the word. */
 	if (atomic_load(&w->sleepers))
 		syscall(SYS_futex, lower_half(w), FUTEX_WAKE_PRIVATE, INT_MAX);
 }

@@ -44,15 +44,15 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Wait a little, and not past @deadline_ns: at most a millisecond, or longer if hundreds of
- * threads wait. */
+/* Wait a little, and not past @deadline_ns: at most a millisecond, or longer if
+ * hundreds of threads wait. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
 
 /*
  * A word whose changes wake the threads of this process that wait for it
  *
- * backoff_wait_on - like backoff_wait(), but wait no longer once the lower half of the word
- *                   differs from that of @value
+ * backoff_wait_on - like backoff_wait(), but wait no longer once the lower half
+ *                   of the word differs from that of @value
  * backoff_wake    - wake all that wait, after a seq_cst change of the word
  */
 struct waited_word {

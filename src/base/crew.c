@@ -15,8 +15,8 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-/* Idle workers in peace: while one ends a clique, another calls on_verdict.  One more, at
- * first, becomes the prober, see crew_refill(). */
+/* Idle workers in peace: while one ends a clique, another calls on_verdict.
+ * One more, at first, becomes the prober, see crew_refill(). */
 #define IDLE 2
 #define AT_FIRST (IDLE + 1)
 
@@ -37,8 +37,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Signaled for an idle worker when there is a job, or the crew ends. */
 static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
 
-/* Signaled when a job is done, and when a worker begins or ends; made by the first
- * crew_get(). */
+/* Signaled when a job is done, and when a worker begins or ends; made by the
+ * first crew_get(). */
 static pthread_cond_t done;
 
 /* Posted for the thread that refills. */
@@ -164,8 +164,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Start a worker, which stays if no more than @most are idle then.  Returns 0 or an errno
- * value. */
+/* Start a worker, which stays if no more than @most are idle then.  Returns 0
+ * or an errno value. */
 static int start_one(int most)
 {
 	struct worker *w = calloc(1, sizeof(*w));
@@ -338,7 +338,8 @@ void crew_poke(void)
 
 void crew_fill(void)
 {
-	/* A worker must not be joined while another thread is still starting it. */
+	/* A worker must not be joined while another thread is still starting
+	 * it. */
 	static pthread_mutex_t fill_lock = PTHREAD_MUTEX_INITIALIZER;
 	int lacking, err = 0;
 

@@ -20,16 +20,18 @@ int environment_launch(int *launch);
 /* As environment_launch(), of COHORT_CONNECT and an enum cohort_connect. */
 int environment_connect(int *connect);
 
-/* Store the deadline that COHORT_DEADLINE sets, COHORT_FOREVER for "off"; *@ns is
- * untouched if the variable is not set.  COHORT_INVALID for another value. */
+/* Store the deadline that COHORT_DEADLINE sets, COHORT_FOREVER for "off"; *@ns
+ * is untouched if the variable is not set.  COHORT_INVALID for another value.
+ * */
 int environment_deadline(uint64_t *ns);
 
 /* As environment_launch(), of COHORT_POLICY and an enum cohort_policy. */
 int environment_policy(int *policy);
 
-/* Add which variables of the environment override the program's options, and which
- * options these are: "COHORT_DEADLINE=30s sets join_ns and exec_ns".  Adds nothing if
- * there is no such variable.  Their values must have been checked. */
+/* Add which variables of the environment override the program's options, and
+ * which options these are: "COHORT_DEADLINE=30s sets join_ns and exec_ns".
+ * Adds nothing if there is no such variable.  Their values must have been
+ * checked. */
 void environment_add_overrides(struct text *t);
 
 /* True if the @n bytes at @name are a variable that means something; else the
@@ -48,8 +50,8 @@ size_t environment_distance(const char *a, size_t n, const char *b);
  * that means nothing, with the one that may have been meant. */
 void environment_add_unknown(struct text *t, const char *end);
 
-/* Log the COHORT_ variables that override options or are unknown, once per process.  Called
- * when a group opens. */
+/* Log the COHORT_ variables that override options or are unknown, once per
+ * process.  Called when a group opens. */
 void environment_report(const struct log *log);
 
 /* Log the unknown COHORT_ variables only, once per process. */

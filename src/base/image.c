@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "base/util.h"
 
-/* The most program headers, symbols and bytes of notes that are read.  The largest
- * programs have a dozen, a million and a few hundred. */
+/* The most program headers, symbols and bytes of notes that are read.  The
+ * largest programs have a dozen, a million and a few hundred. */
 #define SEGMENTS_MOST 128
 #define SYMBOLS_MOST (UINT64_C(1) << 22)
 #define NOTES_MOST 4096
@@ -30,7 +30,8 @@
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Read up to @n bytes.  Returns how many, 0 at the end of the file or on an error. */
+/* Read up to @n bytes.  Returns how many, 0 at the end of the file or on an
+ * error. */
 static size_t read_some(const struct image *e, uint64_t offset, void *to,
                         size_t n)
 {
@@ -47,8 +48,8 @@ static bool read_all(const struct image *e, uint64_t offset, void *to, size_t n)
 	return read_some(e, offset, to, n) == n;
 }
 
-/* Read entries of @size bytes from a table of @n, from entry @i on.  Returns how many were
- * read, at most BLOCK. */
+/* Read entries of @size bytes from a table of @n, from entry @i on.  Returns
+ * how many were read, at most BLOCK. */
 static size_t read_entries(const struct image *e, uint64_t table, uint64_t n,
                            uint64_t i, void *to, size_t size)
 {
@@ -210,8 +211,8 @@ static bool is_function(const ElfW(Sym) * s)
 	       s->st_shndx != SHN_UNDEF && s->st_size;
 }
 
-/* How good the name of a symbol is; the lowest is best: names without underscores in
- * front, and then global ones. */
+/* How good the name of a symbol is; the lowest is best: names without
+ * underscores in front, and then global ones. */
 static int rank_of(const struct image *e, const ElfW(Sym) * s, uint64_t name_at)
 {
 	const int binding = BINDING(s->st_info);
@@ -240,8 +241,8 @@ static size_t first_from(const struct image_function *f, size_t n,
 	return low;
 }
 
-/* Offer a symbol to the functions whose addresses it spans.  Where symbols nest, the
- * innermost one wins. */
+/* Offer a symbol to the functions whose addresses it spans.  Where symbols
+ * nest, the innermost one wins. */
 static void offer(const struct image *e, const struct table *t,
                   const ElfW(Sym) * s, struct image_function *f, size_t n)
 {

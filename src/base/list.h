@@ -5,8 +5,8 @@
 /*
  * Singly linked lists of structs
  *
- * A list is a pointer to its first item, or NULL if it is empty.  @next is the member of an
- * item that points to the following one.
+ * A list is a pointer to its first item, or NULL if it is empty.  @next is the
+ * member of an item that points to the following one.
  */
 
 /* Insert @item as the first one. */

@@ -73,7 +73,8 @@ int log_try(const struct log *log)
 	return log->form == LOG_FILE && fd < 0 ? errno : 0;
 }
 
-/* Write in pieces that do not block, if @fd becomes writable in time for each. */
+/* Write in pieces that do not block, if @fd becomes writable in time for each.
+ * */
 static bool put(int fd, const char *bytes, size_t n, int patience_ms)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
@@ -106,8 +107,8 @@ static bool put_log(const struct log *log, const char *bytes, size_t n,
 	return is_written || put(STDERR_FILENO, bytes, n, patience_ms);
 }
 
-/* End the line that begins at @line, unless the text was cut in an earlier line.
- * The buffer has one byte more than @t. */
+/* End the line that begins at @line, unless the text was cut in an earlier
+ * line.  The buffer has one byte more than @t. */
 static void end_line(struct text *t, char *line)
 {
 	for (; *line; line++)

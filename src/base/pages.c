@@ -32,8 +32,8 @@ void pages_free(void *pages, size_t bytes)
 
 /* ---- pages that are never unmapped ------------------------------------ */
 
-/* Allocations share mappings of this size, because a process may have no more than 65,530
- * mappings (vm.max_map_count). */
+/* Allocations share mappings of this size, because a process may have no more
+ * than 65,530 mappings (vm.max_map_count). */
 #define CHUNK ((size_t)8 << 20)
 
 struct released {
@@ -43,13 +43,14 @@ struct released {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: the unused rest of the last chunk, and the released pages. */
+/* Guarded by lock: the unused rest of the last chunk, and the released pages.
+ * */
 static char *rest;
 static size_t rest_bytes;
 static struct released *released;
 
-/* Not NULL if the program runs with AddressSanitizer, which finds leaks and uses after free
- * in the heap only. */
+/* Not NULL if the program runs with AddressSanitizer, which finds leaks and
+ * uses after free in the heap only. */
 void __asan_init(void) __attribute__((weak));
 void __lsan_ignore_object(const void *object) __attribute__((weak));
 

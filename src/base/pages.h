@@ -20,18 +20,19 @@ void pages_forget(void *pages, size_t bytes);
 /* Does nothing for NULL. */
 void pages_free(void *pages, size_t bytes);
 
-/* Allocate zeroed pages that stay mapped until the process exits.  Returns NULL if there is
- * no memory. */
+/* Allocate zeroed pages that stay mapped until the process exits.  Returns NULL
+ * if there is no memory. */
 void *pages_acquire(size_t bytes);
 
 /* Return pages for reuse by a pages_acquire() of the same size. */
 void pages_release(void *pages, size_t bytes);
 
-/* Give up pages that stale pointers may still refer to: they read as zero and use address
- * space, but no memory. */
+/* Give up pages that stale pointers may still refer to: they read as zero and
+ * use address space, but no memory. */
 void pages_abandon(void *pages, size_t bytes);
 
-/* Tell a leak checker that @object is left behind on purpose, with all that it points to. */
+/* Tell a leak checker that @object is left behind on purpose, with all that it
+ * points to. */
 void leak_on_purpose(const void *object);
 
 #endif

@@ -19,7 +19,8 @@ static inline void scoped_lock_release(pthread_mutex_t *const *mutex)
 	pthread_mutex_unlock(*mutex);
 }
 
-/* Acquire @mutex, and release it at the end of the enclosing block, however that is left. */
+/* Acquire @mutex, and release it at the end of the enclosing block, however
+ * that is left. */
 #define SCOPED_LOCK(mutex) SCOPED_LOCK_AT(mutex, __LINE__)
 #define SCOPED_LOCK_AT(mutex, line) SCOPED_LOCK_NAMED(mutex, line)
 #define SCOPED_LOCK_NAMED(mutex, line)                                         \

@@ -5,8 +5,8 @@
 /*
  * Structs of the caller's that begin with their size, or have reserved words
  *
- * What a shorter struct lacks has its default.  What is not 0 in reserved words, or behind
- * the end of ours, asks for what this version does not have.
+ * What a shorter struct lacks has its default.  What is not 0 in reserved
+ * words, or behind the end of ours, asks for what this version does not have.
  */
 
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "base/status.h"
 #include "base/util.h"
 
-/* No version's struct is larger, so that a size that was never set is most often
- * found. */
+/* No version's struct is larger, so that a size that was never set is most
+ * often found. */
 #define SIZED_MOST 4096
 
 /* COHORT_INVALID unless argument @name has a size that a version may have,
@@ -39,8 +39,8 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, MIN(size, known));
 }
 
-/* COHORT_INVALID unless the reserved words of @name, "options->", are 0: they are at the end
- * of its @size bytes, from byte @from on. */
+/* COHORT_INVALID unless the reserved words of @name, "options->", are 0: they
+ * are at the end of its @size bytes, from byte @from on. */
 static inline int reserved_check(const char *name, const void *given,
                                  size_t from, size_t size)
 {

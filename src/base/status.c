@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Result codes and kinds of verdicts with their texts, and the last error of each
- * thread
+ * Result codes and kinds of verdicts with their texts, and the last error of
+ * each thread
  */
 
 #include "base/status.h"

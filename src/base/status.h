@@ -10,13 +10,13 @@
 
 #include <cohort/cohort.h>
 
-/* Store the text of this thread's last error and return @status.  Arguments may point into
- * the text before. */
+/* Store the text of this thread's last error and return @status.  Arguments may
+ * point into the text before. */
 int error_set(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Return @status, which another process has sent, if it is COHORT_OK or an error that this
- * version knows, and COHORT_SYSTEM if not. */
+/* Return @status, which another process has sent, if it is COHORT_OK or an
+ * error that this version knows, and COHORT_SYSTEM if not. */
 int status_sanitize(int status);
 
 /* The status of this thread's last error_set(), and its time by clock_now();

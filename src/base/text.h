@@ -60,7 +60,8 @@ void text_make_plain(char *text);
  * two characters. */
 void text_copy(char *to, size_t size, const char *from);
 
-/* Return a copy that is never freed, one for all equal texts; NULL if there is no memory. */
+/* Return a copy that is never freed, one for all equal texts; NULL if there is
+ * no memory. */
 const char *text_retain(const char *text);
 
 #endif

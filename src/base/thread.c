@@ -175,9 +175,9 @@ static void read_about(int tid, const char *what, char *text, size_t room)
 	read_start(open_about(tid, what), text, room);
 }
 
-/* Read a file "stat" into @stat, which has @room bytes.  Returns where the letter of the
- * state is; NULL if that is not known.  A name, which may have anything in it, stands
- * before the state. */
+/* Read a file "stat" into @stat, which has @room bytes.  Returns where the
+ * letter of the state is; NULL if that is not known.  A name, which may have
+ * anything in it, stands before the state. */
 static const char *read_stat(int fd, char *stat, size_t room)
 {
 	const char *name_end;
@@ -223,8 +223,8 @@ char thread_process_state(int64_t pid)
 	return state_in(open_process(pid));
 }
 
-/* The start of struct pidfd_info, by which Linux 6.15 reports how a process ended that its
- * parent has waited for. */
+/* The start of struct pidfd_info, by which Linux 6.15 reports how a process
+ * ended that its parent has waited for. */
 struct pidfd_exit {
 	uint64_t mask;
 	uint32_t others[13];

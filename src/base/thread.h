@@ -22,8 +22,8 @@ struct text;
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Replace each byte of a thread's name that is not UTF-8, or is left of a character that was
- * cut, by '?'. */
+/* Replace each byte of a thread's name that is not UTF-8, or is left of a
+ * character that was cut, by '?'. */
 void thread_mend_name(char *name);
 
 /* The calling thread's number in the system. */
@@ -45,12 +45,12 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
  * in futex", "running", or "". */
 void thread_state(int tid, char state[THREAD_STATE_SIZE]);
 
-/* How long the calling thread has waited for a core so far while it was ready to run; 0 if
- * the system does not say. */
+/* How long the calling thread has waited for a core so far while it was ready
+ * to run; 0 if the system does not say. */
 uint64_t thread_delayed_ns(void);
 
-/* The letter of a process's state in the system: 'T' and 't', stopped; 'Z' and 'X', ended;
- * 0: not known. */
+/* The letter of a process's state in the system: 'T' and 't', stopped; 'Z' and
+ * 'X', ended; 0: not known. */
 char thread_process_state(int64_t pid);
 
 /*
@@ -58,15 +58,16 @@ char thread_process_state(int64_t pid);
  * @pid:   its number
  * @pidfd: of the process, -1 if the system has none
  *
- * The system keeps that for a process of this user until the process's parent has waited
- * for it, and from Linux 6.15 on for as long as there is a pidfd.
+ * The system keeps that for a process of this user until the process's parent
+ * has waited for it, and from Linux 6.15 on for as long as there is a pidfd.
  *
- * Returns a status as waitpid() stores it; -1 if the process has not begun to end, or if
- * that is not known.
+ * Returns a status as waitpid() stores it; -1 if the process has not begun to
+ * end, or if that is not known.
  */
 int thread_process_end(int64_t pid, int pidfd);
 
-/* Add "was killed by signal 9", "has exited with status 3", or "is gone" for -1. */
+/* Add "was killed by signal 9", "has exited with status 3", or "is gone" for
+ * -1. */
 void thread_add_end(struct text *t, int status);
 
 /* True if thread @tid has signal @signo blocked. */
@@ -79,11 +80,12 @@ bool thread_blocks(int tid, int signo);
 bool thread_is_cramped(int tid);
 void thread_look_again(void);
 
-/* Store the ids of up to @room threads of this process.  Return the number of threads, or
- * 0 if they cannot be listed.  Takes no memory. */
+/* Store the ids of up to @room threads of this process.  Return the number of
+ * threads, or 0 if they cannot be listed.  Takes no memory. */
 int thread_list(int *tids, int room);
 
-/* write() that does not raise the signal @signo, which comes with error @error. */
+/* write() that does not raise the signal @signo, which comes with error @error.
+ * */
 ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo,
                       int error);
 

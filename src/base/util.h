@@ -5,7 +5,8 @@
 /*
  * Arithmetic that every folder needs
  *
- * Macros evaluate their arguments more than once, so these must not have side effects.
+ * Macros evaluate their arguments more than once, so these must not have side
+ * effects.
  */
 
 /* Number of elements of an array. */

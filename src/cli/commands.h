@@ -5,8 +5,8 @@
 /*
  * The commands
  *
- * @argv[0] is the name of the command.  Each returns an exit status: an enum cli_exit or,
- * from run and launch, what a shell returns for the program.
+ * @argv[0] is the name of the command.  Each returns an exit status: an enum
+ * cli_exit or, from run and launch, what a shell returns for the program.
  */
 
 int bench_main(int argc, char **argv);

@@ -105,7 +105,8 @@ static void write_json(const struct findings *found)
 	putchar('\n');
 }
 
-/* An unusable library may number its versions differently; the reason tells those. */
+/* An unusable library may number its versions differently; the reason tells
+ * those. */
 static void print_nccl(int version)
 {
 	if (version >= 10000)
@@ -126,8 +127,8 @@ static void print_versions(const struct cohort_platform_info *info)
 	print_cuda("driver for CUDA", info->driver_version);
 }
 
-/* Print the lines below the platform's: its files, with their versions unless those
- * are printed already. */
+/* Print the lines below the platform's: its files, with their versions unless
+ * those are printed already. */
 static void print_libraries(const struct cohort_platform_info *info)
 {
 	bool is_usable = info->status == COHORT_OK;

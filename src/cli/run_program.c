@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort run: runs a program that uses NCCL and the CUDA runtime on the host platform
+ * cohort run: runs a program that uses NCCL and the CUDA runtime on the host
+ * platform
  *
  * It only sets variables: the folder of the drop-in libraries comes first in
  * LD_LIBRARY_PATH.  Then the program replaces this process.
@@ -77,8 +78,8 @@ static bool is_known(int version)
 #undef IS
 }
 
-/* The newest that the simulator knows is the best; without one, the first that is NCCL
- * at all. */
+/* The newest that the simulator knows is the best; without one, the first that
+ * is NCCL at all. */
 static void choose(const struct found *f, struct found *best)
 {
 	if (f->version &&
@@ -190,8 +191,8 @@ static int resolve_nccl(const char *path, char out[PATH_MAX])
 	return CLI_FAILED;
 }
 
-/* Load the loader, as the program will: it says on stderr why there is no NCCL.  Its
- * RUNPATH has the drop-in libraries. */
+/* Load the loader, as the program will: it says on stderr why there is no NCCL.
+ * Its RUNPATH has the drop-in libraries. */
 static bool loads(const char *folder)
 {
 	char path[PATH_MAX + 32];
@@ -232,8 +233,9 @@ static int try_nccl(const char *nccl, const char *folder)
 }
 
 /*
- * Set where the environment has none.  All ranks are threads of one process, and CPUs
- * carry out the kernels; those of a ring with the protocol Simple are the plainest.
+ * Set where the environment has none.  All ranks are threads of one process,
+ * and CPUs carry out the kernels; those of a ring with the protocol Simple are
+ * the plainest.
  */
 static const struct {
 	const char *name, *value;
@@ -242,7 +244,8 @@ static const struct {
 	{ "NCCL_PROTO", "Simple" },
 	/* Simple for small messages, too. */
 	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
-	/* One thread serves all channels of a launch: more of them gain nothing. */
+	/* One thread serves all channels of a launch: more of them gain
+	 * nothing. */
 	{ "NCCL_MAX_NCHANNELS", "1" },
 	/* Host buffers are plain shared memory, not the driver's. */
 	{ "NCCL_CUMEM_HOST_ENABLE", "0" },
@@ -255,8 +258,8 @@ static const struct {
 	{ "NCCL_RAS_ENABLE", "0" },
 	/* Devices reach each other's memory, however far apart they look. */
 	{ "NCCL_P2P_LEVEL", "SYS" },
-	/* Windows are registered as other buffers are: there are no kernels that use
-	 * them. */
+	/* Windows are registered as other buffers are: there are no kernels
+	 * that use them. */
 	{ "NCCL_WIN_ENABLE", "0" },
 	/* The simulator's: memory functions wait as on devices. */
 	{ "COHORT_HOST_SYNC", "memory" },
@@ -275,7 +278,8 @@ static int set_all(const char *nccl)
 	return status;
 }
 
-/* The loader's library is built beside the drop-in libraries, and installed so. */
+/* The loader's library is built beside the drop-in libraries, and installed so.
+ * */
 static int find_loader(const char *drop_ins, char folder[PATH_MAX])
 {
 	char path[PATH_MAX + 32];
@@ -294,9 +298,10 @@ static int find_loader(const char *drop_ins, char folder[PATH_MAX])
 }
 
 /*
- * Prepare the environment for @which, a path or "auto".  @own is the folder of the
- * command, @drop_ins that of the drop-in libraries.  Stores the folder that shall come
- * before that one for the loader.  CLI_OK, or another exit status after a complaint.
+ * Prepare the environment for @which, a path or "auto".  @own is the folder of
+ * the command, @drop_ins that of the drop-in libraries.  Stores the folder that
+ * shall come before that one for the loader.  CLI_OK, or another exit status
+ * after a complaint.
  */
 static int prepare_nccl(const char *which, const char *own,
                         const char *drop_ins, char folder[PATH_MAX])
@@ -376,8 +381,8 @@ static int put_in_front(const char *folder)
 	return rc;
 }
 
-/* Let the loader find the drop-in libraries first and, if @nccl is not NULL, what
- * loads that NCCL before them. */
+/* Let the loader find the drop-in libraries first and, if @nccl is not NULL,
+ * what loads that NCCL before them. */
 static int choose_libraries(const char *nccl)
 {
 	char own[PATH_MAX], folder[PATH_MAX], before[PATH_MAX];
@@ -392,8 +397,8 @@ static int choose_libraries(const char *nccl)
 	return status;
 }
 
-/* A program's own NCCL calls go to these libraries; let libcohort's calls go there
- * as well. */
+/* A program's own NCCL calls go to these libraries; let libcohort's calls go
+ * there as well. */
 static int choose_platform(void)
 {
 	const char *chosen = getenv("COHORT_PLATFORM");
@@ -412,8 +417,8 @@ static bool has_text(const char *image, size_t bytes, const char *text)
 }
 
 /* A program that has a CUDA runtime linked in has the name of the driver's
- * library, which the runtime opens, and the names of the runtime's errors, but not
- * the name of the runtime's library. */
+ * library, which the runtime opens, and the names of the runtime's errors, but
+ * not the name of the runtime's library. */
 static bool has_own_runtime(const char *image, size_t bytes)
 {
 	return has_text(image, bytes, "libcuda.so.1") &&

@@ -4,8 +4,8 @@
 
 /*
  * Agreement: before a collective is launched, it is compared with what the
- * other ranks called under the same number, also those of other processes of the
- * machine (remote_agreement.h)
+ * other ranks called under the same number, also those of other processes of
+ * the machine (remote_agreement.h)
  *
  * A rank that calls after a mismatch must not launch.  It waits a moment for
  * the other ranks, so that the odd one can be named, and ends the clique.

@@ -225,8 +225,8 @@ int agree_add_rank(const struct cohort_comm *c, uint64_t number,
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
 
 	/* Release: what this rank has published, for all that are counted after
-	 * it.  Acquire: what the ranks before it have.  seq_cst: before it looks at
-	 * the words of other processes. */
+	 * it.  Acquire: what the ranks before it have.  seq_cst: before it
+	 * looks at the words of other processes. */
 	do
 		with = laps_to(q->slots, word, number)
 		               ? shared_make(q, number, digest)

@@ -72,9 +72,10 @@ int agree_count(const struct clique *clique, uint64_t number);
  * The shared words of @clique, in this process or in another
  *
  * agree_shared_slot    - where the word of @number is
- * agree_shared_count   - how many of @ranks ranks have called @number, by @word, which
- *                        was read there
- * agree_shared_differs - true if one of them has called something else than @digest says
+ * agree_shared_count   - how many of @ranks ranks have called @number, by
+ *                        @word, which was read there
+ * agree_shared_differs - true if one of them has called something else than
+ *                        @digest says
  */
 size_t agree_shared_slot(unsigned slots, uint64_t number);
 int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,

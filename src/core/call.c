@@ -100,9 +100,9 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* On one rank an average is a copy, as a sum is.  NCCL would launch a kernel that
- * multiplies floats by 1: it has none for 8-bit floats, and for the others see
- * multiply_alone(). */
+/* On one rank an average is a copy, as a sum is.  NCCL would launch a kernel
+ * that multiplies floats by 1: it has none for 8-bit floats, and for the others
+ * see multiply_alone(). */
 static ncclRedOp_t native_redop(const struct cohort_comm *c,
                                 const struct op *op)
 {
@@ -165,14 +165,15 @@ static ncclResult_t call_native(const struct cohort_comm *c,
 /* The first version whose kernel leaves out nothing. */
 #define ALONE_IS_WHOLE 22907
 
-/* The kernel gives each block so many bytes, but has no more blocks than these; and
- * moves packs of bytes. */
+/* The kernel gives each block so many bytes, but has no more blocks than these;
+ * and moves packs of bytes. */
 #define ALONE_BLOCK ((size_t)16 << 10)
 #define ALONE_BLOCKS 32
 #define ALONE_PACK 16
 
-/* How many of @count elements of @size bytes to give the kernel first, so that it leaves
- * out none of them.  It leaves out none of the rest, either, which fits one block. */
+/* How many of @count elements of @size bytes to give the kernel first, so that
+ * it leaves out none of them.  It leaves out none of the rest, either, which
+ * fits one block. */
 static size_t whole_alone(size_t count, size_t size)
 {
 	const size_t bytes = count * size;
@@ -184,10 +185,11 @@ static size_t whole_alone(size_t count, size_t size)
 }
 
 /*
- * A premultiplied sum on one rank.  NCCL has a kernel for it which, before 2.29.7, gives
- * each of its blocks count / blocks elements, rounded up to whole packs, and leaves out the
- * remainder of that division if the packs do not take it up (oneRankReduce() in
- * src/device/onerank.cu; found on an H200).  So there are two calls.
+ * A premultiplied sum on one rank.  NCCL has a kernel for it which, before
+ * 2.29.7, gives each of its blocks count / blocks elements, rounded up to whole
+ * packs, and leaves out the remainder of that division if the packs do not take
+ * it up (oneRankReduce() in src/device/onerank.cu; found on an H200).  So there
+ * are two calls.
  */
 static ncclResult_t multiply_alone(const struct cohort_comm *c,
                                    const struct op *op,

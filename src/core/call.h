@@ -8,9 +8,9 @@
 
 #include "core/clique.h"
 
-/* Make the native calls of @op, which is not a copy, for @c, one for each tensor, mostly; up
- * to the first that fails.  With the lock held, and inside a native group if there are
- * several. */
+/* Make the native calls of @op, which is not a copy, for @c, one for each
+ * tensor, mostly; up to the first that fails.  With the lock held, and inside a
+ * native group if there are several. */
 void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r);
 

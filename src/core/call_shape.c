@@ -50,8 +50,8 @@ static uint64_t tensor_word(const struct cohort_tensor *t)
 	return (uint64_t)t->type | MIN(t->count, MOST_COUNT) << TYPE_BITS;
 }
 
-/* The number of words that describe @op: one for each call that all ranks make, one
- * for each tensor of those, and one for the end. */
+/* The number of words that describe @op: one for each call that all ranks make,
+ * one for each tensor of those, and one for the end. */
 static size_t words_of(const struct op *op)
 {
 	size_t i, n, words = 1;
@@ -63,7 +63,8 @@ static size_t words_of(const struct op *op)
 	return words;
 }
 
-/* Release: a thread that sees the word sees that what was there before is over. */
+/* Release: a thread that sees the word sees that what was there before is over.
+ * */
 static void put(struct call_shapes *o, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit(&o->words[at & (o->room - 1)], word,

@@ -7,8 +7,8 @@
  * can be told by the tensor
  *
  * A record has room for one tensor only.  A shape has the counts and types of
- * all tensors, a word each, in a ring that is written with the lock held and read
- * by any thread, without a lock.
+ * all tensors, a word each, in a ring that is written with the lock held and
+ * read by any thread, without a lock.
  *
  *  A. What call_shape_compare() finds different was different in the two calls.
  *  B. A shape is in the ring until that has been filled once more.

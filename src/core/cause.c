@@ -132,8 +132,8 @@ static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 	return COHORT_OK;
 }
 
-/* Take a slot for a cause; NULL if there is a cause, or there are no more slots as that
- * many others are about to set theirs. */
+/* Take a slot for a cause; NULL if there is a cause, or there are no more slots
+ * as that many others are about to set theirs. */
 static struct cohort_cause *take_slot(struct cohort_abort *a)
 {
 	unsigned i;

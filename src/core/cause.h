@@ -40,10 +40,10 @@ struct cohort_abort {
 	/* Constant; made by cohort_abort_create(). */
 	bool precedes_open;
 
-	/* Atomic; NULL, then for ever the end of the clique that was opened with
-	 * this handle; a reference.  seq_cst: to fire is to swap the cause, then
-	 * to load this; to forward is to store this, then to load the cause.  One
-	 * of the two sees the other. */
+	/* Atomic; NULL, then for ever the end of the clique that was opened
+	 * with this handle; a reference.  seq_cst: to fire is to swap the
+	 * cause, then to load this; to forward is to store this, then to load
+	 * the cause.  One of the two sees the other. */
 	struct cohort_abort *_Atomic target;
 
 	/* Atomic; the next free slot. */
@@ -108,9 +108,9 @@ static inline bool rank_set_is_empty(const uint64_t *set)
 /* Add the ranks of a set: "0, 2-5", or "none". */
 void rank_set_spell(struct text *t, const uint64_t *set);
 
-/* Add "rank 3", or "ranks 2-3 (0-1 in "dp.1")" if the ranks in @set, which are those of
- * @group, have other numbers in the group that all was split from: those in @world, which
- * is empty if they are not known. */
+/* Add "rank 3", or "ranks 2-3 (0-1 in "dp.1")" if the ranks in @set, which are
+ * those of @group, have other numbers in the group that all was split from:
+ * those in @world, which is empty if they are not known. */
 void rank_set_name(struct text *t, const uint64_t *set, const uint64_t *world,
                    const char *group);
 
@@ -133,27 +133,29 @@ static inline const struct cohort_cause *cause_any(const struct cohort_abort *a)
 /* The cause as this thread's error; COHORT_OK for NULL. */
 int cause_error(const struct cohort_cause *cause);
 
-/* Make @what the cause unless there is one: COHORT_OK for the one that did, else
- * COHORT_ALREADY: there is one, or three other threads are about to set one.  Any thread, any signal handler. */
+/* Make @what the cause unless there is one: COHORT_OK for the one that did,
+ * else COHORT_ALREADY: there is one, or three other threads are about to set
+ * one.  Any thread, any signal handler. */
 int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
 
 /* cause_set() for an abort that somebody asked for: COHORT_ABORTED, with up to
  * 200 bytes of @reason (NULL: none). */
 int cause_set_aborted(struct cohort_abort *a, const char *reason);
 
-/* cause_set_aborted() of the clique that @a was opened with or, until there is one, of
- * @a. */
+/* cause_set_aborted() of the clique that @a was opened with or, until there is
+ * one, of @a. */
 int cause_fire(struct cohort_abort *a, const char *reason);
 
-/* Have @a, which was made before the clique, end the clique of @end from now on.  The
- * cause's status if @a was fired before; COHORT_STATE if @a belongs to another clique. */
+/* Have @a, which was made before the clique, end the clique of @end from now
+ * on.  The cause's status if @a was fired before; COHORT_STATE if @a belongs to
+ * another clique. */
 int cause_forward(struct cohort_abort *a, struct cohort_abort *end);
 
 /* How long to wait while something is opened. */
 struct patience {
 	uint64_t timeout_ns;
-	const struct cohort_abort
-		*abort; /* ends the wait; NULL if nothing does */
+	/* Ends the wait; NULL if nothing does. */
+	const struct cohort_abort *abort;
 };
 
 static inline bool patience_is_aborted(const struct patience *p)

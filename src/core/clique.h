@@ -81,8 +81,8 @@ enum unused {
 /* How often the watchdog has reported something. */
 struct clique_counts {
 	/* Atomic; written by the watchdog.  Relaxed: for people. */
-	_Atomic uint64_t
-		verdicts[COUNTED_KINDS]; /* by kind, without warnings */
+	/* By kind, without warnings. */
+	_Atomic uint64_t verdicts[COUNTED_KINDS];
 	_Atomic uint64_t warnings;
 	_Atomic uint64_t slow;
 	_Atomic uint64_t stops;
@@ -122,8 +122,8 @@ struct clique {
 	/* NULL until the first send or recv of a rank.  See pair.h. */
 	struct halves *_Atomic halves;
 
-	/* What the ranks of other processes do; NULL: the group has one process.  And what
-	 * is known of them where they can be seen. */
+	/* What the ranks of other processes do; NULL: the group has one
+	 * process.  And what is known of them where they can be seen. */
 	const struct remote *remote;
 	struct remote_agreement *others;
 
@@ -135,10 +135,9 @@ struct clique {
 	atomic_int state;
 
 	/* Atomic; by rank, the native communicators of a split that has failed,
-	 * or is being connected, NULL: none.  Set, and taken back, by the thread
-	 * that connects; the reaper takes them and leaves a value that stands
-	 * for none.  Release and acquire:
-	 * what is in them. */
+	 * or is being connected, NULL: none.  Set, and taken back, by the
+	 * thread that connects; the reaper takes them and leaves a value that
+	 * stands for none.  Release and acquire: what is in them. */
 	ncclComm_t *_Atomic orphans;
 
 	/* Atomic; the reaper was run. */
@@ -147,8 +146,8 @@ struct clique {
 	/* Atomic; enum unused. */
 	atomic_int unused;
 
-	/* The job that reaps, and the one that releases what the reaper has left
-	 * because the clique was still in use. */
+	/* The job that reaps, and the one that releases what the reaper has
+	 * left because the clique was still in use. */
 	struct job reaper, releaser;
 
 	/* Atomic; where the reaper is: the native function and the rank's place
@@ -165,11 +164,13 @@ struct clique {
 	atomic_int users;
 	atomic_int stragglers;
 
-	/* Atomic; number of reducers and allocations that the program has not freed. */
+	/* Atomic; number of reducers and allocations that the program has not
+	 * freed. */
 	atomic_int held;
 
-	/* The program may use its pointers to the communicators even after the clique
-	 * was freed.  Their memory reads as zero then, so comm_check() refuses them. */
+	/* The program may use its pointers to the communicators even after the
+	 * clique was freed.  Their memory reads as zero then, so comm_check()
+	 * refuses them. */
 	bool is_forgotten;
 
 	/* Atomic; ranks whose communicator is not closed. */
@@ -207,13 +208,13 @@ struct clique {
 	/* Atomic; how many ranks are connected to all others (pair.c). */
 	atomic_int connected_ranks;
 
-	/* Constant: bit i % 64 for device i of a rank, 0 if the order of launches
-	 * on them is not this process's alone. */
+	/* Constant: bit i % 64 for device i of a rank, 0 if the order of
+	 * launches on them is not this process's alone. */
 	uint64_t devices;
 
-	/* Guarded by the lock of launch_lock.c: the number of its stay there, 0:
-	 * none; the next clique in the queue for turns; whether this one's has
-	 * begun, and when its window opened, 0: it has not. */
+	/* Guarded by the lock of launch_lock.c: the number of its stay there,
+	 * 0: none; the next clique in the queue for turns; whether this one's
+	 * has begun, and when its window opened, 0: it has not. */
 	unsigned window;
 	struct clique *next_turn;
 	bool has_turn;
@@ -312,7 +313,8 @@ void clique_leak(struct clique *q);
 const struct cohort_cause *clique_cause(const struct clique *q);
 
 /* The cause with its full explanation, available after the completion snapshot
- * (clique_record_completions()), which this takes if nobody has.  Not in a signal handler. */
+ * (clique_record_completions()), which this takes if nobody has.  Not in a
+ * signal handler. */
 const struct cohort_cause *clique_whole_cause(struct clique *q);
 
 /* The whole cause as this thread's error: its status, or COHORT_OK without
@@ -388,20 +390,20 @@ static inline bool clique_is_child(const struct clique *q)
 	return q->comms->above;
 }
 
-/* The number of rank @rank in the clique that has no parent; -1 if @rank is none, or that is
- * not known, see remote.h. */
+/* The number of rank @rank in the clique that has no parent; -1 if @rank is
+ * none, or that is not known, see remote.h. */
 int clique_world(const struct clique *q, int rank);
 
 /* The rank of that number; NULL: it is in another process. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);
 
-/* The rank that has the number @world in the clique that has no parent; NULL if it is in
- * another process, or none in @q. */
+/* The rank that has the number @world in the clique that has no parent; NULL if
+ * it is in another process, or none in @q. */
 const struct cohort_comm *clique_rank_of_world(const struct clique *q,
                                                int world);
 
-/* Add the ranks in @set by their numbers in the clique that has no parent, and by those in
- * @q if these differ: see rank_set_name(). */
+/* Add the ranks in @set by their numbers in the clique that has no parent, and
+ * by those in @q if these differ: see rank_set_name(). */
 void clique_add_ranks(struct text *t, const struct clique *q,
                       const uint64_t *set);
 

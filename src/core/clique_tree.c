@@ -21,8 +21,8 @@ void clique_tree_enter(struct clique *q)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Keep the cause of @q, which was split from another clique, for a rank that returns it
- * only now. */
+/* Keep the cause of @q, which was split from another clique, for a rank that
+ * returns it only now. */
 static void keep_cause(const struct clique *q)
 {
 	const struct cohort_comm *c;
@@ -111,7 +111,8 @@ void clique_tree_look_at_all(void (*fn)(const struct clique *first, void *arg),
 
 /* ---- children --------------------------------------------------------- */
 
-/* End @child by the cause of its parent, with the ranks by their numbers in @child. */
+/* End @child by the cause of its parent, with the ranks by their numbers in
+ * @child. */
 static void end_child(const struct clique *parent, struct clique *child)
 {
 	const struct cohort_cause *cause = clique_cause(parent);

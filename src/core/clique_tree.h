@@ -47,8 +47,8 @@ void clique_tree_visit(const struct clique *q,
                        void (*fn)(const struct clique *other, void *arg),
                        void *arg);
 
-/* Call @fn for the list of all cliques with the lock held: @first and, from each, its
- * .next_entered.  @fn must not block. */
+/* Call @fn for the list of all cliques with the lock held: @first and, from
+ * each, its .next_entered.  @fn must not block. */
 void clique_tree_look_at_all(void (*fn)(const struct clique *first, void *arg),
                              void *arg);
 

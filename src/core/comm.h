@@ -44,50 +44,52 @@ struct limits {
 };
 
 /*
- * Who is inside: written on entering and leaving, or by whoever is inside; read by any thread
- * that wants to enter, by the reaper and by the watchdog.  Atomic.  Every call reads this cache
- * line.
+ * Who is inside: written on entering and leaving, or by whoever is inside; read
+ * by any thread that wants to enter, by the reaper and by the watchdog.
+ * Atomic.  Every call reads this cache line.
  */
 struct comm_lock {
-	/* 1 while a thread is inside a native call or about to make one. seq_cst, see
-	 * cause.h. */
+	/* 1 while a thread is inside a native call or about to make one.
+	 * seq_cst, see cause.h. */
 	_Alignas(64) atomic_int held;
 
-	/* The last thread that was inside, by its number in the system, 0: none was.
-	 * Relaxed: for people. */
+	/* The last thread that was inside, by its number in the system, 0: none
+	 * was.  Relaxed: for people. */
 	atomic_int tid;
 
-	/* The thread in a call with host memory, 0: none is.  While that thread waits there
-	 * nobody is inside, so that an abort need not wait for it, but no other thread may
-	 * enter.  See comm_keep(). */
+	/* The thread in a call with host memory, 0: none is.  While that thread
+	 * waits there nobody is inside, so that an abort need not wait for it,
+	 * but no other thread may enter.  See comm_keep(). */
 	_Atomic uintptr_t keeper;
 
-	/* The bound thread, 0: none.  Also cleared at the end of that thread.  Relaxed. */
+	/* The bound thread, 0: none.  Also cleared at the end of that thread.
+	 * Relaxed. */
 	_Atomic uintptr_t owner;
 
-	/* The thread that is inside for native calls of the program's, 0: none. */
+	/* The thread that is inside for native calls of the program's, 0: none.
+	 * */
 	_Atomic uintptr_t native_user;
 
-	/* The thread that has a batch open, 0: none has.  Opened inside, and closed by that
-	 * thread. */
+	/* The thread that has a batch open, 0: none has.  Opened inside, and
+	 * closed by that thread. */
 	_Atomic uintptr_t batching;
 
 	atomic_bool closed;
 
-	/* A thread of the library's is to launch a call whose caller has left; until then
-	 * comm->left is that thread's.  seq_cst: to the reaper it is as @held, see
-	 * cause.h. */
+	/* A thread of the library's is to launch a call whose caller has left;
+	 * until then comm->left is that thread's.  seq_cst: to the reaper it is
+	 * as @held, see cause.h. */
 	atomic_bool is_detached;
 };
 
 /* Which operations are queued, have started, and are done. */
 struct comm_tickets {
 	/*
-	 * Constant; pinned memory, whose words the device writes by marks, and any thread
-	 * reads with acquire.
+	 * Constant; pinned memory, whose words the device writes by marks, and
+	 * any thread reads with acquire.
 	 *
-	 * done:    word ticket & mask holds the low half of the newest ticket of that slot
-	 *          that is done
+	 * done:    word ticket & mask holds the low half of the newest ticket
+	 *          of that slot that is done
 	 * started: the newest collective that has started, by the same slots
 	 */
 	uint32_t *done;
@@ -97,93 +99,98 @@ struct comm_tickets {
 	uint64_t *done_then;
 
 	/*
-	 * Written inside, after a call has been queued; read by any thread that waits for
-	 * tickets.  Apart from the lock's cache line, or those who wait would slow down
-	 * those who call.
+	 * Written inside, after a call has been queued; read by any thread that
+	 * waits for tickets.  Apart from the lock's cache line, or those who
+	 * wait would slow down those who call.
 	 *
-	 * Atomic; the last ticket given out.  Release, acquire: the operation and its mark
-	 * are queued.
+	 * Atomic; the last ticket given out.  Release, acquire: the operation
+	 * and its mark are queued.
 	 */
 	_Alignas(64) _Atomic uint64_t last;
 
-	/* Atomic; written by any thread that has waited for all tickets: up to here they are
-	 * done.  Relaxed: a hint. */
+	/* Atomic; written by any thread that has waited for all tickets: up to
+	 * here they are done.  Relaxed: a hint. */
 	_Atomic uint64_t all_done;
 
-	/* Read by the reaper, once nobody is inside; written before the clique gets its
-	 * cause.  Something may have been queued whose end no mark tells; then the event
-	 * does, if it could be recorded. */
+	/* Read by the reaper, once nobody is inside; written before the clique
+	 * gets its cause.  Something may have been queued whose end no mark
+	 * tells; then the event does, if it could be recorded. */
 	bool unmarked;
 	bool unmarked_event;
 
-	/* The ticket that was the last one when something else was queued behind it on the
-	 * own stream, by waits.  Inside only. */
+	/* The ticket that was the last one when something else was queued
+	 * behind it on the own stream, by waits.  Inside only. */
 	uint64_t last_behind;
 
-	/* Written by the thread that moves the clique to NOTING, as done_then is; constant
-	 * from NOTED on, and read by any thread then.  What last was before any abort flag
-	 * was up; done_then has the bits of the slots whose newest ticket, up to this one,
-	 * was done.  And whether its thread was held in a call or a wait. */
+	/* Written by the thread that moves the clique to NOTING, as done_then
+	 * is; constant from NOTED on, and read by any thread then.  What last
+	 * was before any abort flag was up; done_then has the bits of the slots
+	 * whose newest ticket, up to this one, was done.  And whether its
+	 * thread was held in a call or a wait. */
 	uint64_t last_then;
 	bool held_then;
 };
 
-/* The collectives of this rank, compared with those of the others: agree_words.h. */
+/* The collectives of this rank, compared with those of the others:
+ * agree_words.h. */
 struct comm_agreement {
 	struct agree_slot *slots; /* constant; atomic inside */
 
 	/*
-	 * Written inside, read by the other ranks: in a cache line of its own, so that a
-	 * call does not slow down who reads anything else of this rank.
+	 * Written inside, read by the other ranks: in a cache line of its own,
+	 * so that a call does not slow down who reads anything else of this
+	 * rank.
 	 *
-	 * Atomic; how many collectives were called and compared with the other ranks'.
-	 * Release, acquire: see agree().
+	 * Atomic; how many collectives were called and compared with the other
+	 * ranks'.  Release, acquire: see agree().
 	 */
 	_Alignas(64) _Atomic uint64_t collectives;
 
-	/* Read inside only: so many collectives every other rank had compared when it was
-	 * last looked at. */
+	/* Read inside only: so many collectives every other rank had compared
+	 * when it was last looked at. */
 	uint64_t compared;
 
-	/* Atomic; the collective that this rank waits to launch until all ranks have called
-	 * it, 0: none.  Relaxed: for people. */
+	/* Atomic; the collective that this rank waits to launch until all ranks
+	 * have called it, 0: none.  Relaxed: for people. */
 	_Atomic uint64_t meeting;
 };
 
-/* Deadlines that the rank has pushed, and pauses.  Atomic, but for those that are read inside
- * only; written inside, read by the watchdog and by snapshots. */
+/* Deadlines that the rank has pushed, and pauses.  Atomic, but for those that
+ * are read inside only; written inside, read by the watchdog and by snapshots.
+ * */
 struct deadline_stack {
-	/* Inside only: the last one counts; and how often the rank was paused. */
+	/* Inside only: the last one counts; and how often the rank was paused.
+	 * */
 	struct limits pushed[MAX_PUSHED];
 	unsigned count;
 	unsigned paused;
 
-	/* The shortest deadline that is pushed, else COHORT_FOREVER.  The watchdog is woken
-	 * after a change. */
+	/* The shortest deadline that is pushed, else COHORT_FOREVER.  The
+	 * watchdog is woken after a change. */
 	_Atomic uint64_t shortest_ns;
 
-	/* The last pushed deadlines, 0 if none: for the rank's communicators that were split
-	 * from this one. */
+	/* The last pushed deadlines, 0 if none: for the rank's communicators
+	 * that were split from this one. */
 	_Atomic uint64_t join_ns;
 	_Atomic uint64_t exec_ns;
 
-	/* The shortest deadline that was ever popped, else COHORT_FOREVER; and the last
-	 * collective and the last transfer that may have been called under it.  Written in
-	 * this order, before the one above. */
+	/* The shortest deadline that was ever popped, else COHORT_FOREVER; and
+	 * the last collective and the last transfer that may have been called
+	 * under it.  Written in this order, before the one above. */
 	_Atomic uint64_t popped_shortest_ns;
 	_Atomic uint64_t popped_last;
 	_Atomic uint64_t popped_transfers;
 
-	/* The collective that is called first after deadlines are popped or the rank
-	 * resumes: its time says nothing of how long others take, and no adapted deadline is
-	 * for it. */
+	/* The collective that is called first after deadlines are popped or the
+	 * rank resumes: its time says nothing of how long others take, and no
+	 * adapted deadline is for it. */
 	_Atomic uint64_t excused;
 };
 
 /* Waits of streams for tickets: inside only, but for the words. */
 struct stream_waits {
-	/* Pinned: the k-th wait sets word k % AFTER_WORDS to k when it is over.  While a
-	 * word is missing, tickets.done must stay allocated. */
+	/* Pinned: the k-th wait sets word k % AFTER_WORDS to k when it is over.
+	 * While a word is missing, tickets.done must stay allocated. */
 	uint32_t *words;
 
 	uint32_t count;
@@ -198,13 +205,14 @@ struct transfers {
 	/* Inside only; see pair_connect(). */
 	bool has_connected_all;
 
-	/* Atomic; the program has sent or received by native calls or graphs, so the numbers
-	 * of sends and receives no longer say which of them meet. */
+	/* Atomic; the program has sent or received by native calls or graphs,
+	 * so the numbers of sends and receives no longer say which of them
+	 * meet. */
 	atomic_bool is_uncompared;
 };
 
-/* While this rank waits inside for the others to split, the last rank to come reads and writes
- * these. */
+/* While this rank waits inside for the others to split, the last rank to come
+ * reads and writes these. */
 struct comm_split {
 	int color, key;
 	struct cohort_comm *child;
@@ -213,8 +221,9 @@ struct comm_split {
 
 /* What has become of its thread.  Written by any thread; atomic. */
 struct comm_thread {
-	/* Waits for tickets that took more than a few looks: begun, and ended.  The
-	 * watchdog, and the notes of an end, tell by them whether the thread waits. */
+	/* Waits for tickets that took more than a few looks: begun, and ended.
+	 * The watchdog, and the notes of an end, tell by them whether the
+	 * thread waits. */
 	_Atomic uint64_t waits;
 	_Atomic uint64_t waits_ended;
 
@@ -227,12 +236,13 @@ struct comm_thread {
 	/* Its worker was left behind. */
 	atomic_bool abandoned;
 
-	/* Its worker has returned 0, and no later run has begun: the rank makes no further
-	 * call. */
+	/* Its worker has returned 0, and no later run has begun: the rank makes
+	 * no further call. */
 	atomic_bool returned;
 
-	/* Guarded by the lock of owner.c: its list; and the clique that the bound thread
-	 * keeps, as it was left behind when the group was closed, NULL: none. */
+	/* Guarded by the lock of owner.c: its list; and the clique that the
+	 * bound thread keeps, as it was left behind when the group was closed,
+	 * NULL: none. */
 	struct cohort_comm *next_owned;
 	struct clique *kept_by;
 };
@@ -243,21 +253,21 @@ struct cohort_comm {
 	 */
 	struct clique *clique;
 
-	/* Atomic; calls are refused, and the clique is freed once no call uses it.  Reads as
-	 * zero after that, as @clique does. */
+	/* Atomic; calls are refused, and the clique is freed once no call uses
+	 * it.  Reads as zero after that, as @clique does. */
 	atomic_bool is_forgotten;
 
 	int rank;
 	int origin;     /* its rank in the first generation */
 	int world_rank; /* in the group that this was split from */
 
-	/* The same rank in the parent clique; NULL in a clique that was not split from
-	 * another. */
+	/* The same rank in the parent clique; NULL in a clique that was not
+	 * split from another. */
 	struct cohort_comm *above;
 
-	/* If the clique was not split from another: the end of the rank's clique that has
-	 * left clique_tree.c last with a cause; a reference, or NULL.  Guarded by the lock
-	 * of that file. */
+	/* If the clique was not split from another: the end of the rank's
+	 * clique that has left clique_tree.c last with a cause; a reference, or
+	 * NULL.  Guarded by the lock of that file. */
 	struct cohort_abort *former;
 	int device;
 	ncclComm_t native;
@@ -271,15 +281,16 @@ struct cohort_comm {
 	struct transfers transfers;
 	struct comm_thread thread;
 
-	/* Written inside, read by any thread: each has atomic words inside, and says how
-	 * they are read.  And calls that went into CUDA graphs; relaxed: for people. */
+	/* Written inside, read by any thread: each has atomic words inside, and
+	 * says how they are read.  And calls that went into CUDA graphs;
+	 * relaxed: for people. */
 	struct recorder recorder;
 	struct call_shapes shapes;
 	_Atomic uint64_t captured;
 
 	/*
-	 * Read and written inside only, or by the reaper with nobody inside: it deregisters,
-	 * and frees the memory of the device.
+	 * Read and written inside only, or by the reaper with nobody inside: it
+	 * deregisters, and frees the memory of the device.
 	 */
 	struct redop redops[MAX_REDOPS];
 	struct registration *registrations;
@@ -288,23 +299,25 @@ struct cohort_comm {
 	struct detached_call left; /* see lock.is_detached */
 	struct stream_waits after;
 	struct comm_split split;
-	struct batch *
-		batch; /* of the thread in lock.batching; made with its first */
+	/* Of the thread in lock.batching; made with its first. */
+	struct batch *batch;
 
 	/*
-	 * Written by the reducers of this rank, read by those of the other ranks.  Atomic,
-	 * seq_cst: see cancel.c.  The collectives in the steps that were cancelled last, and
-	 * in the last step that was finished on a stream; 0: none.
+	 * Written by the reducers of this rank, read by those of the other
+	 * ranks.  Atomic, seq_cst: see cancel.c.  The collectives in the steps
+	 * that were cancelled last, and in the last step that was finished on a
+	 * stream; 0: none.
 	 */
 	_Atomic uint64_t cancelled[CANCELLED];
 	_Atomic uint64_t streamed;
 
-	/* The prober's: what comm_oldest() was at its last look, and since when. */
+	/* The prober's: what comm_oldest() was at its last look, and since
+	 * when. */
 	uint64_t oldest;
 	uint64_t oldest_ns;
 
-	/* By the reaper, then by whoever frees the clique: the event and the barrier are
-	 * given back. */
+	/* By the reaper, then by whoever frees the clique: the event and the
+	 * barrier are given back. */
 	bool is_released;
 };
 
@@ -344,9 +357,10 @@ void comm_see(struct cohort_comm *comm, uint64_t now_ns);
 void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t until_ns);
 
-/* Return the limits of the next call of @comm: those that the rank has pushed on
- * it, else on the communicators that it was split from, else the group's.  If the
- * call @connects ranks, it may be carried out until the init deadline. */
+/* Return the limits of the next call of @comm: those that the rank has pushed
+ * on it, else on the communicators that it was split from, else the group's.
+ * If the call @connects ranks, it may be carried out until the init deadline.
+ * */
 struct limits comm_limits(const struct cohort_comm *comm, bool connects);
 
 #endif

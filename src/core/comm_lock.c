@@ -15,8 +15,8 @@
 bool comm_protect(const struct cohort_comm *c)
 {
 	hazard_announce(c);
-	/* Acquire: in this order.  Freed memory has the flag of one that was not forgotten,
-	 * but no clique. */
+	/* Acquire: in this order.  Freed memory has the flag of one that was
+	 * not forgotten, but no clique. */
 	return !atomic_load_explicit(&c->is_forgotten, memory_order_acquire) &&
 	       c->clique;
 }

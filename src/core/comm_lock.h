@@ -3,18 +3,19 @@
 #define CORE_COMM_LOCK_H
 
 /*
- * The lock of a communicator, which lets one thread in at a time and never waits
+ * The lock of a communicator, which lets one thread in at a time and never
+ * waits
  */
 
 #include "core/clique.h"
 
-/* How many former generations of a group still answer for their tickets; documented in
- * group.h. */
+/* How many former generations of a group still answer for their tickets;
+ * documented in group.h. */
 #define FORMER_KEPT 4
 
-/* comm_check(): COHORT_INVALID for NULL, COHORT_STALE if its generation was forgotten,
- * COHORT_FORKED.  comm_protect(): false if it was forgotten.  Both keep @comm from being
- * freed while this thread uses it: see hazard.h. */
+/* comm_check(): COHORT_INVALID for NULL, COHORT_STALE if its generation was
+ * forgotten, COHORT_FORKED.  comm_protect(): false if it was forgotten.  Both
+ * keep @comm from being freed while this thread uses it: see hazard.h. */
 int comm_check(const struct cohort_comm *comm);
 bool comm_protect(const struct cohort_comm *comm);
 
@@ -38,16 +39,16 @@ void comm_leave(struct cohort_comm *comm);
 void comm_keep(struct cohort_comm *comm);
 void comm_unkeep(struct cohort_comm *comm);
 
-/* comm_is_kept(): a thread has called comm_keep().  comm_is_taken(): one has, or
- * is inside. */
+/* comm_is_kept(): a thread has called comm_keep().  comm_is_taken(): one has,
+ * or is inside. */
 bool comm_is_kept(const struct cohort_comm *comm);
 bool comm_is_taken(const struct cohort_comm *comm);
 
 /*
- * With the lock held, before a native call or the next ticket: if the caller of an
- * earlier call has left before it was launched, wait for its launch.  COHORT_OK;
- * the status of a cause; COHORT_STATE in a memory section of this thread's,
- * whose end the launch would wait for.
+ * With the lock held, before a native call or the next ticket: if the caller of
+ * an earlier call has left before it was launched, wait for its launch.
+ * COHORT_OK; the status of a cause; COHORT_STATE in a memory section of this
+ * thread's, whose end the launch would wait for.
  */
 int comm_await_detached(struct cohort_comm *comm);
 
@@ -62,8 +63,8 @@ int comm_refuse_detached(const struct cohort_comm *comm, int status,
 int comm_refuse_stale(const struct cohort_comm *comm);
 
 /*
- * Let this thread enter @comm, to which another thread is bound, on behalf of that one;
- * NULL: no more.  Returns what it was before.
+ * Let this thread enter @comm, to which another thread is bound, on behalf of
+ * that one; NULL: no more.  Returns what it was before.
  */
 const struct cohort_comm *comm_help(const struct cohort_comm *comm);
 

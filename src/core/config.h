@@ -26,15 +26,16 @@ struct comm_config {
 	int stream_priority;
 };
 
-/* Copy the ncclConfig_t at @from, NULL: there is none.  COHORT_INVALID, with a text about
- * options->nccl_config; COHORT_NO_MEMORY.  What the copy points to is kept for ever: NCCL
- * may keep a pointer as long as the communicator. */
+/* Copy the ncclConfig_t at @from, NULL: there is none.  COHORT_INVALID, with a
+ * text about options->nccl_config; COHORT_NO_MEMORY.  What the copy points to
+ * is kept for ever: NCCL may keep a pointer as long as the communicator. */
 int config_read(const void *from, struct comm_config *out);
 
 /* True if @config asks NCCL for nothing. */
 bool config_is_default(const struct comm_config *config);
 
-/* The structure to pass to NCCL for a communicator of that name, which is never freed. */
+/* The structure to pass to NCCL for a communicator of that name, which is never
+ * freed. */
 struct comm_config config_native(const struct comm_config *config,
                                  const char *name);
 

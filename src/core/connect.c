@@ -199,8 +199,8 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 	return error_set(COHORT_INIT_TIMEOUT, "%s", text);
 }
 
-/* How long connect_is_done() waits, and how often await() checks whether it waits in
- * vain. */
+/* How long connect_is_done() waits, and how often await() checks whether it
+ * waits in vain. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
 static bool is_vain(const struct connection *c)
@@ -208,7 +208,8 @@ static bool is_vain(const struct connection *c)
 	return c->is_vain && atomic_load(c->is_vain);
 }
 
-/* Wait for the thread; false if it takes too long, is in vain, or is aborted. */
+/* Wait for the thread; false if it takes too long, is in vain, or is aborted.
+ * */
 static bool await(struct connection *c, const struct patience *patience)
 {
 	const uint64_t deadline = clock_deadline(patience->timeout_ns);

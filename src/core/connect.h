@@ -28,25 +28,27 @@ struct connected {
 };
 
 /* Ranks that connect by an id, with ranks of other threads and processes: the
- * first one's number, which the others follow, and how many there are in all. */
+ * first one's number, which the others follow, and how many there are in all.
+ * */
 struct connect_world {
 	ncclUniqueId id;
 	int first;
 	int size;
 
-	/* Atomic; some of them will not come any more; NULL: nobody can know. */
+	/* Atomic; some of them will not come any more; NULL: nobody can know.
+	 * */
 	const atomic_bool *is_vain;
 };
 
 /*
  * Connect ranks, one on each of @devices, and get @words words for each.
- * @world: NULL if these are all ranks, which ncclCommInitAll() connects, or with
- * a @config that asks for something the calls that come to the same.  Otherwise
- * ncclCommInitRank() does, in one group for the ranks here.
+ * @world: NULL if these are all ranks, which ncclCommInitAll() connects, or
+ * with a @config that asks for something the calls that come to the same.
+ * Otherwise ncclCommInitRank() does, in one group for the ranks here.
  *
- * COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_PROCESS_EXITED; COHORT_NCCL, COHORT_CUDA,
- * COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and nothing stays
- * so.
+ * COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_PROCESS_EXITED; COHORT_NCCL,
+ * COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and
+ * nothing stays so.
  */
 int connect_ranks(const struct platform *platform, const int *devices, int n,
                   const struct connect_world *world,
@@ -66,7 +68,8 @@ struct split_rank {
 	int color; /* or NCCL_SPLIT_NOCOLOR */
 	int key;
 
-	bool has_failed; /* its native call has failed; the rest means nothing */
+	/* Its native call has failed; the rest means nothing. */
+	bool has_failed;
 
 	/* The result; without a communicator the rank is in none. */
 	struct connected connected;

@@ -20,8 +20,8 @@
 #include "core/launch_lock.h"
 #include "core/native.h"
 
-/* Counts of elements: from 1 up to LARGEST, each LARGER times the one before; groups take
- * longer, and have fewer counts. */
+/* Counts of elements: from 1 up to LARGEST, each LARGER times the one before;
+ * groups take longer, and have fewer counts. */
 #define LARGER 16
 #define LARGER_IN_GROUPS 256
 #define LARGEST ((size_t)1 << 28)
@@ -104,8 +104,9 @@ static ncclResult_t call(const struct connection *c, int i,
 	}
 }
 
-/* Simulate @n collectives of all ranks in a group.  If no algorithm can do it, by the
- * environment's choice, a program cannot call it either: that is no error. */
+/* Simulate @n collectives of all ranks in a group.  If no algorithm can do it,
+ * by the environment's choice, a program cannot call it either: that is no
+ * error. */
 static int simulate(const struct connection *c, int color,
                     enum collective collective, const struct reduction *by,
                     int n, size_t count)
@@ -329,7 +330,8 @@ static void *abort_main(void *arg)
 	p->ncclGroupStart();
 	for (i = 0; i < c->n; i++)
 		p->ncclCommAbort(c->native[i]);
-	/* After the flags are up: cudaSetDevice() may wait for the thread that connects. */
+	/* After the flags are up: cudaSetDevice() may wait for the thread that
+	 * connects. */
 	native_thread_init(p, c->devices[0]);
 	pthread_mutex_lock(&c->lock);
 	while (c->abortable)

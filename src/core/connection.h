@@ -62,7 +62,8 @@ struct connection {
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* one of the flags below was set */
-	bool done; /* set by the thread, which then waits for one of the others */
+	/* Set by the thread, which then waits for one of the others. */
+	bool done;
 	bool taken; /* the caller has taken what was made, and frees the rest */
 	bool left;  /* the caller has left: the thread gives everything back */
 	bool abortable; /* the thread is connecting, which an abort would end */
@@ -94,8 +95,9 @@ void connection_abort_locked(struct connection *c);
 void connection_begin_section(struct connection *c);
 void connection_end_section(struct connection *c);
 
-/* Instead of in the section, be alone: nothing else is launched or freed meanwhile.  Does
- * nothing if ranks of other threads or processes are waited for. */
+/* Instead of in the section, be alone: nothing else is launched or freed
+ * meanwhile.  Does nothing if ranks of other threads or processes are waited
+ * for. */
 void connection_begin_alone(struct connection *c);
 void connection_end_alone(struct connection *c);
 

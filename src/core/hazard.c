@@ -12,8 +12,8 @@
 #include "base/list.h"
 
 struct hazard {
-	/* Atomic; the announced communicator.  Release and acquire: what the thread did
-	 * with the one before. */
+	/* Atomic; the announced communicator.  Release and acquire: what the
+	 * thread did with the one before. */
 	_Atomic uintptr_t comm;
 
 	bool is_listed;      /* owned by the thread */
@@ -25,8 +25,8 @@ static _Thread_local struct hazard own;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hazard *all; /* guarded by lock */
 
-/* Constant after the first announcement.  The key's destructor takes a thread that exits out
- * of the list. */
+/* Constant after the first announcement.  The key's destructor takes a thread
+ * that exits out of the list. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_is_made;
@@ -67,11 +67,13 @@ void hazard_announce(const struct cohort_comm *comm)
 	if (!own.is_listed)
 		list_own();
 	atomic_store_explicit(&own.comm, (uintptr_t)comm, memory_order_release);
-	/* The barrier of the CPU is issued by has_barrier(), for all threads. */
+	/* The barrier of the CPU is issued by has_barrier(), for all threads.
+	 * */
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Issue a full memory barrier on all threads of the process.  False if the kernel cannot. */
+/* Issue a full memory barrier on all threads of the process.  False if the
+ * kernel cannot. */
 static bool has_barrier(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0)

@@ -43,7 +43,8 @@ static void go_to(const struct cohort_comm *c, int n, struct native_result *r)
 	}
 }
 
-/* Mark the word of each rank, done or started, unless the marks would go into a graph. */
+/* Mark the word of each rank, done or started, unless the marks would go into a
+ * graph. */
 static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
                      bool done, struct submission *s)
 {
@@ -242,8 +243,8 @@ int launch(struct cohort_comm *comms, int n, const struct op *ops,
 		set_unmarked(&comms[i], n, &ops[i]);
 	if (s->r.what)
 		return fail(comms, ops, s);
-	/* A captured call runs later, and each launch of the graph would set its mark: it has
-	 * none. */
+	/* A captured call runs later, and each launch of the graph would set
+	 * its mark: it has none. */
 	for (i = 0; s->captured && i < n; i++) {
 		set_done(&comms[i], s->ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,

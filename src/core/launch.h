@@ -40,18 +40,19 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured);
 
 /*
- * Wait until all ranks of the process have called, but no longer than a caller with host
- * memory wants to wait: after that a thread of the library's launches its call (@s->left).
- * With every lock held.  COHORT_OK: launch it, unless it was left, then call
- * launch_barrier_leave(); else the status of a cause.
+ * Wait until all ranks of the process have called, but no longer than a caller
+ * with host memory wants to wait: after that a thread of the library's launches
+ * its call (@s->left).  With every lock held.  COHORT_OK: launch it, unless it
+ * was left, then call launch_barrier_leave(); else the status of a cause.
  */
 int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
                  struct submission *s);
 
 /*
- * Launch @ops on all @n ranks, now that all ranks have called it or that is not waited for.
- * With every lock held and the first rank's device current.  COHORT_OK, or the status of a
- * failure, after which nothing tells what a collective has queued, on any of the ranks.
+ * Launch @ops on all @n ranks, now that all ranks have called it or that is not
+ * waited for.  With every lock held and the first rank's device current.
+ * COHORT_OK, or the status of a failure, after which nothing tells what a
+ * collective has queued, on any of the ranks.
  */
 int launch(struct cohort_comm *comms, int n, const struct op *ops,
            struct submission *s);

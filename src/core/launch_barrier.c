@@ -133,7 +133,8 @@ int launch_barrier_await(struct cohort_comm *comms, int n, uint64_t number,
 
 void launch_barrier_leave(struct clique *q, int n)
 {
-	/* seq_cst, for backoff_wake(); and the last one closes after all have launched. */
+	/* seq_cst, for backoff_wake(); and the last one closes after all have
+	 * launched. */
 	const uint64_t word =
 		atomic_fetch_sub(&q->opened.word, (uint64_t)n * LEFT);
 

@@ -39,15 +39,19 @@ struct clique;
 struct cohort_comm;
 
 /*
- * launch_barrier_await  - wait until all ranks of the process have called collective @number,
- *                   as @comms, @n neighbouring ranks, have; @comes_last: these were
- *                   counted in last, and open the collective.  COHORT_OK: launch it,
- *                   then call launch_barrier_leave(); the status of a cause: no rank
- *                   launches; COHORT_TIMED_OUT: @deadline_ns has passed, but the ranks
- *                   are still counted in: a thread must go on waiting for them
- * launch_barrier_leave  - these ranks have launched the collective, or failed to
- * launch_barrier_await_launched - wait until all ranks of the process have launched @comm's
- *                   last collective, there is a cause, or @deadline_ns has passed
+ * launch_barrier_await  - wait until all ranks of the process have called
+ *                   collective @number, as @comms, @n neighbouring ranks, have;
+ *                   @comes_last: these were counted in last, and open the
+ *                   collective.  COHORT_OK: launch it, then call
+ *                   launch_barrier_leave(); the status of a cause: no rank
+ *                   launches; COHORT_TIMED_OUT: @deadline_ns has passed, but
+ *                   the ranks are still counted in: a thread must go on waiting
+ *                   for them
+ * launch_barrier_leave  - these ranks have launched the collective, or failed
+ * to
+ * launch_barrier_await_launched - wait until all ranks of the process have
+ *                   launched @comm's last collective, there is a cause, or
+ *                   @deadline_ns has passed
  *
  * One thread at a time: with the locks held, or in place of a caller that has
  * left.

@@ -45,8 +45,8 @@ static struct side *const connections = &sides[2];
 /* Atomic.  Relaxed: it orders nothing. */
 static _Atomic uint64_t limit_ns = LAUNCH_LOCK_LIMIT_NS;
 
-/* Guarded by lock: the cliques whose windows are open or wait to be opened, in the
- * order in which they came. */
+/* Guarded by lock: the cliques whose windows are open or wait to be opened, in
+ * the order in which they came. */
 static struct clique *turns;
 
 /* How many turns have ended. */

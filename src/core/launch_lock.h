@@ -3,39 +3,41 @@
 #define CORE_LAUNCH_LOCK_H
 
 /*
- * The lock between launches and memory operations: in a launch window, while collectives
- * are being launched, no memory operation begins, and the reverse, in the whole process; and
- * while NCCL connects pairs of ranks, which allocates and launches, neither of the two
+ * The lock between launches and memory operations: in a launch window, while
+ * collectives are being launched, no memory operation begins, and the reverse,
+ * in the whole process; and while NCCL connects pairs of ranks, which allocates
+ * and launches, neither of the two
  *
  * A memory operation on one device (to allocate, to free, to pin, to destroy a
  * stream or a communicator) may wait for kernels on all devices of the process.
  * A kernel of a collective spins until the other ranks' kernels have come.  So
  * no memory operation may come between the first and the last launch of a
- * collective.  There are three sides: windows, memory sections, and connections.
- * Any number may stay on one of the first two, or one thread on the third, while
- * nobody stays on the others.  Cliques that share a device have one window open at a
- * time: NCCL wants the collectives of several communicators launched in one order on
- * all their devices.
+ * collective.  There are three sides: windows, memory sections, and
+ * connections.  Any number may stay on one of the first two, or one thread on
+ * the third, while nobody stays on the others.  Cliques that share a device
+ * have one window open at a time: NCCL wants the collectives of several
+ * communicators launched in one order on all their devices.
  *
  *  A. While a window is open no memory section begins, and while a memory
  *     section lasts no window opens; and neither while a connection lasts, nor
  *     another connection; except by D.
  *  B. No side starves: once a thread waits for another side, newcomers wait
  *     behind it; when the last thread leaves a side, all that wait for the next
- *     side come in, or the one connection that came first.  Windows are followed
- *     by memory sections, these by connections, and those by windows.
+ *     side come in, or the one connection that came first.  Windows are
+ *     followed by memory sections, these by connections, and those by windows.
  *  C. A thread that is inside never waits here: not the ranks of an open
  *     window, and not a thread that begins another memory section inside its
  *     own.
- *  D. A stay of more than LAUNCH_LOCK_LIMIT_NS no longer counts once a thread waits
- *     for its end.
- *  E. The exit of a thread ends its memory section, or its wait, and the turn (F)
- *     for which it waits.
- *  F. Before it comes to its side, a window waits until earlier windows of cliques
- *     that share a device with its clique are closed, or have been open for a
- *     thirtieth of LAUNCH_LOCK_LIMIT_NS: a clique does not pay with its deadline for a
- *     launch of another that hangs.  A clique with ranks in other processes, which may have
- *     another order, neither waits nor is waited for.
+ *  D. A stay of more than LAUNCH_LOCK_LIMIT_NS no longer counts once a thread
+ *     waits for its end.
+ *  E. The exit of a thread ends its memory section, or its wait, and the turn
+ *     (F) for which it waits.
+ *  F. Before it comes to its side, a window waits until earlier windows of
+ *     cliques that share a device with its clique are closed, or have been open
+ *     for a thirtieth of LAUNCH_LOCK_LIMIT_NS: a clique does not pay with its
+ *     deadline for a launch of another that hangs.  A clique with ranks in
+ *     other processes, which may have another order, neither waits nor is
+ *     waited for.
  *
  * Why nobody waits here for ever
  *
@@ -43,10 +45,10 @@
  * entry ends when the other side has left (B), when the limit has passed (D),
  * or, for a window and for a rank's call, with the clique's cause.  A newcomer
  * never overtakes a thread that waits.  So a thread waits for one stay of each
- * side at most, and for those connections that came before its own: each no longer
- * than the limit, whatever hangs where.  A window first waits for those before it (F),
- * and they wait like this.  That cuts every circle of waits that leads through here,
- * also one through other processes.
+ * side at most, and for those connections that came before its own: each no
+ * longer than the limit, whatever hangs where.  A window first waits for those
+ * before it (F), and they wait like this.  That cuts every circle of waits that
+ * leads through here, also one through other processes.
  *
  * The limit is for what hangs.  Otherwise:
  *  - An open window does not wait for memory sections: its ranks have done all
@@ -72,9 +74,10 @@
  *    rules.
  *  - A thread that aborts a clique raises the flags outside of any section, and
  *    begins one only to free.
- *  - A connection of pairs whose ranks are all in this process waits for nobody.
- *    If it hangs, its caller leaves it and aborts it.  One together with other
- *    processes, or with ranks that join from other threads, counts on no side.
+ *  - A connection of pairs whose ranks are all in this process waits for
+ *    nobody.  If it hangs, its caller leaves it and aborts it.  One together
+ *    with other processes, or with ranks that join from other threads, counts
+ *    on no side.
  *
  * cohort_abort_fire() does not come here, so that a signal handler may call it.
  */
@@ -88,21 +91,22 @@ struct clique;
  * longer. */
 #define LAUNCH_LOCK_LIMIT_NS UINT64_C(30000000000)
 
-/* A turn (F) lasts a second at most, far longer than the launches of a collective. */
+/* A turn (F) lasts a second at most, far longer than the launches of a
+ * collective. */
 #define LAUNCH_LOCK_TURNS 30
 
-/* For tests: set another limit; how many threads wait, including for a turn (F); how
- * many memory sections there are. */
+/* For tests: set another limit; how many threads wait, including for a turn
+ * (F); how many memory sections there are. */
 void launch_lock_set_limit(uint64_t ns);
 unsigned launch_lock_waiting(void);
 unsigned launch_lock_sections(void);
 
 /*
- * launch_lock_open  - wait for @q's turn (F), and until no memory section lasts, for a
- *                collective of @q that all ranks have called.  COHORT_OK, or
- *                @q's cause, and nothing is open
- * launch_lock_close - the last rank has launched, or @q's abort flags are up: no
- *                window of @q is open any more, and its turn has ended
+ * launch_lock_open  - wait for @q's turn (F), and until no memory section
+ *                lasts, for a collective of @q that all ranks have called.
+ *                COHORT_OK, or @q's cause, and nothing is open
+ * launch_lock_close - the last rank has launched, or @q's abort flags are up:
+ *                no window of @q is open any more, and its turn has ended
  *
  * Any thread; a clique has one window at a time.
  */
@@ -131,9 +135,10 @@ int memory_section_check(const char *name);
  * A memory section that no thread owns, for what a helper thread does and
  * another thread may stop waiting for; and a connection, in no memory section.
  *
- * launch_lock_take       - wait until no window is open and no connection lasts, and
- *                     begin it: returns its number, not 0
- * launch_lock_give       - end the section of that number, once; does nothing for 0
+ * launch_lock_take       - wait until no window is open and no connection
+ *                     lasts, and begin it: returns its number, not 0
+ * launch_lock_give       - end the section of that number, once; does nothing
+ * for 0
  * launch_lock_take_alone - begin a connection, once nothing else lasts
  * launch_lock_give_alone - end it
  */

@@ -37,8 +37,8 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
 /* Have the memory that a special list will need, before the ranks agree on it:
- * COHORT_NO_MEMORY or COHORT_CUDA, and nothing has happened.  With the lock held,
- * on the rank's device. */
+ * COHORT_NO_MEMORY or COHORT_CUDA, and nothing has happened.  With the lock
+ * held, on the rank's device. */
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 
 /* Launch a special list, up to the first call that fails.  No group is open. */

@@ -22,8 +22,8 @@
 
 /* ---- what was called -------------------------------------------------- */
 
-/* What the ranks that have called a number have called, in the order of the ranks.  Those
- * whose words are equal are of one side. */
+/* What the ranks that have called a number have called, in the order of the
+ * ranks.  Those whose words are equal are of one side. */
 struct voices {
 	int n;
 	struct remote_call of[];
@@ -171,9 +171,9 @@ static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
 		                    c->rank };
 }
 
-/* Add which tensor of a list differs, or which call of a batch, between two ranks of this
- * process: the first on the side of voice @right, or if that is negative the first of all,
- * and the first that calls something else. */
+/* Add which tensor of a list differs, or which call of a batch, between two
+ * ranks of this process: the first on the side of voice @right, or if that is
+ * negative the first of all, and the first that calls something else. */
 static void add_tensors(struct text *t, const struct clique *q,
                         const struct voices *v, int right, uint64_t number)
 {
@@ -196,7 +196,8 @@ static void add_tensors(struct text *t, const struct clique *q,
 	call_shape_compare(t, other < one ? &b : &a, other < one ? &a : &b);
 }
 
-/* End the clique with @cause, to which every side's call is added, the odd ones first. */
+/* End the clique with @cause, to which every side's call is added, the odd ones
+ * first. */
 static void fire(struct clique *q, const struct voices *v, uint64_t number,
                  struct cohort_cause *cause)
 {

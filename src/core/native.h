@@ -46,8 +46,8 @@ static inline bool native_is_exit(cudaError_t error)
 	return error == cudaErrorCudartUnloading;
 }
 
-/* ncclRemoteError tells of a rank in another process, which may have ended: how long to
- * wait for whoever sees that and says which. */
+/* ncclRemoteError tells of a rank in another process, which may have ended: how
+ * long to wait for whoever sees that and says which. */
 #define NATIVE_REASON_NS UINT64_C(500000000)
 
 /* The enum cohort_verdict_kind of a call that has failed; cudaSuccess: it was a
@@ -58,9 +58,10 @@ int native_verdict(cudaError_t error);
 ncclResult_t native_simulate_end(const struct platform *p);
 
 /*
- * native_relax   - let this thread of the program's allocate, free and make streams while
- *                  any thread captures: what the library has of its own is in no
- *                  capture, and breaks none.  Returns the mode that the thread had
+ * native_relax   - let this thread of the program's allocate, free and make
+ *                  streams while any thread captures: what the library has of
+ *                  its own is in no capture, and breaks none.  Returns the mode
+ *                  that the thread had
  * native_restore - back to that mode
  */
 enum cudaStreamCaptureMode native_relax(const struct platform *p);
@@ -68,7 +69,8 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode);
 
 /* Prepare a thread of the library's for @device: its calls make no context on
  * another device and break no capture of the program's, on any stream.  Before
- * its first native call, but for ncclCommAbort().  Returns what cudaSetDevice() answers. */
+ * its first native call, but for ncclCommAbort().  Returns what cudaSetDevice()
+ * answers. */
 cudaError_t native_thread_init(const struct platform *p, int device);
 
 struct device_scope {

@@ -27,7 +27,8 @@ static const struct {
 	bool sends_not; /* @send is not looked at on any rank */
 	bool recvs_not;
 	bool apart; /* @send and @recv must not overlap */
-	bool alike; /* both have one size: a call with host memory has one buffer */
+	/* Both have one size: a call with host memory has one buffer. */
+	bool alike;
 } kinds[] = {
 	[OP_ALL_REDUCE] = { .name = "all_reduce",
 	                    .from_host = "all_reduce_host",
@@ -218,9 +219,9 @@ static bool overlap(const struct cohort_tensor *t, size_t bytes)
 	return send < recv ? recv - send < bytes : send - recv < bytes;
 }
 
-/* True if @memory is aligned to elements of @bytes, or need not be.  A kernel that reduces
- * faults at other elements, which loses the device; what only moves elements moves
- * bytes. */
+/* True if @memory is aligned to elements of @bytes, or need not be.  A kernel
+ * that reduces faults at other elements, which loses the device; what only
+ * moves elements moves bytes. */
 static bool is_aligned(const struct op *op, const void *memory, size_t bytes)
 {
 	return !kinds[op->kind].reduces ||

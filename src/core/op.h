@@ -35,21 +35,26 @@ enum op_kind {
 
 struct op {
 	enum op_kind kind;
-	int redop; /* enum cohort_op, or a number from cohort_premul_sum_create(); 0 if the kind has none */
-	int root;  /* for a send or recv the peer; 0 if the kind has none */
+	/* An enum cohort_op, or a number from cohort_premul_sum_create(); 0 if the
+	 * kind has none. */
+	int redop;
+	int root; /* for a send or recv the peer; 0 if the kind has none */
 	const struct cohort_tensor *tensors;
 	size_t n; /* tensors; in a batch: calls */
 	void *stream;
-	const struct op
-		*calls; /* of a batch, which has no batch in it; else unused */
+	/* Of a batch, which has no batch in it; else unused. */
+	const struct op *calls;
 	const struct split_call *split; /* of a split; else unused */
-	bool from_host; /* tensors are plain host memory; to the other ranks, and to people, that is another call */
+	/* Tensors are plain host memory; to the other ranks, and to people,
+	 * that is another call. */
+	bool from_host;
 	bool is_of_all; /* one thread calls for all ranks: the stream is one
 	                          of the caller's streams[] */
-	struct staged *
-		staged; /* how host memory gets to the device, unless the device can use it: staging.h */
-	const char *
-		label; /* what the call is for, beside the caller's tag; NULL: not known */
+	/* How host memory gets to the device, unless the device can use it:
+	 * staging.h. */
+	struct staged *staged;
+	/* What the call is for, beside the caller's tag; NULL: not known. */
+	const char *label;
 };
 
 /* True if calls of this kind have no tensors of the caller's. */
@@ -160,8 +165,8 @@ static inline size_t op_bytes(const struct op *op)
 	               : op_bytes_of_all(op);
 }
 
-/* False if a reduction's one tensor is not aligned to its elements: a kernel that reads
- * them loses its device. */
+/* False if a reduction's one tensor is not aligned to its elements: a kernel
+ * that reads them loses its device. */
 bool op_is_aligned(const struct op *op);
 
 /* Whether @op can be carried out as rank @rank of @size.  Pure; COHORT_INVALID

@@ -70,8 +70,8 @@ static void fire(struct cohort_comm *c)
 
 void (*_Atomic owner_exits)(struct cohort_comm *comm);
 
-/* Let owner_exits() end the cliques of this thread's communicators with a better cause
- * than the exit.  Without the lock, as that takes its time. */
+/* Let owner_exits() end the cliques of this thread's communicators with a
+ * better cause than the exit.  Without the lock, as that takes its time. */
 static void explain_exit(void)
 {
 	struct cohort_comm *c = NULL, *last = NULL;

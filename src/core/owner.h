@@ -32,8 +32,9 @@ static inline uintptr_t owner_self(void)
 	return (uintptr_t)pthread_self();
 }
 
-/* Called on a thread that exits, for each communicator that is bound to it and not closed:
- * may end its clique.  Set before the first bind; NULL if there is no such function. */
+/* Called on a thread that exits, for each communicator that is bound to it and
+ * not closed: may end its clique.  Set before the first bind; NULL if there is
+ * no such function. */
 extern void (*_Atomic owner_exits)(struct cohort_comm *comm);
 
 /* True if @comm is bound to the calling thread. */
@@ -56,7 +57,8 @@ int owner_unbind(struct cohort_comm *comm);
  * hang, and make its next call at any time. */
 void owner_keep(struct clique *clique);
 
-/* Unbind all communicators of @clique from their threads.  No thread may be inside one. */
+/* Unbind all communicators of @clique from their threads.  No thread may be
+ * inside one. */
 void owner_forget(const struct clique *clique);
 
 #endif

@@ -76,8 +76,9 @@ struct transfer {
 	int type;
 };
 
-/* Have room for the transfers in @op.  With the lock held.  COHORT_NO_MEMORY, or
- * COHORT_OK; allocates once in a communicator's life, and once in a clique's. */
+/* Have room for the transfers in @op.  With the lock held.  COHORT_NO_MEMORY,
+ * or COHORT_OK; allocates once in a communicator's life, and once in a
+ * clique's. */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
 /*
@@ -93,8 +94,8 @@ int pair_prepare(struct cohort_comm *c, const struct op *op);
 int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                uint64_t now_ns, bool captured);
 
-/* Return true if NCCL connects ranks in @op, the collective @number of @c, which may
- * then take until the init deadline.  With the lock held. */
+/* Return true if NCCL connects ranks in @op, the collective @number of @c,
+ * which may then take until the init deadline.  With the lock held. */
 bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
                               uint64_t number);
 

@@ -27,7 +27,8 @@
 #include "core/register.h"
 #include "core/remote.h"
 
-/* Say where the reaper is: in @function, for the rank of @c or for none (NULL). */
+/* Say where the reaper is: in @function, for the rank of @c or for none (NULL).
+ * */
 static void at(struct clique *q, const char *function,
                const struct cohort_comm *c)
 {
@@ -36,8 +37,8 @@ static void at(struct clique *q, const char *function,
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
-/* Query with the rank's device current, or answer cudaErrorNotReady: a lost device answers
- * whatever is asked while it is current. */
+/* Query with the rank's device current, or answer cudaErrorNotReady: a lost
+ * device answers whatever is asked while it is current. */
 static cudaError_t query_event(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -52,9 +53,10 @@ static cudaError_t query_event(const struct cohort_comm *c)
 	return error;
 }
 
-/* True if nothing runs on the device any more, because it is lost: it answers every query
- * with that error, and what was in flight there is never marked as done.  Or, with
- * @by_event, if the event tells that what has no mark is done. */
+/* True if nothing runs on the device any more, because it is lost: it answers
+ * every query with that error, and what was in flight there is never marked as
+ * done.  Or, with @by_event, if the event tells that what has no mark is done.
+ * */
 static bool is_over(const struct cohort_comm *c, bool by_event)
 {
 	const cudaError_t error = query_event(c);
@@ -238,8 +240,8 @@ static void await_others(struct clique *q)
 	                clock_deadline(half < patience ? half : patience));
 }
 
-/* Make a device current on this thread.  On an abort, call this after all flags are up:
- * cudaSetDevice() may wait for a CUDA call that only the abort ends. */
+/* Make a device current on this thread.  On an abort, call this after all flags
+ * are up: cudaSetDevice() may wait for a CUDA call that only the abort ends. */
 static void set_up(struct clique *q)
 {
 	at(q, "cudaSetDevice", q->comms);
@@ -320,8 +322,8 @@ static bool reaper_main(void *arg)
 		reap_by_abort(q);
 	else
 		reap_by_destroy(q);
-	/* Tickets are asked about until the clique is unused.  If it is not yet,
-	 * another job releases it. */
+	/* Tickets are asked about until the clique is unused.  If it is not
+	 * yet, another job releases it. */
 	if (clique_update_state(q) == CLIQUE_RECLAIMED &&
 	    !atomic_compare_exchange_strong(&q->unused, &none, UNUSED_REAPED))
 		release(q);

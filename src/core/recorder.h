@@ -51,8 +51,8 @@ struct recorder {
 	struct record_slot *slots;
 	struct record_times *times;
 
-	/* Atomic; the bytes of all operations so far.  Written with the lock held,
-	 * relaxed: for people.  In no cache line with what other threads
+	/* Atomic; the bytes of all operations so far.  Written with the lock
+	 * held, relaxed: for people.  In no cache line with what other threads
 	 * read. */
 	_Alignas(64) _Atomic uint64_t bytes;
 
@@ -66,7 +66,8 @@ struct recorder {
 struct record {
 	uint64_t ticket;
 	uint64_t submitted_ns;
-	bool is_batch; /* of n calls; the members below describe the first one */
+	/* Of n calls; the members below describe the first one. */
+	bool is_batch;
 	bool from_host;    /* a call with host memory */
 	enum op_kind kind; /* OP_BATCH: of none */
 	int type;          /* of the first tensor */
@@ -112,9 +113,9 @@ bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 bool recorder_saw_finished(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* Like recorder_saw_finished(), by a thread that waited for the end: the time is
- * no upper bound.  Nor is one that was recorded before, as another thread looked
- * between the last two looks of this one. */
+/* Like recorder_saw_finished(), by a thread that waited for the end: the time
+ * is no upper bound.  Nor is one that was recorded before, as another thread
+ * looked between the last two looks of this one. */
 bool recorder_observed_end(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 

@@ -57,7 +57,8 @@ struct registration *register_find(const struct cohort_comm *c,
 
 /* ---- completing -------------------------------------------------------- */
 
-/* Note a call with @digest on the registration that @memory is in.  True if it is the first. */
+/* Note a call with @digest on the registration that @memory is in.  True if it
+ * is the first. */
 static bool note(const struct cohort_comm *c, const void *memory,
                  uint32_t digest)
 {
@@ -91,8 +92,8 @@ static bool note_all(const struct cohort_comm *c, const struct op *op,
 	return is_first;
 }
 
-/* True if NCCL waits for no rank in a simulation of @op.  It keeps messages that it has
- * simulated, and sends them with the next ones. */
+/* True if NCCL waits for no rank in a simulation of @op.  It keeps messages
+ * that it has simulated, and sends them with the next ones. */
 static bool can_simulate(const struct cohort_comm *c, const struct op *op)
 {
 	const struct clique *q = c->clique;

@@ -5,15 +5,17 @@
 /*
  * Memory that is registered with NCCL
  *
- * Each rank has a list, for the thread with the lock held.  Once the clique has a cause, the
- * reaper deregisters everything before it ends the native communicators, and a thread may
- * change the list only after that, in RECLAIMED.  NCCL itself deregisters only after it has
- * freed the proxy thread that it needs for that.
+ * Each rank has a list, for the thread with the lock held.  Once the clique has
+ * a cause, the reaper deregisters everything before it ends the native
+ * communicators, and a thread may change the list only after that, in
+ * RECLAIMED.  NCCL itself deregisters only after it has freed the proxy thread
+ * that it needs for that.
  *
- * NCCL completes a registration in the first collective on the memory: it allocates, and so
- * may wait for kernels, while a window is open (ncclRegisterCollBuffers()).  A group that it
- * only simulates completes it, too.  So the first call with a digest is simulated before the
- * rank is counted among those that have called; but not what NCCL makes of messages, nor lists
+ * NCCL completes a registration in the first collective on the memory: it
+ * allocates, and so may wait for kernels, while a window is open
+ * (ncclRegisterCollBuffers()).  A group that it only simulates completes it,
+ * too.  So the first call with a digest is simulated before the rank is counted
+ * among those that have called; but not what NCCL makes of messages, nor lists
  * that are launched in parts.
  */
 
@@ -31,13 +33,15 @@ struct registration {
 	void *native;
 	bool is_allocated; /* with the memory, by ncclMemAlloc() */
 
-	/* The calls on it that were simulated: a bit for each digest, modulo the bits. */
+	/* The calls on it that were simulated: a bit for each digest, modulo
+	 * the bits. */
 	uint64_t simulated[4];
 };
 
 /*
  * register_add    - register memory by ncclCommRegister()
- * register_remove - deregister it; with @has_ended, in RECLAIMED, only forget it
+ * register_remove - deregister it; with @has_ended, in RECLAIMED, only forget
+ *                   it
  */
 int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out);
@@ -45,9 +49,10 @@ int register_remove(struct cohort_comm *c, struct registration *r,
                     bool has_ended);
 
 /*
- * Simulate @ops, the calls of @n ranks with this digest, if one of their buffers is registered
- * and was in no such call: in a memory section, with the lock held.  The launch reports any error
- * in them.  COHORT_OK, or the clique's cause.
+ * Simulate @ops, the calls of @n ranks with this digest, if one of their
+ * buffers is registered and was in no such call: in a memory section, with the
+ * lock held.  The launch reports any error in them.  COHORT_OK, or the clique's
+ * cause.
  */
 int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
                       uint32_t digest);

@@ -3,8 +3,9 @@
 #define CORE_REMOTE_H
 
 /*
- * What the library asks about the ranks of a clique that other processes drive: the one way
- * from here to src/processes, of which nothing runs in a group of one process
+ * What the library asks about the ranks of a clique that other processes drive:
+ * the one way from here to src/processes, of which nothing runs in a group of
+ * one process
  */
 
 #include <stdbool.h>
@@ -19,16 +20,19 @@ struct text;
 /* What a rank of another process has called under some number. */
 struct remote_call {
 	int rank;
-	int world; /* its number in the clique that has no parent; -1 if not known */
+	/* Its number in the clique that has no parent; -1 if not known. */
+	int world;
 	uint64_t word; /* see agree_word() */
 	char call[160];
 };
 
 /* What the ranks of other processes do about a collective. */
 struct remote_state {
-	int called; /* how many have called it; -1: that cannot be seen of all */
+	/* How many have called it; -1: that cannot be seen of all. */
+	int called;
 	uint64_t last_ns; /* when the last of them did, 0: none did */
-	bool has_left; /* one will never call it, as it, or its process, has left */
+	/* One will never call it, as it, or its process, has left. */
+	bool has_left;
 	bool has_closed; /* one makes no further call, whatever it has called */
 	bool is_paused;  /* one is paused */
 	uint64_t resumed_ns; /* when one went on last, 0: none did */
@@ -41,39 +45,43 @@ struct remote {
 	/* How long the others may take to answer, or to note what was done. */
 	uint64_t patience_ns;
 
-	/* A rank here calls collective @number: before it is counted in its word. */
+	/* A rank here calls collective @number: before it is counted in its
+	 * word. */
 	void (*announce)(const struct clique *q, uint64_t number,
 	                 uint64_t now_ns);
 
-	/* True if a rank of another process has called something else than @digest says
-	 * under @number, or if these ranks' calls differ among themselves. */
+	/* True if a rank of another process has called something else than
+	 * @digest says under @number, or if these ranks' calls differ among
+	 * themselves. */
 	bool (*differs)(const struct clique *q, uint64_t number,
 	                uint32_t digest);
 
-	/* Ask what they have called under @number, which waits for their answers for some
-	 * time.  Returns how many have, at most @room. */
+	/* Ask what they have called under @number, which waits for their
+	 * answers for some time.  Returns how many have, at most @room. */
 	int (*calls)(const struct clique *q, uint64_t number,
 	             struct remote_call *out, int room);
 
 	/* What they do about @number, from memory; 0: no collective. */
 	struct remote_state (*look)(const struct clique *q, uint64_t number);
 
-	/* The number that rank @rank of another process has in the clique that has no
-	 * parent; -1 if that is not known. */
+	/* The number that rank @rank of another process has in the clique that
+	 * has no parent; -1 if that is not known. */
 	int (*world)(const struct clique *q, int rank);
 
-	/* Show what a rank here has done: after it has closed its communicator, or could
-	 * not; it is paused; it has resumed, after the clique's resumed_ns was set. */
+	/* Show what a rank here has done: after it has closed its communicator,
+	 * or could not; it is paused; it has resumed, after the clique's
+	 * resumed_ns was set. */
 	void (*show)(const struct clique *q, enum remote_event event);
 
 	/*
-	 * Ask what their ranks are doing about @question, and store what they answer until
-	 * @deadline_ns, or until @of has a cause, in @out, which has room for @room ranks.
-	 * About a collective a process answers for its first 32 ranks; and for none if it
-	 * has no such clique, or not the rank that is asked.  Any thread, which waits.
-	 * Returns how many ranks there are.  Four cliques ask at a time, and others wait
-	 * for these.
-	 * @of:     the clique of the question; NULL: this process has none of that identity
+	 * Ask what their ranks are doing about @question, and store what they
+	 * answer until @deadline_ns, or until @of has a cause, in @out, which
+	 * has room for @room ranks.  About a collective a process answers for
+	 * its first 32 ranks; and for none if it has no such clique, or not the
+	 * rank that is asked.  Any thread, which waits.  Returns how many ranks
+	 * there are.  Four cliques ask at a time, and others wait for these.
+	 * @of:     the clique of the question; NULL: this process has none of
+	 * that identity
 	 * @silent: begun, and gets the processes that have not answered:
 	 *          "process 1 (pid 4711), process 2 (host b, pid 4712)"
 	 */
@@ -82,16 +90,17 @@ struct remote {
 	           int room, uint64_t deadline_ns, struct text *silent);
 
 	/*
-	 * Tell the others the cause of @q, unless it came from them or with its parent's
-	 * end, or they know.  @deadline_ns, if it is not 0: also that what was done in @q is
-	 * noted here, and wait until all that have a clique of the same identity have noted
-	 * theirs, or until then.  On a thread of the library.
+	 * Tell the others the cause of @q, unless it came from them or with its
+	 * parent's end, or they know.  @deadline_ns, if it is not 0: also that
+	 * what was done in @q is noted here, and wait until all that have a
+	 * clique of the same identity have noted theirs, or until then.  On a
+	 * thread of the library.
 	 *
-	 * An aborted kernel of NCCL's goes through its remaining steps without waiting, and
-	 * sends whatever it has: a kernel of another process may then complete, with wrong
-	 * data and no error.  So no flag is raised before all know that there is a cause.  A
-	 * process that is stopped for longer than the others wait may take such a call for
-	 * done.
+	 * An aborted kernel of NCCL's goes through its remaining steps without
+	 * waiting, and sends whatever it has: a kernel of another process may
+	 * then complete, with wrong data and no error.  So no flag is raised
+	 * before all know that there is a cause.  A process that is stopped for
+	 * longer than the others wait may take such a call for done.
 	 */
 	void (*tell)(const struct clique *q, const struct cohort_cause *cause,
 	             uint64_t deadline_ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Submitting: check, take the lock and the device, record, compare, meet, launch
+ * Submitting: check, take the lock and the device, record, compare, meet,
+ * launch
  *
  * Nothing here allocates, formats or logs unless it fails, and no lock is held
  * that a hung call could keep.  Whatever can be refused is refused before any
@@ -121,8 +122,9 @@ static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Decide how the calls are launched, and wait until there is room for them.  With every lock
- * held and the first rank's device current, as all that follows. */
+/* Decide how the calls are launched, and wait until there is room for them.
+ * With every lock held and the first rank's device current, as all that
+ * follows. */
 static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
                    struct submission *s)
 {

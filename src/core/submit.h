@@ -11,8 +11,8 @@
 /*
  * Queue ops[i] on comms[i] for @n neighbouring ranks, in one native group if it
  * takes more than one native call: all or nothing.  Stores the ticket, which is
- * the same for all of them (so their last tickets must be the same).  While a batch is
- * open, a call is kept for the batch's end instead.
+ * the same for all of them (so their last tickets must be the same).  While a
+ * batch is open, a call is kept for the batch's end instead.
  *
  * Any thread.  Blocks while a rank has as many operations in flight as slots.
  */

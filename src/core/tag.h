@@ -31,8 +31,8 @@ struct tag_slot {
 };
 
 struct tags {
-	/* The number of texts so far; with the lock held only.  In no cache line
-	 * with what other threads often read. */
+	/* The number of texts so far; with the lock held only.  In no cache
+	 * line with what other threads often read. */
 	_Alignas(64) uint64_t count;
 
 	/* Atomic; the number of the text that is set, 0 if none is.  Written
@@ -42,7 +42,8 @@ struct tags {
 	struct tag_slot slots[TAG_SLOTS];
 };
 
-/* Set @text, cut to the room for it; NULL or "": set none.  With the lock held. */
+/* Set @text, cut to the room for it; NULL or "": set none.  With the lock held.
+ * */
 void tag_set(struct tags *tags, const char *text);
 
 /* The text with this number, "" if there is none or it was overwritten.  Any

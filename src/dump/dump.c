@@ -21,12 +21,14 @@
 #include "dump/chrome.h"
 #include "dump/flight_json.h"
 
-/* A file that is made and removed to see whether files can be made in a directory. */
+/* A file that is made and removed to see whether files can be made in a
+ * directory. */
 #define PROBE "fr_probe"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 
-/* Files that are open at a time.  If there was only one, each would wait for the disk. */
+/* Files that are open at a time.  If there was only one, each would wait for
+ * the disk. */
 #define OPEN_FILES 32
 
 /* Bytes for the entries of a directory, which are read without the heap. */
@@ -70,7 +72,8 @@ static void end_files(struct dump *d)
 	w->n = 0;
 }
 
-/* Begin the next file.  If there is no room for it, end the open files first. */
+/* Begin the next file.  If there is no room for it, end the open files first.
+ * */
 static struct outfile *begin_file(struct dump *d, const char *name)
 {
 	struct workspace *w = d->space;
@@ -144,8 +147,8 @@ static int flush_directory(int dir)
 	return errno;
 }
 
-/* Write all files, also after an error.  Ranks come first, because the other files can be
- * made from theirs. */
+/* Write all files, also after an error.  Ranks come first, because the other
+ * files can be made from theirs. */
 static void write_all(struct dump *d)
 {
 	const struct flight *f = d->flight;
@@ -179,8 +182,8 @@ static int make_one(const char *path)
 	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
 }
 
-/* Make a directory with its parents.  Returns the first errno, which may be about a
- * parent that is there. */
+/* Make a directory with its parents.  Returns the first errno, which may be
+ * about a parent that is there. */
 static int make_directory(const char *path)
 {
 	char part[PATH_MAX];
@@ -200,8 +203,8 @@ static int make_directory(const char *path)
 	return err ? err : make_one(path);
 }
 
-/* Open a directory, and make it if it is missing.  Returns a descriptor, or a negative
- * errno. */
+/* Open a directory, and make it if it is missing.  Returns a descriptor, or a
+ * negative errno. */
 static int open_directory(const char *path)
 {
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
@@ -217,8 +220,8 @@ static int open_directory(const char *path)
 
 /* ---- what dead processes have left ------------------------------------ */
 
-/* Where a number begins that ends the @n bytes at @text and follows @before; 0: there is
- * none. */
+/* Where a number begins that ends the @n bytes at @text and follows @before; 0:
+ * there is none. */
 static size_t number_at_end(const char *text, size_t n, char before)
 {
 	size_t at = n;
@@ -228,8 +231,8 @@ static size_t number_at_end(const char *text, size_t n, char before)
 	return at < n && at && text[at - 1] == before ? at : 0;
 }
 
-/* The process id in ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT"; 0: the name is not of
- * this form. */
+/* The process id in ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT"; 0: the name
+ * is not of this form. */
 static int process_of(const char *name, const char *host)
 {
 	char of[128];
@@ -252,8 +255,8 @@ static bool is_gone(int pid)
 	return pid > 0 && kill(pid, 0) && errno == ESRCH;
 }
 
-/* True if no process writes the file.  Its writer has it locked, even one that cannot be
- * seen from here. */
+/* True if no process writes the file.  Its writer has it locked, even one that
+ * cannot be seen from here. */
 static bool is_free(int dir, const char *name)
 {
 	int fd = openat(dir, name,
@@ -265,8 +268,8 @@ static bool is_free(int dir, const char *name)
 	return is_it;
 }
 
-/* Remove temporary files that processes of @host have left in @dir and that no process
- * has open to write.  Takes no memory; what cannot be removed stays. */
+/* Remove temporary files that processes of @host have left in @dir and that no
+ * process has open to write.  Takes no memory; what cannot be removed stays. */
 static void sweep(int dir, const char *host)
 {
 	_Alignas(struct dirent64) char entries[ENTRIES_BYTES];

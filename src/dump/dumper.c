@@ -14,8 +14,8 @@
 #include "dump/trigger.h"
 #include "watch/symbolizer.h"
 
-/* Verdicts with files of their own.  From the last of these on, each verdict replaces the
- * one before. */
+/* Verdicts with files of their own.  From the last of these on, each verdict
+ * replaces the one before. */
 #define VERDICTS 16
 
 /* A verdict with its text, and without the rest of what it points to. */
@@ -25,7 +25,8 @@ struct told {
 	struct stack_traces stacks;
 };
 
-/* What tells verdicts apart.  A stall that is told again and again is one verdict. */
+/* What tells verdicts apart.  A stall that is told again and again is one
+ * verdict. */
 struct topic {
 	int stage, rank;
 	uint64_t number; /* the collective's, or else since_ns */
@@ -44,7 +45,8 @@ struct dumper {
 	struct topic topics[VERDICTS]; /* of the verdicts so far */
 	unsigned topics_count;
 
-	/* Held while the clique is copied.  The other lock may be taken inside it. */
+	/* Held while the clique is copied.  The other lock may be taken inside
+	 * it. */
 	pthread_mutex_t looking;
 
 	/* Guarded by looking. */
@@ -125,8 +127,8 @@ static bool is_same(const struct topic *a, const struct topic *b)
 	       a->number == b->number;
 }
 
-/* The number of a verdict, from 1.  A verdict with the topic of an earlier one has its
- * number. */
+/* The number of a verdict, from 1.  A verdict with the topic of an earlier one
+ * has its number. */
 static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
 {
 	struct topic topic = { .stage = v->stage,
@@ -186,7 +188,8 @@ static void dumper_free(struct dumper *d)
 	free(d);
 }
 
-/* True if there is something to write, or writes to a FIFO are to be waited for. */
+/* True if there is something to write, or writes to a FIFO are to be waited
+ * for. */
 static bool has_work(struct dumper *d)
 {
 	bool has;
@@ -316,8 +319,8 @@ void dumper_end(struct dumper *d)
 	run(d);
 }
 
-/* Wait until all is written.  At the deadline keep the job from reading the clique, and
- * leave it behind; false then. */
+/* Wait until all is written.  At the deadline keep the job from reading the
+ * clique, and leave it behind; false then. */
 static bool await_end(struct dumper *d, uint64_t deadline_ns)
 {
 	bool is_done = crew_await(&d->job, deadline_ns), is_left;

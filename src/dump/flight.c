@@ -27,8 +27,8 @@ const char *flight_state_name(enum flight_state state)
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* The meetings that a flight has room for.  Ranks are at most their slots apart, and each
- * has as many numbers. */
+/* The meetings that a flight has room for.  Ranks are at most their slots
+ * apart, and each has as many numbers. */
 static size_t meetings_of(unsigned slots)
 {
 	return 3 * (size_t)slots;
@@ -45,7 +45,8 @@ bool flight_init(struct flight *f, int size, unsigned slots)
 
 	memset(f, 0, sizeof(*f));
 	f->bytes = ranks + ops + meetings;
-	/* Few rings are full, and only pages that are written to take memory. */
+	/* Few rings are full, and only pages that are written to take memory.
+	 * */
 	f->memory = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
 	                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (f->memory == MAP_FAILED) {
@@ -72,8 +73,8 @@ void flight_fini(struct flight *f)
 
 /* ---- a rank ----------------------------------------------------------- */
 
-/* Copy the records that are there, in order, up to that of the call that has no ticket
- * yet.  That record and the first one share a slot. */
+/* Copy the records that are there, in order, up to that of the call that has no
+ * ticket yet.  That record and the first one share a slot. */
 static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t last = atomic_load(&c->tickets.last) + 1,
@@ -91,8 +92,8 @@ static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 	}
 }
 
-/* The operation of a ticket, or NULL.  Operations are in the order of tickets, with gaps
- * only where some were overwritten. */
+/* The operation of a ticket, or NULL.  Operations are in the order of tickets,
+ * with gaps only where some were overwritten. */
 static struct flight_op *find(struct flight_rank *r, uint64_t ticket)
 {
 	size_t low = 0, high = r->n, middle;
@@ -179,8 +180,8 @@ static bool is_stuck(const struct stuck *s, const void *stream)
 	return false;
 }
 
-/* Work out the states.  Behind an operation that does not go on nothing in its stream has
- * started, whatever the marks say after an abort. */
+/* Work out the states.  Behind an operation that does not go on nothing in its
+ * stream has started, whatever the marks say after an abort. */
 static void take_states(struct flight_rank *r, const struct cohort_comm *c,
                         bool is_live)
 {
@@ -368,8 +369,8 @@ const struct flight_meeting *flight_meeting(const struct flight *f,
 	return &f->meetings[number - f->lowest];
 }
 
-/* True if the verdict says that ranks have not called the collective: they may be of
- * another process, or their dumps not here. */
+/* True if the verdict says that ranks have not called the collective: they may
+ * be of another process, or their dumps not here. */
 static bool is_missed(const struct flight *f, uint64_t number)
 {
 	return f->has_verdict && f->verdict.collective == number &&

@@ -5,9 +5,10 @@
 /*
  * A flight: a copy of what the recorders of a clique had in them at one moment
  *
- * Any thread may take one while ranks hang: that needs no lock, no native call and no
- * memory from the program's heap, all of which a hung thread may hold.  A flight that is
- * taken does not need the clique any more, so writing it may take its time.
+ * Any thread may take one while ranks hang: that needs no lock, no native call
+ * and no memory from the program's heap, all of which a hung thread may hold.
+ * A flight that is taken does not need the clique any more, so writing it may
+ * take its time.
  */
 
 #include "base/thread.h"
@@ -87,9 +88,8 @@ struct flight {
 
 	struct cohort_cause cause; /* status COHORT_OK: there was none */
 	bool has_verdict;
-	struct cohort_verdict
-		verdict; /* with the text below, and without the rest
-	                                  of what it points to */
+	/* With the text below, and without the rest of what it points to. */
+	struct cohort_verdict verdict;
 	char text[FLIGHT_TEXT_SIZE];
 
 	/* The stacks that were taken for the verdict, or NULL. */
@@ -106,17 +106,18 @@ struct flight {
 	size_t bytes; /* size of @memory */
 };
 
-/* Make room for @size ranks of @slots operations each.  False without memory. */
+/* Make room for @size ranks of @slots operations each.  False without memory.
+ * */
 bool flight_init(struct flight *flight, int size, unsigned slots);
 void flight_fini(struct flight *flight);
 
-/* Take a flight; @verdict is why, or NULL.  The clique must stay until the function
- * returns, which is soon. */
+/* Take a flight; @verdict is why, or NULL.  The clique must stay until the
+ * function returns, which is soon. */
 void flight_take(struct flight *flight, struct clique *clique,
                  const char *trigger, const struct cohort_verdict *verdict);
 
-/* flight_take() in two steps: first the facts about the whole clique, which may take
- * time; then the ranks, which are copied from memory. */
+/* flight_take() in two steps: first the facts about the whole clique, which may
+ * take time; then the ranks, which are copied from memory. */
 void flight_take_facts(struct flight *flight, struct clique *clique,
                        const char *trigger,
                        const struct cohort_verdict *verdict);
@@ -129,15 +130,16 @@ void flight_meet(struct flight *flight);
 const struct flight_meeting *flight_meeting(const struct flight *flight,
                                             uint64_t number);
 
-/* The times of an operation on one rank.  Each is no earlier than the one before. */
+/* The times of an operation on one rank.  Each is no earlier than the one
+ * before. */
 struct flight_span {
 	uint64_t begin_ns;  /* called, and all before it done */
 	uint64_t joined_ns; /* and called by all ranks that are known of */
 	uint64_t end_ns;
 };
 
-/* The times of @op, which ended or was still going on at @end_ns.  The operation before
- * it was done at @busy_until_ns (0: there was none). */
+/* The times of @op, which ended or was still going on at @end_ns.  The
+ * operation before it was done at @busy_until_ns (0: there was none). */
 struct flight_span flight_span(const struct flight *flight,
                                const struct flight_op *op,
                                uint64_t busy_until_ns, uint64_t end_ns);

@@ -24,16 +24,17 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Held around the other lock while FIFOs are opened or given up, which a file system may
- * hang.  Wakers without a FIFO do not take it. */
+/* Held around the other lock while FIFOs are opened or given up, which a file
+ * system may hang.  Wakers without a FIFO do not take it. */
 static pthread_mutex_t fifo_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Atomic; all wakers that were ever made.  Written under the lock (release), read by
- * handlers (acquire). */
+/* Atomic; all wakers that were ever made.  Written under the lock (release),
+ * read by handlers (acquire). */
 static struct waker *_Atomic all;
 
-/* Atomic; the process that the handler is for, because the child of a fork inherits the
- * handler and the descriptors.  Relaxed: it is set before there is a handler. */
+/* Atomic; the process that the handler is for, because the child of a fork
+ * inherits the handler and the descriptors.  Relaxed: it is set before there is
+ * a handler. */
 static atomic_int process;
 
 /* Guarded by lock; for each signal the action before ours. */
@@ -41,7 +42,8 @@ static struct sigaction former[NSIG];
 
 /* ---- waking ----------------------------------------------------------- */
 
-/* Add a trigger.  The semaphore was posted already for one that was not taken yet. */
+/* Add a trigger.  The semaphore was posted already for one that was not taken
+ * yet. */
 static void add(struct waker *w, unsigned what)
 {
 	if (!(atomic_fetch_or(&w->triggers, what) & what))
@@ -77,7 +79,8 @@ bool waker_was_woken(const struct waker *w)
 	return atomic_load(&w->triggers);
 }
 
-/* Pass a write on to all wakers of the FIFO, as it is meant for all and one reads it. */
+/* Pass a write on to all wakers of the FIFO, as it is meant for all and one
+ * reads it. */
 static void pass_on(const struct waker *from)
 {
 	struct waker *w;
@@ -90,7 +93,8 @@ static void pass_on(const struct waker *from)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Empty the FIFO; false if it was empty.  Reads are limited, as a writer may be faster. */
+/* Empty the FIFO; false if it was empty.  Reads are limited, as a writer may be
+ * faster. */
 static bool drain(int fd)
 {
 	char bytes[256];
@@ -106,8 +110,8 @@ static bool is_file(const struct stat *s, dev_t device, ino_t inode)
 	return s->st_dev == device && s->st_ino == inode;
 }
 
-/* False if the program has closed @fd: the number may be another file's by now, and so
- * may be the inode's. */
+/* False if the program has closed @fd: the number may be another file's by now,
+ * and so may be the inode's. */
 static bool has_fifo(const struct waker *w, int fd)
 {
 	struct stat status;
@@ -116,8 +120,8 @@ static bool has_fifo(const struct waker *w, int fd)
 	       is_file(&status, w->device, w->inode);
 }
 
-/* Open the FIFO again; -1 if that is not possible now.  Another file of its name is not
- * opened. */
+/* Open the FIFO again; -1 if that is not possible now.  Another file of its
+ * name is not opened. */
 static int open_again(const struct waker *w)
 {
 	struct stat status;
@@ -133,7 +137,8 @@ static int open_again(const struct waker *w)
 	return -1;
 }
 
-/* Called only by the thread that waits, as no other changes the descriptor meanwhile. */
+/* Called only by the thread that waits, as no other changes the descriptor
+ * meanwhile. */
 static void look_at_fifo(struct waker *w)
 {
 	int fd;
@@ -202,8 +207,8 @@ static int install_locked(int number)
 	return COHORT_OK;
 }
 
-/* Restore the former action if no waker wants the signal any more, unless the program has
- * set another one. */
+/* Restore the former action if no waker wants the signal any more, unless the
+ * program has set another one. */
 static void restore_locked(int number)
 {
 	struct sigaction now;
@@ -232,8 +237,8 @@ static void drop_fifo(struct fifo *f, const char *path)
 	f->fd = -1;
 }
 
-/* Open the FIFO for reading and writing, so that it never is at its end.  The caller
- * holds fifo_lock. */
+/* Open the FIFO for reading and writing, so that it never is at its end.  The
+ * caller holds fifo_lock. */
 static int open_fifo(const char *path, struct fifo *f)
 {
 	struct stat status;
@@ -260,8 +265,8 @@ static int open_fifo(const char *path, struct fifo *f)
 	return COHORT_OK;
 }
 
-/* Leave the FIFO to another waker that has it open, if there is one: the waker that is
- * marked as having made it removes it. */
+/* Leave the FIFO to another waker that has it open, if there is one: the waker
+ * that is marked as having made it removes it. */
 static bool pass_fifo_locked(const struct waker *w)
 {
 	struct waker *other;
@@ -275,8 +280,8 @@ static bool pass_fifo_locked(const struct waker *w)
 	return false;
 }
 
-/* Close and remove the FIFO that @w had.  @w is a copy, as the waker itself may be in use
- * again. */
+/* Close and remove the FIFO that @w had.  @w is a copy, as the waker itself may
+ * be in use again. */
 static void close_fifo(const struct waker *w)
 {
 	struct stat status;

@@ -3,9 +3,9 @@
 #define PLATFORM_CUDA_ERRORS_H
 
 /*
- * The error codes of CUDA, once: X(the runtime's name, value, the driver's name,
- * text), or where only the runtime has the code ONLY(name, value, text).  The text
- * is what cudaGetErrorString() says.  From CUDA 13; 12 lacks
+ * The error codes of CUDA, once: X(the runtime's name, value, the driver's
+ * name, text), or where only the runtime has the code ONLY(name, value, text).
+ * The text is what cudaGetErrorString() says.  From CUDA 13; 12 lacks
  * cudaErrorContained and cudaErrorTensorMemoryLeak in its early releases.
  */
 

@@ -4,9 +4,9 @@
 
 /*
  * What the gpu platform finds in the drop-in libraries and not in NVIDIA's: a
- * table of functions, behind the symbol cohort_host_knobs; and in the library that
- * runs NVIDIA's NCCL on the simulator (sim/nvidia) the name of NVIDIA's file, which
- * cohort_nccl_file() returns
+ * table of functions, behind the symbol cohort_host_knobs; and in the library
+ * that runs NVIDIA's NCCL on the simulator (sim/nvidia) the name of NVIDIA's
+ * file, which cohort_nccl_file() returns
  */
 
 #include <stdbool.h>

@@ -14,8 +14,8 @@
  * From these lists come the table (platform.h), its filling from the real
  * libraries (load.c) and from the host platform (host/host.c), the tables that
  * tests put in between, and the check of every signature against the real
- * headers (tests/system/abi).  No types are declared here: the list means the same
- * after our ABI headers and after the real ones.
+ * headers (tests/system/abi).  No types are declared here: the list means the
+ * same after our ABI headers and after the real ones.
  */
 
 /* clang-format off */

@@ -3,8 +3,8 @@
 #define PLATFORM_NCCL_ABI_H
 
 /*
- * The part of NCCL's stable C ABI that is used here, so that nothing needs
- * NCCL to build.  Names and values are NCCL's; tests/system/abi compares them with
+ * The part of NCCL's stable C ABI that is used here, so that nothing needs NCCL
+ * to build.  Names and values are NCCL's; tests/system/abi compares them with
  * the real header where one is installed.
  */
 

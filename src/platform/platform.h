@@ -41,21 +41,29 @@ struct list_limits {
 };
 
 struct platform {
-	int kind;             /* COHORT_PLATFORM_GPU or _HOST */
-	const char *name;     /* "gpu" or "host" */
-	bool has_no_contexts; /* cudaSetDevice() changes nothing for a device that
-	                         is current already */
-	bool launches_ahead; /* a collective that waits for its peers does not hold up memory operations */
+	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
+	const char *name; /* "gpu" or "host" */
+	/* cudaSetDevice() changes nothing for a device that is current already.
+	 * */
+	bool has_no_contexts;
+	/* A collective that waits for its peers does not hold up memory
+	 * operations. */
+	bool launches_ahead;
 	bool has_captures; /* the program may capture its streams into
 	                           graphs */
-	bool memory_is_host; /* a device's memory is the host's: what works with one works with the other */
-	bool is_one_process; /* an id joins ranks of the process that made it, and any memory
-	                        of that process may be used by them */
+	/* A device's memory is the host's: what works with one works with the
+	 * other. */
+	bool memory_is_host;
+	/* An id joins ranks of the process that made it, and any memory of that
+	 * process may be used by them. */
+	bool is_one_process;
 	struct list_limits lists;
-	const char *
-		devices_variable; /* the environment variable that sets how many devices there are; NULL: none does */
-	const bool *
-		lacks; /* by number: the function is missing, and its entry answers an error; NULL: none is missing */
+	/* The environment variable that sets how many devices there are; NULL:
+	 * none does. */
+	const char *devices_variable;
+	/* By number: the function is missing, and its entry answers an error;
+	 * NULL: none is missing. */
+	const bool *lacks;
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
 	result(*name) parameters;

@@ -3,16 +3,16 @@
 /*
  * Let the processes of a machine find each other by a file
  *
- * The file has a slot for each process.  A process holds a lock on a byte of the
- * file.  The system releases the lock when the process ends, however it ends, so
- * the others can tell which processes are alive.
+ * The file has a slot for each process.  A process holds a lock on a byte of
+ * the file.  The system releases the lock when the process ends, however it
+ * ends, so the others can tell which processes are alive.
  *
- * In round k each process writes its record number k % 2, and then k to its slot.
- * Nobody can be more than one round ahead, so nobody overwrites a record that is still
- * being read.
+ * In round k each process writes its record number k % 2, and then k to its
+ * slot.  Nobody can be more than one round ahead, so nobody overwrites a record
+ * that is still being read.
  *
- * The file is read and written by system calls, as access to a mapping would raise
- * SIGBUS if another process truncated the file.
+ * The file is read and written by system calls, as access to a mapping would
+ * raise SIGBUS if another process truncated the file.
  */
 
 #include "processes/own_bootstrap.h"
@@ -44,8 +44,8 @@ struct header {
 	uint64_t bytes; /* of a record */
 };
 
-/* Written by its process alone.  All slots follow the header, and two records for each
- * process follow the slots. */
+/* Written by its process alone.  All slots follow the header, and two records
+ * for each process follow the slots. */
 struct slot {
 	uint64_t round; /* of the last record written; the first is 1 */
 	uint64_t pid;
@@ -84,8 +84,8 @@ struct environment_bootstrap {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: those whose file has a name, or may have.  Locks of a file are
- * the process's, so that it opens each file once. */
+/* Guarded by lock: those whose file has a name, or may have.  Locks of a file
+ * are the process's, so that it opens each file once. */
 static struct environment_bootstrap *list;
 
 static int enlist(struct environment_bootstrap *e)
@@ -143,8 +143,9 @@ static bool lock_byte(const struct environment_bootstrap *e, int byte, int type)
 	return fcntl(e->file, F_SETLK, &l) == 0;
 }
 
-/* Wait for the door, which a process locks for a moment, unless it is stopped there.  If
- * errno is EAGAIN then, another process has it; otherwise nobody can lock it. */
+/* Wait for the door, which a process locks for a moment, unless it is stopped
+ * there.  If errno is EAGAIN then, another process has it; otherwise nobody can
+ * lock it. */
 static bool lock_door(const struct environment_bootstrap *e,
                       const struct patience *patience)
 {
@@ -160,8 +161,8 @@ static bool lock_door(const struct environment_bootstrap *e,
 	return true;
 }
 
-/* Lock the door once more, to remove the name.  If that takes long, the name stays: the
- * next group of the name begins the file anew. */
+/* Lock the door once more, to remove the name.  If that takes long, the name
+ * stays: the next group of the name begins the file anew. */
 static bool lock_door_again(const struct environment_bootstrap *e)
 {
 	const struct patience moment = {
@@ -176,7 +177,8 @@ static pid_t holder(const struct environment_bootstrap *e, int first, int count)
 {
 	struct flock l = range(F_WRLCK, first, count);
 
-	/* A holder in another namespace of processes has number 0 or -1 here. */
+	/* A holder in another namespace of processes has number 0 or -1 here.
+	 * */
 	if (fcntl(e->file, F_GETLK, &l) || l.l_type == F_UNLCK)
 		return 0;
 	return l.l_pid > 0 ? l.l_pid : -1;
@@ -229,8 +231,8 @@ static bool put_slot(struct environment_bootstrap *e)
 {
 	const struct slot own = e->own;
 
-	/* The record was written before.  By POSIX, a process that reads the new slot
-	 * from the file also reads the new record. */
+	/* The record was written before.  By POSIX, a process that reads the
+	 * new slot from the file also reads the new record. */
 	return put(e, slot_at(e->process), &own, sizeof(own));
 }
 
@@ -318,8 +320,8 @@ static bool is_removed(const struct environment_bootstrap *e)
 	return !fstat(e->file, &s) && s.st_nlink == 0;
 }
 
-/* With the door locked, or if nobody can lock it: remove the name, unless it is another
- * file's. */
+/* With the door locked, or if nobody can lock it: remove the name, unless it is
+ * another file's. */
 static void remove_name(const struct environment_bootstrap *e)
 {
 	char path[sizeof(e->path) + 16];
@@ -331,7 +333,8 @@ static void remove_name(const struct environment_bootstrap *e)
 		shm_unlink(e->path);
 }
 
-/* Explain why the door was not locked, with errno as lock_door() has left it. */
+/* Explain why the door was not locked, with errno as lock_door() has left it.
+ * */
 static int door_error(const struct environment_bootstrap *e,
                       const struct patience *patience)
 {
@@ -459,17 +462,18 @@ static bool all_are_here(const struct environment_bootstrap *e)
 	return i == e->processes;
 }
 
-/* True if somebody else has removed the file's name: those that have not come yet will
- * make another file.  The last process to come removes it, but has come then. */
+/* True if somebody else has removed the file's name: those that have not come
+ * yet will make another file.  The last process to come removes it, but has
+ * come then. */
 static bool is_lost(struct environment_bootstrap *e)
 {
 	return !e->is_complete && is_removed(e) && get_slots(e) &&
 	       !all_are_here(e);
 }
 
-/* The first process that nobody needs to wait for, -1: there is none.  One that has left
- * is named only if all others are here: if not, the time of all ends soon, because of the
- * process that has not come. */
+/* The first process that nobody needs to wait for, -1: there is none.  One that
+ * has left is named only if all others are here: if not, the time of all ends
+ * soon, because of the process that has not come. */
 static int find_gone(struct environment_bootstrap *e)
 {
 	int i, left = -1;

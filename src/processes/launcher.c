@@ -24,19 +24,20 @@ static const struct launcher {
 	 * of machines, tells of other machines. */
 	const char *local_size, *machines;
 
-	/* PMIX_NAMESPACE, if it is set, is of this launcher, and not of one that
-	 * has started it. */
+	/* PMIX_NAMESPACE, if it is set, is of this launcher, and not of one
+	 * that has started it. */
 	bool has_pmix;
 
-	/* It sets some of the variables also where it has not started the process: in a
-	 * batch script. */
+	/* It sets some of the variables also where it has not started the
+	 * process: in a batch script. */
 	bool is_partial;
 } launchers[] = {
 	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB",
 	  "COHORT_LOCAL_PROCESSES", NULL, true, false },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true, false },
-	/* Before srun's, whose variables torchrun inherits in a batch script. */
+	/* Before srun's, whose variables torchrun inherits in a batch script.
+	 * */
 	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, false,
 	  false },
 	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
@@ -57,8 +58,8 @@ const struct launcher *launcher_find(void)
 	return NULL;
 }
 
-/* A variable of @l that is missing, though @set is set; NULL if all are set, or none that
- * only a launcher sets.  What tells jobs apart has other users. */
+/* A variable of @l that is missing, though @set is set; NULL if all are set, or
+ * none that only a launcher sets.  What tells jobs apart has other users. */
 static const char *missing_variable(const struct launcher *l, const char **set)
 {
 	*set = getenv(l->rank) ? l->rank : getenv(l->size) ? l->size : NULL;

@@ -152,12 +152,12 @@ static bool has_ended(const struct oob *o)
 	return i < o->table.processes;
 }
 
-/* How long a table of the program's is waited for once a process has ended, which may have
- * sent its record before.  The library's own notice an end. */
+/* How long a table of the program's is waited for once a process has ended,
+ * which may have sent its record before.  The library's own notice an end. */
 #define ENDED_NS UINT64_C(1000000000)
 
-/* Ask the request until it is done: 0, 1 if the time is up or the wait is aborted, or its
- * error. */
+/* Ask the request until it is done: 0, 1 if the time is up or the wait is
+ * aborted, or its error. */
 static int await_request(const struct oob *o, void *request,
                          const struct patience *patience)
 {
@@ -177,8 +177,8 @@ static int await_request(const struct oob *o, void *request,
 	return answer;
 }
 
-/* Why the processes have not met: @what, and which have not come, by @came, or, if that is
- * NULL, as far as the library's own bootstrap knows. */
+/* Why the processes have not met: @what, and which have not come, by @came, or,
+ * if that is NULL, as far as the library's own bootstrap knows. */
 static int explain(const struct oob *o, const uint64_t *came, int status,
                    const char *what)
 {
@@ -193,8 +193,8 @@ static int explain(const struct oob *o, const uint64_t *came, int status,
 	                 o->table.processes, what, why);
 }
 
-/* Say why a wait that began at @began_ns was given up: its time is up, which may have been
- * cut, or it was aborted. */
+/* Say why a wait that began at @began_ns was given up: its time is up, which
+ * may have been cut, or it was aborted. */
 static int explain_timeout(const struct oob *o, const uint64_t *came,
                            uint64_t began_ns, const struct patience *patience)
 {
@@ -237,8 +237,8 @@ static int gather_by_peers(struct oob *o, struct exchange *e,
 	               : explain_timeout(o, e->came, began_ns, patience);
 }
 
-/* Gather all records of @e.  On an error the bootstrap cannot be used again; after
- * COHORT_INIT_TIMEOUT or COHORT_ABORTED it may still write to @e. */
+/* Gather all records of @e.  On an error the bootstrap cannot be used again;
+ * after COHORT_INIT_TIMEOUT or COHORT_ABORTED it may still write to @e. */
 static int gather_by_table(struct oob *o, struct exchange *e,
                            const struct patience *patience)
 {
@@ -259,8 +259,8 @@ static int gather_by_table(struct oob *o, struct exchange *e,
 	return answer ? explain_failure(o, "req_test", answer) : COHORT_OK;
 }
 
-/* Make the texts of records end and their statuses known ones, and check that these are
- * records. */
+/* Make the texts of records end and their statuses known ones, and check that
+ * these are records. */
 static int records_check(enum purpose purpose, struct exchange *e, int n)
 {
 	struct process_record *all = e->all;

@@ -3,8 +3,8 @@
 #define PROCESSES_OOB_H
 
 /*
- * How the processes of a group exchange records, out of band: by the bootstrap's table, and
- * once they watch each other by their pages
+ * How the processes of a group exchange records, out of band: by the
+ * bootstrap's table, and once they watch each other by their pages
  */
 
 #include <stdbool.h>
@@ -45,16 +45,16 @@ struct exchange {
 	struct process_record all[];
 };
 
-/* Read the caller's table, or make one, for the group called @name.  An error is one of
- * processes_create(), and nothing is open then. */
+/* Read the caller's table, or make one, for the group called @name.  An error
+ * is one of processes_create(), and nothing is open then. */
 int oob_open(struct oob *o, const struct cohort_bootstrap *given,
              const char *name, const struct patience *patience);
 void oob_close(struct oob *o);
 
-/* Bring @mine to all processes.  COHORT_OK, with the records in @out, to be freed.  On an
- * error there are none: @mine's own error, if it has one and is sent; else
- * COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_INVALID, COHORT_NO_MEMORY or COHORT_SYSTEM; COHORT_STATE
- * after any of these. */
+/* Bring @mine to all processes.  COHORT_OK, with the records in @out, to be
+ * freed.  On an error there are none: @mine's own error, if it has one and is
+ * sent; else COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_INVALID,
+ * COHORT_NO_MEMORY or COHORT_SYSTEM; COHORT_STATE after any of these. */
 int oob_exchange(struct oob *o, enum purpose purpose,
                  const struct process_record *mine,
                  const struct patience *patience, struct exchange **out);

@@ -3,8 +3,8 @@
 #define PROCESSES_PEER_PAGE_H
 
 /*
- * What a process's page has, and what the process knows of the others: for the sources
- * whose names begin with "peers" only
+ * What a process's page has, and what the process knows of the others: for the
+ * sources whose names begin with "peers" only
  */
 
 #include <pthread.h>
@@ -20,10 +20,10 @@
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656575)
 
-/* Causes that a page keeps.  A group's own cause is its last one, because what was split
- * from it and ends with it tells nothing.  So it is missed by a process that is this many
- * causes behind only if so many split communicators end by themselves in the next
- * generation before that process looks. */
+/* Causes that a page keeps.  A group's own cause is its last one, because what
+ * was split from it and ends with it tells nothing.  So it is missed by a
+ * process that is this many causes behind only if so many split communicators
+ * end by themselves in the next generation before that process looks. */
 #define CAUSES 64
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
@@ -39,8 +39,8 @@ _Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
 /* How many of a process's cliques show what they have called, at a time. */
 #define CALL_PLACES 16
 
-/* Questions of a process at a time, of different cliques; and of how many ranks a process
- * answers. */
+/* Questions of a process at a time, of different cliques; and of how many ranks
+ * a process answers. */
 #define QUESTIONS 4
 #define ANSWERED_RANKS 32
 
@@ -63,8 +63,8 @@ struct stamp {
 
 struct identities {
 	_Atomic uint64_t n;
-	_Atomic uint64_t
-		of[IDENTITIES]; /* number k is in place k % IDENTITIES */
+	/* Number k is in place k % IDENTITIES. */
+	_Atomic uint64_t of[IDENTITIES];
 };
 
 /* Atomic words, as another process may read them at any time. */
@@ -85,8 +85,8 @@ struct page {
 		_Atomic uint64_t words[WORDS(struct told)];
 	} causes[CAUSES];
 
-	/* The cliques that the process has, or had; and those of which it has noted what
-	 * was done, or which it has no more. */
+	/* The cliques that the process has, or had; and those of which it has
+	 * noted what was done, or which it has no more. */
 	struct identities members, noted;
 
 	/* What the cliques that the process has have called. */
@@ -100,12 +100,13 @@ struct page {
 	} asks[QUESTIONS];
 
 	/* The last exchange that this process has brought something to, from 1.
-	 * Release and acquire: what it brought, which is in place exchange % 2: no
-	 * process can be further ahead than one. */
+	 * Release and acquire: what it brought, which is in place exchange % 2:
+	 * no process can be further ahead than one. */
 	_Atomic uint64_t exchange;
 	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
 
-	/* Answers, by the process that has asked and the place of its question. */
+	/* Answers, by the process that has asked and the place of its question.
+	 * */
 	struct place {
 		struct stamp stamp; /* the question's number */
 		_Atomic uint64_t words[WORDS(struct answer)];
@@ -125,11 +126,11 @@ struct peer {
 	int pidfd;         /* -1: the system has none, or it is not needed */
 	int bell;          /* -1: it is far, or not watched */
 
-	/* The page is a copy: what messages have brought, on the line's thread.  Of the
-	 * answers it has those to this process. */
+	/* The page is a copy: what messages have brought, on the line's thread.
+	 * Of the answers it has those to this process. */
 	bool is_far; /* constant, once connected */
-	atomic_bool
-		has_ended; /* the line says so; no message counts any more */
+	/* The line says so; no message counts any more. */
+	atomic_bool has_ended;
 
 	int64_t pid;
 	uint64_t seen;                /* causes; guarded by lock */
@@ -138,8 +139,8 @@ struct peer {
 	/* enum peer_state; written under lock, once the process is watched. */
 	atomic_int state;
 
-	/* How it has ended: a status as waitpid() stores it, -1 if that is not known.
-	 * Written before the state. */
+	/* How it has ended: a status as waitpid() stores it, -1 if that is not
+	 * known.  Written before the state. */
 	int end;
 };
 
@@ -178,11 +179,12 @@ struct peers {
 	/* Atomic; a watchdog has that place for its question. */
 	atomic_bool is_asking[QUESTIONS];
 
-	/* Atomic; written under lock: a process with ranks in @facts has ended, or could
-	 * not make @opening. */
+	/* Atomic; written under lock: a process with ranks in @facts has ended,
+	 * or could not make @opening. */
 	atomic_bool is_vain;
 
-	/* Held while a message is sent; acquired after lock, and before the line's. */
+	/* Held while a message is sent; acquired after lock, and before the
+	 * line's. */
 	pthread_mutex_t line_lock;
 	const struct peer_line *line; /* NULL: there is none, or not any more */
 
@@ -203,8 +205,8 @@ static inline struct peers *peers_of(const struct clique *q)
 
 /* ---- words ------------------------------------------------------------ */
 
-/* Release and acquire: whoever reads a word that overwrites another one sees that this was
- * begun. */
+/* Release and acquire: whoever reads a word that overwrites another one sees
+ * that this was begun. */
 static inline void put_words(_Atomic uint64_t *to, const void *from, size_t n)
 {
 	uint64_t word;
@@ -284,8 +286,9 @@ static inline bool peer_may_end(const struct peer *x)
 	return peer_is_here(x) || atomic_load(&x->state) == PEER_UNCLEAR;
 }
 
-/* If nobody reads it that is a SIGPIPE, so the others' bells are rung by threads of
- * the library only, which have signals blocked.  The process reads its own. */
+/* If nobody reads it that is a SIGPIPE, so the others' bells are rung by
+ * threads of the library only, which have signals blocked.  The process reads
+ * its own. */
 static inline void peer_ring(int bell)
 {
 	/* A full pipe rings as well. */
@@ -319,7 +322,8 @@ void peers_name(const struct peers *peers, int process, struct text *t);
 /* Start the thread; false: that was not possible. */
 bool peers_start(struct peers *peers);
 
-/* What was done in @q is noted here: say so, and wait until all others have noted theirs. */
+/* What was done in @q is noted here: say so, and wait until all others have
+ * noted theirs. */
 void peers_note(struct peers *peers, const struct clique *q,
                 uint64_t deadline_ns);
 
@@ -343,12 +347,14 @@ enum message_kind {
 bool peer_make_far(struct peer *x);
 void peer_free_far(struct peer *x);
 
-/* Send a message of @kind to @process, -1: to all.  Does nothing without a line.
- * @place, @number: of a question or its answer; @number also of an exchange */
+/* Send a message of @kind to @process, -1: to all.  Does nothing without a
+ * line.  @place, @number: of a question or its answer; @number also of an
+ * exchange */
 void peers_send(struct peers *peers, int process, enum message_kind kind,
                 int place, uint64_t number, const void *what, size_t bytes);
 
-/* Answer what process @i has asked, if it has.  Under lock, on the thread of @peers. */
+/* Answer what process @i has asked, if it has.  Under lock, on the thread of
+ * @peers. */
 void peers_answer(struct peers *peers, int i);
 
 #endif

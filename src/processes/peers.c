@@ -26,8 +26,8 @@
 
 /* ---- a process's own page and bell ------------------------------------- */
 
-/* A number that tells the machine from others, and the pid namespace; 0: there is
- * none. */
+/* A number that tells the machine from others, and the pid namespace; 0: there
+ * is none. */
 static uint64_t machine_number(void)
 {
 	char id[64];
@@ -186,11 +186,11 @@ static bool is_unknown(int64_t pid)
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* Open what the address tells of.  The pidfd comes first: if the page is the right
- * one, that process had the pid before, too.
+/* Open what the address tells of.  The pidfd comes first: if the page is the
+ * right one, that process had the pid before, too.
  *
- * A process may have ended since it sent the address, or be about to: then its number is
- * unknown, or its descriptors are gone. */
+ * A process may have ended since it sent the address, or be about to: then its
+ * number is unknown, or its descriptors are gone. */
 static void connect_one(const struct peers *p, struct peer *x,
                         const struct peer_address *a)
 {
@@ -255,7 +255,8 @@ static bool is_on_one_machine(const struct peers *p,
 	return true;
 }
 
-/* If one is far, all are, so that what reaches the others is the same for all. */
+/* If one is far, all are, so that what reaches the others is the same for all.
+ * */
 static void connect_all(struct peers *p, const struct peer_address *all,
                         bool has_line)
 {
@@ -274,8 +275,8 @@ static void connect_all(struct peers *p, const struct peer_address *all,
 	}
 }
 
-/* A message to a process of another host passes the launcher's.  So a question and its
- * answer pass the network between hosts four times at the most. */
+/* A message to a process of another host passes the launcher's.  So a question
+ * and its answer pass the network between hosts four times at the most. */
 #define FAR_NS UINT64_C(600000000)
 
 void peers_connect(struct peers *p, const struct peer_address *all,

@@ -3,37 +3,42 @@
 #define PROCESSES_PEERS_H
 
 /*
- * The other processes of a group: a cause in one of them ends the cliques of all, the
- * end of one is seen at once, and those that are left can meet without it.  Each says
- * what its ranks are doing when another asks for a verdict
+ * The other processes of a group: a cause in one of them ends the cliques of
+ * all, the end of one is seen at once, and those that are left can meet without
+ * it.  Each says what its ranks are doing when another asks for a verdict
  *
  * On one machine each process has a page, which is memory without a name
- * (memfd_create()) that the others map, and a bell, which is a pipe that they write to.
- * Both are opened through /proc by their numbers, so no file is left behind however a
- * process ends.
+ * (memfd_create()) that the others map, and a bell, which is a pipe that they
+ * write to.  Both are opened through /proc by their numbers, so no file is left
+ * behind however a process ends.
  *
- *  A. A page is written by its own process only: nobody can change its size, and,
- *     from Linux 5.1 on, nobody else can map it to write.  Nothing in it is trusted:
- *     its texts are made to end, and its numbers are checked, after they are copied.
- *  B. A page stays readable after its process has ended.  Once that end is seen the
- *     page does not change, so all who are left find the same in it: whether a
- *     process has taken part in an exchange does not depend on when one looks.
- *  C. A process has ended when its pidfd says so (Linux 5.3), or when nobody reads
- *     its bell, as after exec().  A child that it has forked keeps the bell open
- *     until the child calls exec() or ends.  A stopped process has not ended.
- *  D. One thread for each group watches all of them, and answers them.  It makes no
- *     native call, and waits for the bell and these ends.
+ *  A. A page is written by its own process only: nobody can change its size,
+ *     and, from Linux 5.1 on, nobody else can map it to write.  Nothing in it
+ *     is trusted: its texts are made to end, and its numbers are checked, after
+ *     they are copied.
+ *  B. A page stays readable after its process has ended.  Once that end is seen
+ *     the page does not change, so all who are left find the same in it:
+ *     whether a process has taken part in an exchange does not depend on when
+ *     one looks.
+ *  C. A process has ended when its pidfd says so (Linux 5.3), or when nobody
+ *     reads its bell, as after exec().  A child that it has forked keeps the
+ *     bell open until the child calls exec() or ends.  A stopped process has
+ *     not ended.
+ *  D. One thread for each group watches all of them, and answers them.  It
+ *     makes no native call, and waits for the bell and these ends.
  *
- * Processes on other machines, in other pid namespaces, or where /proc is not mounted,
- * share no memory.  Where the launcher passes messages, there is a line to them.  All
- * processes of such a group use it, those of one machine, too:
+ * Processes on other machines, in other pid namespaces, or where /proc is not
+ * mounted, share no memory.  Where the launcher passes messages, there is a
+ * line to them.  All processes of such a group use it, those of one machine,
+ * too:
  *
  *  E. A far process has a page, too: a copy here, which its messages fill in.
- *  F. A line keeps the order of what a process sends, and tells its end after all that
- *     it has sent, or not at all.  So B holds for the copies of all processes.
+ *  F. A line keeps the order of what a process sends, and tells its end after
+ *     all that it has sent, or not at all.  So B holds for the copies of all
+ *     processes.
  *
- * Processes of other users, and those without a line, are not watched; the end of one of this
- * machine is seen until the first generation is made.
+ * Processes of other users, and those without a line, are not watched; the end
+ * of one of this machine is seen until the first generation is made.
  */
 
 #include <cohort/bootstrap.h>
@@ -48,11 +53,13 @@
 struct peers;
 
 /*
- * struct peer_line - how messages reach the processes that share no memory with this one
+ * struct peer_line - how messages reach the processes that share no memory with
+ * this one
  *
  * send   - to process @process, -1: to all.  Does not wait.
- * listen - give what comes from now on to peers_hear() and peers_hear_end(), and tell
- *          the ends that are known already; NULL: to nobody, from when this returns
+ * listen - give what comes from now on to peers_hear() and peers_hear_end(),
+ *          and tell the ends that are known already; NULL: to nobody, from when
+ *          this returns
  */
 struct peer_line {
 	void (*send)(void *info, int process, const void *message,
@@ -70,13 +77,14 @@ struct peer_address {
 };
 
 /* Make the page and the bell of process @process of @processes, and store its
- * address.  @group: the name, for the thread's.  COHORT_NO_MEMORY; where there can
- * be no page the address says so. */
+ * address.  @group: the name, for the thread's.  COHORT_NO_MEMORY; where there
+ * can be no page the address says so. */
 int peers_create(int process, int processes, const char *group,
                  struct peer_address *out, struct peers **peers);
 
-/* Tell the others that this process leaves, stop watching, and put a reference.  Pages and
- * descriptors go with the last one: a generation that was left behind may look at them. */
+/* Tell the others that this process leaves, stop watching, and put a reference.
+ * Pages and descriptors go with the last one: a generation that was left behind
+ * may look at them. */
 void peers_leave(struct peers *peers);
 
 /* Take and put a reference: for a generation, which may be left behind. */
@@ -87,18 +95,19 @@ void peers_put(struct peers *peers);
  * @line: to those that share no memory; NULL: there is none.  It stays until
  *        peers_leave().
  *
- * A process of this machine that has ended since it sent its address, or is about to, is
- * known to have ended once it has; without pidfds only if its parent has taken note. */
+ * A process of this machine that has ended since it sent its address, or is
+ * about to, is known to have ended once it has; without pidfds only if its
+ * parent has taken note. */
 void peers_connect(struct peers *peers, const struct peer_address *all,
                    const struct peer_line *line);
 
-/* This process has made a generation with the others: one whose page could not be opened was
- * not about to end, and is not watched. */
+/* This process has made a generation with the others: one whose page could not
+ * be opened was not about to end, and is not watched. */
 void peers_settle(struct peers *peers);
 
-/* Called by a line, never two at once; neither waits.  peers_hear(): @process has sent
- * @message, which is not trusted.  peers_hear_end(): @process has ended, and what it sends
- * is not heard any more. */
+/* Called by a line, never two at once; neither waits.  peers_hear(): @process
+ * has sent @message, which is not trusted.  peers_hear_end(): @process has
+ * ended, and what it sends is not heard any more. */
 void peers_hear(struct peers *peers, int process, const void *message,
                 size_t bytes);
 void peers_hear_end(struct peers *peers, int process);
@@ -113,27 +122,28 @@ bool peers_has_ended(const struct peers *peers, int process);
 void peers_add_end(const struct peers *peers, int process, struct text *t);
 
 /*
- * Begin to make the clique of that identity, in which the ranks of all processes connect.
- * A process that fails to make it gives up and tells the others, whom NCCL would leave
- * waiting for its ranks.
+ * Begin to make the clique of that identity, in which the ranks of all
+ * processes connect.  A process that fails to make it gives up and tells the
+ * others, whom NCCL would leave waiting for its ranks.
  */
 void peers_open(struct peers *peers, uint64_t identity);
 void peers_give_up(struct peers *peers, uint64_t identity);
 
-/* Atomic; true while a process that has ranks has ended, or once one has given up what this
- * process makes: connecting to it is in vain. */
+/* Atomic; true while a process that has ranks has ended, or once one has given
+ * up what this process makes: connecting to it is in vain. */
 const atomic_bool *peers_is_vain(const struct peers *peers);
 
-/* Which ranks each process has in the generation that is opened next, until the next
- * call: an end is told with them. */
+/* Which ranks each process has in the generation that is opened next, until the
+ * next call: an end is told with them. */
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
 
 /*
- * Give @clique, which is not in use yet, the causes that other processes tell for the
- * clique of the same identity, and a cause if a process with ranks in it has ended; and
- * compare its calls with those of other processes of the machine (remote_agreement.h).
- * @parent_end: the end of what the clique was split from, with which it ends; NULL:
- *              it is the group's
+ * Give @clique, which is not in use yet, the causes that other processes tell
+ * for the clique of the same identity, and a cause if a process with ranks in
+ * it has ended; and compare its calls with those of other processes of the
+ * machine (remote_agreement.h).
+ * @parent_end: the end of what the clique was split from, with which it ends;
+ *              NULL: it is the group's
  *
  * COHORT_NO_MEMORY.
  */
@@ -152,8 +162,9 @@ int peers_ask(const struct remote *remote, const struct clique *clique,
 uint64_t peers_patience_ns(const struct peers *peers);
 
 /*
- * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process that has
- * not ended before it brought them, where all watch all.  All call this equally often.
+ * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process
+ * that has not ended before it brought them, where all watch all.  All call
+ * this equally often.
  * @out:     @bytes for each process, by number
  * @came:    the set of processes that have brought theirs, the same for all
  *

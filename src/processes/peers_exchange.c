@@ -14,8 +14,8 @@ static bool has_brought(const struct page *page, uint64_t exchange)
 	       exchange;
 }
 
-/* True if process @i will not bring anything any more; what it brought before that
- * is then there to see. */
+/* True if process @i will not bring anything any more; what it brought before
+ * that is then there to see. */
 static bool is_gone(const struct peer *x)
 {
 	const int state = atomic_load(&x->state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that share no memory with this one: what they would write to their pages they
- * send, and each has a copy of the others' pages
+ * Processes that share no memory with this one: what they would write to their
+ * pages they send, and each has a copy of the others' pages
  */
 
 #include <sys/mman.h>

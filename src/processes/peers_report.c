@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the ranks of other processes are doing about a collective or a transfer: the one
- * process asks, and the threads of the others look at their ranks and answer
+ * What the ranks of other processes are doing about a collective or a transfer:
+ * the one process asks, and the threads of the others look at their ranks and
+ * answer
  */
 
 #include <unistd.h>
@@ -228,7 +229,8 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Those that have not called, or not started, or wait elsewhere, or have left. */
+/* Those that have not called, or not started, or wait elsewhere, or have left.
+ * */
 static bool is_kind(int kind)
 {
 	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
@@ -236,7 +238,8 @@ static bool is_kind(int kind)
 	       kind == COHORT_VERDICT_ORDER || kind == COHORT_VERDICT_LEFT;
 }
 
-/* True if the rank may be another process's, and is not among the @n in @out. */
+/* True if the rank may be another process's, and is not among the @n in @out.
+ * */
 static bool is_others(const struct clique *q, const struct remote_rank *x,
                       const struct remote_rank *out, int n)
 {
@@ -253,8 +256,8 @@ static int rank_or_none(int rank)
 	return rank >= 0 && rank < COHORT_MAX_RANKS ? rank : -1;
 }
 
-/* Add what is valid of an answer, whose numbers may be anything, to the @n ranks in @out.
- * Returns how many there are then. */
+/* Add what is valid of an answer, whose numbers may be anything, to the @n
+ * ranks in @out.  Returns how many there are then. */
 static int add_answer(const struct clique *q, const struct answer *a,
                       struct remote_rank *out, int n, int room)
 {
@@ -310,12 +313,12 @@ static uint64_t put_question(struct peers *p, int k,
 	return number;
 }
 
-/* A process that is stopped for that long is not waited for: a debugger stops one for
- * moments, too. */
+/* A process that is stopped for that long is not waited for: a debugger stops
+ * one for moments, too. */
 #define STOPPED_NS UINT64_C(5000000)
 
-/* Why process @x does not answer: how it is stopped, or that it has left; NULL if that is
- * not known. */
+/* Why process @x does not answer: how it is stopped, or that it has left; NULL
+ * if that is not known. */
 static const char *silence_of(const struct peer *x)
 {
 	if (atomic_load(&x->state) == PEER_LEFT)
@@ -330,7 +333,8 @@ static const char *silence_of(const struct peer *x)
 	}
 }
 
-/* What process @i shows of the clique that @asked is about, @q if this process has it. */
+/* What process @i shows of the clique that @asked is about, @q if this process
+ * has it. */
 static const struct call_words *calls_of(const struct peers *p,
                                          const struct clique *q,
                                          const struct missing *asked, int i)
@@ -338,9 +342,9 @@ static const struct call_words *calls_of(const struct peers *p,
 	return remote_agreement_words(p, asked->identity, q ? q->slots : 0, i);
 }
 
-/* Store which ranks of @q process @i drives, and in @worlds their numbers in the group, if
- * these are known.  Return whether all of them have called collective @asked, as far as
- * the process's page shows.  Under lock. */
+/* Store which ranks of @q process @i drives, and in @worlds their numbers in
+ * the group, if these are known.  Return whether all of them have called
+ * collective @asked, as far as the process's page shows.  Under lock. */
 static bool find_driven(const struct peers *p, const struct clique *q, int i,
                         const struct missing *asked, uint64_t *set,
                         uint64_t *worlds)
@@ -372,7 +376,8 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	return false;
 }
 
-/* True if process @i has nothing to answer, as it has closed all its ranks of @q. */
+/* True if process @i has nothing to answer, as it has closed all its ranks of
+ * @q. */
 static bool has_closed(const struct peers *p, const struct clique *q, int i,
                        const struct missing *asked, const struct answer *a)
 {
@@ -385,9 +390,9 @@ static bool has_closed(const struct peers *p, const struct clique *q, int i,
 	return !asked->is_transfer || rank_set_has(members, asked->rank);
 }
 
-/* Add answers for the ranks of process @i, which does not answer because it is stopped, or
- * has closed them or its group: @how says so.  Returns how many are in @out then.  Under
- * lock. */
+/* Add answers for the ranks of process @i, which does not answer because it is
+ * stopped, or has closed them or its group: @how says so.  Returns how many are
+ * in @out then.  Under lock. */
 static int answer_for(const struct peers *p, const struct clique *q, int i,
                       const struct missing *asked, int kind, const char *how,
                       struct remote_rank *out, int n, int room)
@@ -423,8 +428,8 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	return n;
 }
 
-/* Answer for the processes that are stopped, or in @closed, and name the others that are
- * here and not in @has.  Returns how many ranks are in @out then. */
+/* Answer for the processes that are stopped, or in @closed, and name the others
+ * that are here and not in @has.  Returns how many ranks are in @out then. */
 static int add_silent(struct peers *p, const struct clique *q,
                       const struct missing *asked, const uint64_t *has,
                       const uint64_t *closed, struct remote_rank *out, int n,

@@ -81,8 +81,8 @@ static void tell(struct peers *p, const struct clique *q,
 
 	pthread_mutex_lock(&p->lock);
 	m = find_member(p, q);
-	/* With its parent's cause a child ends everywhere, but with its parent's close only
-	 * here. */
+	/* With its parent's cause a child ends everywhere, but with its
+	 * parent's close only here. */
 	is_news = p->page && m && !m->was_told && !m->has_told &&
 	          (!m->parent_end || !cause_look(m->parent_end));
 	if (is_news) {
@@ -157,8 +157,8 @@ void peers_name(const struct peers *p, int i, struct text *t)
 	text_add(t, "pid %lld)", (long long)x->pid);
 }
 
-/* The cause of process @i, as it is told here: with that process's name, unless its text
- * begins with one. */
+/* The cause of process @i, as it is told here: with that process's name, unless
+ * its text begins with one. */
 static struct cohort_cause relayed(const struct peers *p, int i,
                                    const struct cohort_cause *from)
 {
@@ -197,8 +197,8 @@ static void take_causes(struct peers *p, int i, uint64_t from,
 		p->peers[i].seen = told;
 }
 
-/* Give @m the end of process @i, if it has ranks in it.  That is told to others, too,
- * who may not watch the process.  Under lock. */
+/* Give @m the end of process @i, if it has ranks in it.  That is told to
+ * others, too, who may not watch the process.  Under lock. */
 static void take_end(const struct peers *p, int i, struct member *m)
 {
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
@@ -255,8 +255,8 @@ static bool take_leave(struct peers *p, int i)
 	return has_left;
 }
 
-/* Let the cliques with ranks of process @i, which has closed its group, wait for these no
- * longer.  Under lock. */
+/* Let the cliques with ranks of process @i, which has closed its group, wait
+ * for these no longer.  Under lock. */
 static void note_left(const struct peers *p, int i)
 {
 	struct member *m;
@@ -267,8 +267,8 @@ static void note_left(const struct peers *p, int i)
 	cause_wake();
 }
 
-/* Have the watchdog look if ranks of other processes have closed their communicators.  Under
- * lock. */
+/* Have the watchdog look if ranks of other processes have closed their
+ * communicators.  Under lock. */
 static void note_closed(const struct peers *p)
 {
 	const struct member *m;
@@ -308,8 +308,9 @@ static void look_at_peer(struct peers *p, int i, bool is_over)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Ask which processes are over, one after the other.  Where the system does not let
- * the thread wait for all at once, this is done a hundred times a second. */
+/* Ask which processes are over, one after the other.  Where the system does not
+ * let the thread wait for all at once, this is done a hundred times a second.
+ * */
 static void ask_each(const struct peers *p, bool *over)
 {
 	struct pollfd polled[2];

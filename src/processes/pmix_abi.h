@@ -5,9 +5,9 @@
 /*
  * What the library uses of libpmix.so.2, which it opens at run time
  *
- * Values and layouts are those of the PMIx standard's C interface, as OpenPMIx 4 and
- * 5 have them.  tests/system/pmix.sh compares them with pmix.h where that is
- * installed.
+ * Values and layouts are those of the PMIx standard's C interface, as OpenPMIx
+ * 4 and 5 have them.  tests/system/pmix.sh compares them with pmix.h where that
+ * is installed.
  */
 
 #include <stdbool.h>
@@ -87,8 +87,8 @@ struct pmix_info {
 	struct pmix_value value;
 };
 
-/* @value says something only if @status is PMIX_ABI_SUCCESS.  Whose it is the standard
- * does not say: see struct pmix_client. */
+/* @value says something only if @status is PMIX_ABI_SUCCESS.  Whose it is the
+ * standard does not say: see struct pmix_client. */
 typedef void (*pmix_get_callback)(int status, struct pmix_value *value,
                                   void *arg);
 
@@ -97,12 +97,14 @@ typedef void (*pmix_op_callback)(int status, void *arg);
 /* What an event handler's number is. */
 typedef void (*pmix_handler_callback)(int status, size_t id, void *arg);
 
-/* The receiver of @info calls @release, if that is not NULL, with @release_arg. */
+/* The receiver of @info calls @release, if that is not NULL, with @release_arg.
+ * */
 typedef void (*pmix_info_callback)(int status, struct pmix_info *info, size_t n,
                                    void *arg, void (*release)(void *),
                                    void *release_arg);
 
-/* What an event handler calls at its end, with the handler's @arg as the last one. */
+/* What an event handler calls at its end, with the handler's @arg as the last
+ * one. */
 typedef void (*pmix_event_done)(int status, struct pmix_info *results, size_t n,
                                 pmix_op_callback callback, void *callback_arg,
                                 void *arg);
@@ -114,9 +116,10 @@ typedef void (*pmix_event_handler)(size_t id, int code,
                                    pmix_event_done done, void *arg);
 
 /*
- * What the library and cohort launch agree on: the launcher's name; a job control request
- * which says that the library uses this connection; and one with a message, which becomes
- * an event of this code with the same message, for the processes that the request is for.
+ * What the library and cohort launch agree on: the launcher's name; a job
+ * control request which says that the library uses this connection; and one
+ * with a message, which becomes an event of this code with the same message,
+ * for the processes that the request is for.
  */
 #define PMIX_LINE_LAUNCHER "cohort"
 #define PMIX_LINE_MEMBER "cohort.member" /* a bool */

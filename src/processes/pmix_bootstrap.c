@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * In each round a process puts its record under a key of its own, and asks for the
- * others' until it has them.  (A fence would be less traffic, but not say who is
- * missing, and PMIx cannot tell apart the fences of two groups.)
+ * In each round a process puts its record under a key of its own, and asks for
+ * the others' until it has them.  (A fence would be less traffic, but not say
+ * who is missing, and PMIx cannot tell apart the fences of two groups.)
  *
- * A key has the group's name, the number of the opening, and the round: a key's value
- * never changes, because servers and clients keep copies.  A process that leaves puts
- * that under a key, too: whoever comes to an opening that others have given up is told,
- * and gets in step with them by opening the group again.
+ * A key has the group's name, the number of the opening, and the round: a key's
+ * value never changes, because servers and clients keep copies.  A process that
+ * leaves puts that under a key, too: whoever comes to an opening that others
+ * have given up is told, and gets in step with them by opening the group again.
  */
 
 #include <pthread.h>
@@ -27,14 +27,14 @@
 #include "processes/pmix_client.h"
 #include "processes/pmix_line.h"
 
-/* How long those who have not come are left alone before they are asked again: at
- * first, and at most.  A server may hold back its answer for a second. */
+/* How long those who have not come are left alone before they are asked again:
+ * at first, and at most.  A server may hold back its answer for a second. */
 #define AGAIN_NS (10 * 1000000)
 #define AGAIN_MOST_NS (160 * 1000000)
 #define HOLD_S 1
 
-/* A process is asked whether it has left at the second, fourth, ... question for its
- * record, and then at each so many. */
+/* A process is asked whether it has left at the second, fourth, ... question
+ * for its record, and then at each so many. */
 #define LEAVING_EVERY 16
 
 struct opening {
@@ -64,13 +64,13 @@ struct question {
 	int status;     /* PMIx's last answer */
 	unsigned asked; /* how often */
 
-	/* For a record: that the process has left or ended was known before this
-	 * was asked. */
+	/* For a record: that the process has left or ended was known before
+	 * this was asked. */
 	bool is_last;
 };
 
-/* One round.  It lives until all who hold it have let go: the group, the round's
- * thread, and each question that PMIx has. */
+/* One round.  It lives until all who hold it have let go: the group, the
+ * round's thread, and each question that PMIx has. */
 struct request {
 	const struct pmix_client *client;
 	atomic_int holders;
@@ -80,7 +80,8 @@ struct request {
 	size_t bytes;
 	char *records; /* of all processes */
 
-	/* For each process its record, and then for each whether it has left. */
+	/* For each process its record, and then for each whether it has left.
+	 * */
 	struct question questions[];
 };
 
@@ -232,7 +233,8 @@ static void ask(struct question *u, const char *key)
 		answered(rc, NULL, u);
 }
 
-/* Ask process @i again if it is absent; false if there is nothing to wait for. */
+/* Ask process @i again if it is absent; false if there is nothing to wait for.
+ * */
 static bool ask_again(struct request *q, int i)
 {
 	struct question *u = &q->questions[i], *left = for_leaving(q, i);
@@ -301,8 +303,8 @@ static void *gather_main(void *arg)
 	return NULL;
 }
 
-/* Start @fn(@arg), which counts itself out of pmix_client_threads: 0 or an errno
- * value. */
+/* Start @fn(@arg), which counts itself out of pmix_client_threads: 0 or an
+ * errno value. */
 static int start(void *(*fn)(void *), void *arg)
 {
 	pthread_t thread;
@@ -413,8 +415,8 @@ static int test(void *request)
 	return 0;
 }
 
-/* The next request leaves this one, or the end of the group: until then its errors can be
- * explained. */
+/* The next request leaves this one, or the end of the group: until then its
+ * errors can be explained. */
 static int release(void *request)
 {
 	(void)request;

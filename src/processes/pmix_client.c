@@ -30,8 +30,8 @@ enum state { CLOSED, STARTING, OPEN, FAILED };
 
 static struct pmix_client client;
 
-/* Guarded by lock: from CLOSED to STARTING.  The thread that starts the client moves
- * on; release: the client, or why it failed. */
+/* Guarded by lock: from CLOSED to STARTING.  The thread that starts the client
+ * moves on; release: the client, or why it failed. */
 static atomic_int state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *failed; /* the function that has refused, and */
@@ -89,7 +89,8 @@ static bool is_connection(int fd)
 	       peer.sin_addr.s_addr == server.sin_addr.s_addr;
 }
 
-/* In the child.  libpmix may have closed it, and something else may have its number. */
+/* In the child.  libpmix may have closed it, and something else may have its
+ * number. */
 static void drop_connection(void)
 {
 	if (is_connection(connection))
@@ -160,8 +161,8 @@ static struct pmix_proc all_of_job(void)
 	return job;
 }
 
-/* Whether that is cohort launch: no other one passes messages on, and none is known to
- * tell ends. */
+/* Whether that is cohort launch: no other one passes messages on, and none is
+ * known to tell ends. */
 static bool launcher_has_events(void)
 {
 	const struct pmix_info here = {

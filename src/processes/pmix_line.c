@@ -21,7 +21,8 @@ struct pmix_line {
 	struct peer_line line;
 	char key[KEY_BYTES];
 
-	/* Guarded by lock.  Without peers it does not listen, and is not in the list. */
+	/* Guarded by lock.  Without peers it does not listen, and is not in the
+	 * list. */
 	struct pmix_line *next;
 	struct peers *peers;
 };
@@ -112,8 +113,8 @@ static void sent(int status, struct pmix_info *info, size_t n, void *letter,
 		release(release_arg);
 }
 
-/* Not PMIx_Notify_event(), which in a client of OpenPMIx 4.2 changes lists that libpmix's
- * own thread changes, too. */
+/* Not PMIx_Notify_event(), which in a client of OpenPMIx 4.2 changes lists that
+ * libpmix's own thread changes, too. */
 static void send_letter(const struct pmix_client *client, int process,
                         struct letter *m)
 {
@@ -150,7 +151,8 @@ static void post(void *info, int process, const void *message, size_t bytes)
 
 /* ---- starting ---------------------------------------------------------- */
 
-/* Have the launcher take the end of this connection for that of the process, or not. */
+/* Have the launcher take the end of this connection for that of the process, or
+ * not. */
 static void send_member(const struct pmix_client *client, bool is_member)
 {
 	struct letter *m = calloc(1, sizeof(*m));
@@ -193,7 +195,8 @@ bool pmix_line_start(const struct pmix_client *client)
 	struct registration r;
 
 	client_of_events = client;
-	/* Without a callback the caller's thread would change lists of libpmix's. */
+	/* Without a callback the caller's thread would change lists of
+	 * libpmix's. */
 	sem_init(&r.done, 0, 0);
 	client->PMIx_Register_event_handler(codes, ARRAY_SIZE(codes), NULL, 0,
 	                                    handle, registered, &r);

@@ -5,8 +5,9 @@
 /*
  * PMIx as a line between the processes of a group (processes/peers.h)
  *
- * A message goes to the launcher as a job control request, and from there to all others,
- * or to one of them, as an event.  The launcher sends an event to all when a process ends.
+ * A message goes to the launcher as a job control request, and from there to
+ * all others, or to one of them, as an event.  The launcher sends an event to
+ * all when a process ends.
  */
 
 #include <stdbool.h>
@@ -16,11 +17,12 @@
 
 struct pmix_line;
 
-/* Hear the job's events from now on, for all lines.  Once; false: the server has none. */
+/* Hear the job's events from now on, for all lines.  Once; false: the server
+ * has none. */
 bool pmix_line_start(const struct pmix_client *client);
 
-/* At exit(): if no line is open, the end of the connection is not yet that of the process,
- * which a shell may have started, and that goes on. */
+/* At exit(): if no line is open, the end of the connection is not yet that of
+ * the process, which a shell may have started, and that goes on. */
 void pmix_line_stop(void);
 
 /* Whether the launcher has told that process @process of the job has ended. */

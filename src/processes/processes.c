@@ -24,8 +24,8 @@ struct processes {
 	bool has_connected;
 	uint64_t met_ns; /* when all began to connect the next generation */
 
-	/* Atomic; of the latest generation.  Former ones stay: a thread may read
-	 * them. */
+	/* Atomic; of the latest generation.  Former ones stay: a thread may
+	 * read them. */
 	struct facts *_Atomic facts;
 	struct facts *next; /* of a generation that is being opened, or NULL */
 };
@@ -72,8 +72,9 @@ static void record_status(struct process_record *r, int status)
 		text_set(r->error, sizeof(r->error), "%s", cohort_last_error());
 }
 
-/* How much an error says: least if the process has only been told that another one has
- * given up, more if it has waited for the others, most if it has failed itself. */
+/* How much an error says: least if the process has only been told that another
+ * one has given up, more if it has waited for the others, most if it has failed
+ * itself. */
 static int weight(int status)
 {
 	return status == COHORT_OK               ? 0
@@ -134,8 +135,8 @@ static int find_ended(const struct processes *p, const struct facts *facts)
 	return i < p->oob.table.processes ? i : -1;
 }
 
-/* Exchange records.  If a table of the program's was given up because a process of @facts
- * has ended, the error says so.  NULL: none is known. */
+/* Exchange records.  If a table of the program's was given up because a process
+ * of @facts has ended, the error says so.  NULL: none is known. */
 static int exchange(struct processes *p, const struct facts *facts,
                     enum purpose purpose, const struct process_record *mine,
                     const struct patience *patience, struct exchange **out)
@@ -255,8 +256,8 @@ static int records_fit(const struct processes *p,
 
 /* ---- meeting ----------------------------------------------------------- */
 
-/* Take the ranks that are lost from those of each process.  All ranks of a process
- * that has not come are. */
+/* Take the ranks that are lost from those of each process.  All ranks of a
+ * process that has not come are. */
 static void count_lost(struct exchange *e, int n, const struct facts *now,
                        struct process_part *part)
 {
@@ -403,8 +404,8 @@ static int meet(struct processes *p, int status,
 	return rc;
 }
 
-/* What came of an exchange: an error of this process's own, which says more than that
- * another has exited; a process that has; or an error of any. */
+/* What came of an exchange: an error of this process's own, which says more
+ * than that another has exited; a process that has; or an error of any. */
 static int outcome(const struct processes *p, const struct exchange *e)
 {
 	const int own = e->mine.status;
@@ -448,9 +449,9 @@ static bool all_watch_all(const struct processes *p, const struct exchange *e)
 	return true;
 }
 
-/* The first process tells the others by which id the ranks connect.  NCCL's has a
- * thread and a socket until the ranks have connected, so it is not made before all
- * processes can. */
+/* The first process tells the others by which id the ranks connect.  NCCL's has
+ * a thread and a socket until the ranks have connected, so it is not made
+ * before all processes can. */
 static int share_id(struct processes *p, const struct platform *platform,
                     const struct patience *patience, struct process_part *part)
 {
@@ -519,7 +520,8 @@ static int common_device(const struct exchange *e, int i, int k)
 	return device < COHORT_MAX_RANKS ? device : -1;
 }
 
-/* Put before this thread's error @status that processes @i and @k have opened @device. */
+/* Put before this thread's error @status that processes @i and @k have opened
+ * @device. */
 static int error_device(const struct exchange *e, int i, int k, int device,
                         int status)
 {
@@ -532,7 +534,8 @@ static int error_device(const struct exchange *e, int i, int k, int device,
 	                 cohort_last_error());
 }
 
-/* If NCCL failed because two processes share a device, say so, and how to allow it. */
+/* If NCCL failed because two processes share a device, say so, and how to allow
+ * it. */
 static int explain_devices(const struct processes *p, const struct exchange *e,
                            int status)
 {
@@ -547,8 +550,9 @@ static int explain_devices(const struct processes *p, const struct exchange *e,
 	return status;
 }
 
-/* How long to wait for the others' agreement: they began to connect when this process
- * did, have as long for it, and may then need a little longer to say what came of it. */
+/* How long to wait for the others' agreement: they began to connect when this
+ * process did, have as long for it, and may then need a little longer to say
+ * what came of it. */
 static struct patience patience_to_agree(const struct processes *p,
                                          const struct patience *patience)
 {

@@ -3,8 +3,8 @@
 #define PROCESSES_PROCESSES_H
 
 /*
- * The processes of a group: they meet before each generation, and agree after it
- * whether all have it
+ * The processes of a group: they meet before each generation, and agree after
+ * it whether all have it
  */
 
 #include <stdint.h>
@@ -58,10 +58,10 @@ struct process_part {
 	uint64_t lost[COHORT_RANK_WORDS]; /* all that any process has named */
 };
 
-/* Check @given, and begin to look for the others.  @name: the group's.  Waits for a
- * PMIx server, or for another process that locks a file.  COHORT_INVALID,
- * COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_NO_LIBRARY, COHORT_NO_MEMORY, COHORT_STATE, COHORT_SYSTEM,
- * COHORT_UNSUPPORTED. */
+/* Check @given, and begin to look for the others.  @name: the group's.  Waits
+ * for a PMIx server, or for another process that locks a file.  COHORT_INVALID,
+ * COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_NO_LIBRARY, COHORT_NO_MEMORY,
+ * COHORT_STATE, COHORT_SYSTEM, COHORT_UNSUPPORTED. */
 int processes_create(const struct cohort_bootstrap *given, const char *name,
                      const struct patience *patience, struct processes **out);
 void processes_free(struct processes *p);
@@ -71,24 +71,24 @@ void processes_free(struct processes *p);
  * cannot take part, which is this thread's error; it is told to the others, and
  * returned.
  *
- * Where all processes watch all, those that have ended since the last generation are
- * left out, with their ranks.
+ * Where all processes watch all, those that have ended since the last
+ * generation are left out, with their ranks.
  *
- * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT; COHORT_ABORTED; the
- * status of another process, whose error is named with the process; COHORT_INVALID
- * if the processes do not fit each other; COHORT_UNSUPPORTED; COHORT_STATE after
- * a meeting that has failed by itself; COHORT_PROCESS_EXITED, which names one that
- * has ended on the way.
+ * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT;
+ * COHORT_ABORTED; the status of another process, whose error is named with the
+ * process; COHORT_INVALID if the processes do not fit each other;
+ * COHORT_UNSUPPORTED; COHORT_STATE after a meeting that has failed by itself;
+ * COHORT_PROCESS_EXITED, which names one that has ended on the way.
  */
 int processes_meet(struct processes *p, int status,
                    const struct process_record *mine,
                    const struct platform *platform,
                    const struct patience *patience, struct process_part *part);
 
-/* Tell the others whether this process has the generation, on these @n devices: @status,
- * as above.  Others may still be connecting, so it waits for them up to a timeout and a
- * quarter after all have met.  An error of NCCL's says if two processes have the same
- * device.  COHORT_OK: all have it. */
+/* Tell the others whether this process has the generation, on these @n devices:
+ * @status, as above.  Others may still be connecting, so it waits for them up
+ * to a timeout and a quarter after all have met.  An error of NCCL's says if
+ * two processes have the same device.  COHORT_OK: all have it. */
 int processes_agree(struct processes *p, int status, const int *devices, int n,
                     const struct patience *patience);
 

@@ -3,9 +3,9 @@
 /*
  * What the ranks of a clique call, shown to the other processes of the machine
  *
- * The words that the ranks of this process share move into its page, where the others
- * read them.  A place there is a clique's until that is freed: a thread that was left
- * behind may still write to its words.
+ * The words that the ranks of this process share move into its page, where the
+ * others read them.  A place there is a clique's until that is freed: a thread
+ * that was left behind may still write to its words.
  */
 
 #include "processes/remote_agreement.h"
@@ -19,15 +19,15 @@
 #include "processes/peer_page.h"
 
 struct remote_agreement {
-	/* Constant: a reference; the place in its page; how many ranks of the clique are
-	 * in other processes; and what this process shows. */
+	/* Constant: a reference; the place in its page; how many ranks of the
+	 * clique are in other processes; and what this process shows. */
 	struct peers *peers;
 	int place;
 	int ranks;
 	struct call_words *own;
 
-	/* Atomic; the words of all have been found; and by process its words, and whether
-	 * it has closed its group. */
+	/* Atomic; the words of all have been found; and by process its words,
+	 * and whether it has closed its group. */
 	atomic_bool has_all;
 	struct {
 		const struct call_words *_Atomic words;
@@ -87,8 +87,8 @@ static bool find_all(const struct clique *q)
 	return atomic_load_explicit(&q->others->has_all, memory_order_acquire);
 }
 
-/* The word of process @i in the slot of @number, and how many ranks @q has there; false:
- * it shows none. */
+/* The word of process @i in the slot of @number, and how many ranks @q has
+ * there; false: it shows none. */
 static bool read_word(const struct clique *q, int i, uint64_t number,
                       uint64_t *word, int *ranks)
 {
@@ -169,14 +169,16 @@ static void show(const struct clique *q, enum remote_event event)
 		atomic_fetch_add(&own->paused, 1);
 		break;
 	case REMOTE_RESUMED:
-		/* In this order, so that a rank that resumes in between is seen. */
+		/* In this order, so that a rank that resumes in between is
+		 * seen. */
 		atomic_store(&own->resumed_ns, atomic_load(&q->resumed_ns));
 		atomic_fetch_sub(&own->paused, 1);
 		break;
 	}
 }
 
-/* True if process @i has closed its group before all its ranks had called @number. */
+/* True if process @i has closed its group before all its ranks had called
+ * @number. */
 static bool has_left_before(const struct clique *q, int i, uint64_t number)
 {
 	uint64_t word;
@@ -187,7 +189,8 @@ static bool has_left_before(const struct clique *q, int i, uint64_t number)
 	       agree_shared_count(q->slots, word, number, ranks) < ranks;
 }
 
-/* The first collective that a closed rank of process @i has not called, 0: there is none. */
+/* The first collective that a closed rank of process @i has not called, 0:
+ * there is none. */
 static uint64_t never_of(const struct clique *q, int i)
 {
 	const struct call_words *w = atomic_load(&q->others->of[i].words);
@@ -206,7 +209,8 @@ static uint64_t time_of(const struct clique *q, int i, uint64_t number)
 		memory_order_relaxed);
 }
 
-/* How many ranks of other processes have called @number, and when the last of them did. */
+/* How many ranks of other processes have called @number, and when the last of
+ * them did. */
 static int count_called(const struct clique *q, uint64_t number,
                         uint64_t *last_ns)
 {
@@ -262,7 +266,8 @@ static struct remote_state look(const struct clique *q, uint64_t number)
 	return s;
 }
 
-/* The element of @worlds in the place that @rank has in @set, -1: there is none. */
+/* The element of @worlds in the place that @rank has in @set, -1: there is
+ * none. */
 static int in_same_place(const _Atomic uint64_t *set,
                          const _Atomic uint64_t *worlds, int rank)
 {
@@ -352,8 +357,9 @@ static void release(struct clique *q)
 		peers_put(peers_of(q));
 		return;
 	}
-	/* The words stay readable until another clique takes the place: other processes
-	 * may still have to see that this one has called what they wait for. */
+	/* The words stay readable until another clique takes the place: other
+	 * processes may still have to see that this one has called what they
+	 * wait for. */
 	p = o->peers;
 	pthread_mutex_lock(&p->lock);
 	p->has_calls[o->place] = false;
@@ -385,7 +391,8 @@ static void fill(struct peers *p, struct clique *q, int place)
 	unsigned i;
 	int r;
 
-	/* Release: a reader that finds a word cleared also finds the identity cleared. */
+	/* Release: a reader that finds a word cleared also finds the identity
+	 * cleared. */
 	atomic_store(&w->identity, 0);
 	for (i = 0; i < q->slots; i++)
 		atomic_store_explicit(&w->words[i], 0, memory_order_release);

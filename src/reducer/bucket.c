@@ -27,8 +27,8 @@ static bool fits(const struct open_bucket *o, size_t bytes)
 /* A bucket has at most one of so many parts of all bytes. */
 #define PARTS 16
 
-/* The limit of a bucket behind the first of its type, when @left bytes of the type are
- * in no bucket yet. */
+/* The limit of a bucket behind the first of its type, when @left bytes of the
+ * type are in no bucket yet. */
 static size_t limit_of(const struct bucket_limits *limits, size_t all,
                        size_t left)
 {
@@ -52,8 +52,8 @@ static size_t add_up(const struct bucket_item *items, size_t n,
 	return all;
 }
 
-/* Number buckets as they are opened, and keep in @plan->begin where each bucket's last
- * item is in @use. */
+/* Number buckets as they are opened, and keep in @plan->begin where each
+ * bucket's last item is in @use. */
 static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
                  const struct bucket_limits *limits, struct bucket_plan *plan)
 {
@@ -77,7 +77,8 @@ static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
 			};
 		o->bytes += bytes;
 		o->left -= bytes;
-		/* The bucket is full then: limit - bytes must not be below 0. */
+		/* The bucket is full then: limit - bytes must not be below 0.
+		 * */
 		o->limit = MAX(o->limit, o->bytes);
 		plan->bucket_of[use[k]] = o->number;
 		plan->begin[o->number] = (uint32_t)k;
@@ -90,8 +91,8 @@ static void renumber(size_t n, const uint32_t *use, struct bucket_plan *plan)
 	uint32_t next = 0;
 	size_t k;
 
-	/* A number replaces the place of a bucket's last item.  It is not taken for
-	 * such a place: no later item is in that bucket. */
+	/* A number replaces the place of a bucket's last item.  It is not taken
+	 * for such a place: no later item is in that bucket. */
 	for (k = 0; k < n; k++)
 		if (plan->begin[plan->bucket_of[use[k]]] == k)
 			plan->begin[plan->bucket_of[use[k]]] = next++;

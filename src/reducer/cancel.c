@@ -3,23 +3,24 @@
 /*
  * A step that one rank gives up; declared in reducer.h
  *
- * The rank still makes every call of the step, with zeros for missing gradients, so
- * that no other rank waits in vain.  Before it launches the first of these calls, it
- * publishes in its communicator which step it gives up.  Each rank that has finished
- * the step looks at what all ranks have published before it answers.
+ * The rank still makes every call of the step, with zeros for missing
+ * gradients, so that no other rank waits in vain.  Before it launches the first
+ * of these calls, it publishes in its communicator which step it gives up.
+ * Each rank that has finished the step looks at what all ranks have published
+ * before it answers.
  *
- * The numbers of its collectives, which all ranks agree on, identify a step: the
- * published number lies between the first and the last of them.
+ * The numbers of its collectives, which all ranks agree on, identify a step:
+ * the published number lies between the first and the last of them.
  *
- *  A. If a rank has launched zeros in place of a gradient, every rank that sees the step
- *     done also sees the number: the rank stored the number before it launched, and the
- *     step is done after that launch.
- *  B. Two numbers are enough.  A rank that publishes a third number has seen the second
- *     step done, or at least its weights, for which every rank has launched its part;
- *     so every rank has answered for the first step.
- *  C. A step that is finished on a stream cannot be given up, because no thread answers
- *     for it.  If one rank gives the step up and another finishes it on a stream, the
- *     later of the two sees the other and ends the group.
+ *  A. If a rank has launched zeros in place of a gradient, every rank that sees
+ *     the step done also sees the number: the rank stored the number before it
+ *     launched, and the step is done after that launch.
+ *  B. Two numbers are enough.  A rank that publishes a third number has seen
+ *     the second step done, or at least its weights, for which every rank has
+ *     launched its part; so every rank has answered for the first step.
+ *  C. A step that is finished on a stream cannot be given up, because no thread
+ *     answers for it.  If one rank gives the step up and another finishes it on
+ *     a stream, the later of the two sees the other and ends the group.
  */
 
 #include "base/clock.h"
@@ -35,8 +36,9 @@ static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
 	uint64_t number;
 	int k;
 
-	/* seq_cst: pairs with reducer_publish(), see reducer_stream().  Where the step
-	 * is not on a stream, the launches between the two order them, see A. */
+	/* seq_cst: pairs with reducer_publish(), see reducer_stream().  Where
+	 * the step is not on a stream, the launches between the two order them,
+	 * see A. */
 	for (k = 0; k < CANCELLED; k++) {
 		number = atomic_load(&c->cancelled[k]);
 		if (number >= first && number <= last)
@@ -93,8 +95,8 @@ int reducer_stream(struct cohort_reducer *r)
 
 	if (!newest) /* the step has nothing to give up */
 		return COHORT_OK;
-	/* seq_cst, here and in reducer_publish(): each function stores, then looks, so
-	 * that at least one sees the other's store. */
+	/* seq_cst, here and in reducer_publish(): each function stores, then
+	 * looks, so that at least one sees the other's store. */
 	atomic_store(&r->comm->streamed, newest);
 	canceller = find_canceller(r);
 	if (!canceller)
@@ -105,8 +107,8 @@ int reducer_stream(struct cohort_reducer *r)
 
 /* ---- cancel ----------------------------------------------------------- */
 
-/* True if a gradient that has elements is not ready.  If none is, mark the gradients
- * without elements as well: nothing is ever launched for these. */
+/* True if a gradient that has elements is not ready.  If none is, mark the
+ * gradients without elements as well: nothing is ever launched for these. */
 static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 {
 	uint32_t i;
@@ -121,15 +123,16 @@ static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 	return false;
 }
 
-/* Publish that the step is given up, and end the group if another rank has finished it
- * on a stream.  Called again while nothing of the step is launched, because the program
- * may have used up the published number by another call. */
+/* Publish that the step is given up, and end the group if another rank has
+ * finished it on a stream.  Called again while nothing of the step is launched,
+ * because the program may have used up the published number by another call. */
 void reducer_publish(struct cohort_reducer *r)
 {
 	struct cohort_comm *c = r->comm;
 	const struct clique *q = c->clique;
-	/* The next collective is the step's, because a gradient is missing; unless the
-	 * launched weights add up to 0, and the step has no further one. */
+	/* The next collective is the step's, because a gradient is missing;
+	 * unless the launched weights add up to 0, and the step has no further
+	 * one. */
 	uint64_t first = atomic_load_explicit(&r->first, memory_order_acquire);
 	uint64_t number =
 		first ? first : atomic_load(&c->agreement.collectives) + 1;

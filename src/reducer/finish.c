@@ -3,9 +3,9 @@
 /*
  * The end of a step
  *
- * The end goes through phases.  Each may return COHORT_TIMED_OUT, and the next call then
- * continues with that phase.  Behind the buckets every rank launches, in this order:
- * which parameters were used, and rank 0's order.
+ * The end goes through phases.  Each may return COHORT_TIMED_OUT, and the next
+ * call then continues with that phase.  Behind the buckets every rank launches,
+ * in this order: which parameters were used, and rank 0's order.
  */
 
 #include "base/backoff.h"
@@ -45,8 +45,8 @@ static int complain(const struct cohort_reducer *r, uint64_t step)
 	                 n, r->n, names);
 }
 
-/* Mark the unused gradients, in reverse order of the list, which puts them last in a
- * plan. */
+/* Mark the unused gradients, in reverse order of the list, which puts them last
+ * in a plan. */
 static int fill(struct cohort_reducer *r, uint64_t step)
 {
 	uint32_t i;
@@ -98,7 +98,8 @@ static int launch_all(struct cohort_reducer *r, uint64_t deadline)
 		rc = reducer_pump(r);
 		if (rc != COHORT_OK || reducer_is_launched(r))
 			return rc;
-		/* Wait for the others' weights, or for a helper that launches. */
+		/* Wait for the others' weights, or for a helper that launches.
+		 * */
 		if (clock_now() >= deadline)
 			return COHORT_TIMED_OUT;
 		backoff_wait(&b, deadline);
@@ -139,7 +140,8 @@ static int await(struct cohort_reducer *r, uint64_t deadline)
 		rc = reducer_pull(r, r->host.used, r->device.used, r->n);
 	if (rc != COHORT_OK || !reducer_was_cancelled(r))
 		return rc;
-	/* Rank 0's order is not that of a whole step; the next step sends it again. */
+	/* Rank 0's order is not that of a whole step; the next step sends it
+	 * again. */
 	r->reordered = 0;
 	return COHORT_SKIP;
 }
@@ -163,7 +165,8 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 	}
 }
 
-/* End a step that has failed, once no operation can touch a gradient any more. */
+/* End a step that has failed, once no operation can touch a gradient any more.
+ * */
 static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 {
 	int rc = reducer_await_last(r, deadline);

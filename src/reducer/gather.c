@@ -29,8 +29,8 @@ static int check(struct cohort_reducer *r, void *const *parameters)
 	return reducer_check_begin(r, false);
 }
 
-/* Make call @k.  There are two for each bucket, from the last to the first: one for the
- * shards, and one for what is left over. */
+/* Make call @k.  There are two for each bucket, from the last to the first: one
+ * for the shards, and one for what is left over. */
 static int gather_one(struct cohort_reducer *r, uint32_t k,
                       void *const *parameters)
 {

@@ -3,9 +3,9 @@
 /*
  * The launch of the buckets whose gradients are ready
  *
- * Any thread may mark a gradient, which decrements its bucket's count.  One thread at a
- * time launches, in the order of the plan.  A thread that finds another one launching
- * leaves a request, and the other one then looks again.
+ * Any thread may mark a gradient, which decrements its bucket's count.  One
+ * thread at a time launches, in the order of the plan.  A thread that finds
+ * another one launching leaves a request, and the other one then looks again.
  */
 
 #include <math.h>
@@ -78,8 +78,8 @@ static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
 
 /* ---- launching -------------------------------------------------------- */
 
-/* Wait for the stream that computes the gradients, and zero those of a rank that is absent.
- * May be repeated. */
+/* Wait for the stream that computes the gradients, and zero those of a rank
+ * that is absent.  May be repeated. */
 static int prepare(struct cohort_reducer *r, uint32_t bucket)
 {
 	uint32_t k;
@@ -112,8 +112,8 @@ static int launch_tensors(struct cohort_reducer *r,
 	return reducer_submit(r, &op, b->tag, NULL);
 }
 
-/* Launch a bucket.  Shards take two calls; if the second one fails for now, the first
- * is not repeated. */
+/* Launch a bucket.  Shards take two calls; if the second one fails for now, the
+ * first is not repeated. */
 static int launch(struct cohort_reducer *r, uint32_t bucket)
 {
 	const struct reducer_bucket *b = &r->buckets[bucket];
@@ -132,8 +132,8 @@ static int launch(struct cohort_reducer *r, uint32_t bucket)
 	return launch_tensors(r, b, OP_ALL_REDUCE, b->first + b->n, b->ends);
 }
 
-/* Launch the next bucket; COHORT_TIMED_OUT if it is incomplete, or cannot be launched
- * now. */
+/* Launch the next bucket; COHORT_TIMED_OUT if it is incomplete, or cannot be
+ * launched now. */
 static int launch_next(struct cohort_reducer *r)
 {
 	uint32_t next = atomic_load_explicit(&r->next, memory_order_relaxed);
@@ -173,8 +173,9 @@ void reducer_flush(struct cohort_reducer *r)
 	comm_flush(r->comm);
 }
 
-/* True if probably no thread will soon carry out what is launched: the owner does not
- * while it waits for gradients, and is not yet waiting for the rest. */
+/* True if probably no thread will soon carry out what is launched: the owner
+ * does not while it waits for gradients, and is not yet waiting for the rest.
+ * */
 static bool is_left_alone(const struct cohort_reducer *r)
 {
 	return !r->carried_on &&
@@ -201,7 +202,8 @@ int reducer_pump(struct cohort_reducer *r)
 	unsigned seen = 1;
 	int rc;
 
-	/* seq_cst: a thread that leaves a request has decremented its count before. */
+	/* seq_cst: a thread that leaves a request has decremented its count
+	 *          before. */
 	if (atomic_fetch_add(&r->pumps, 1))
 		return COHORT_OK;
 	before = comm_help(r->options.helpers_launch ? r->comm : NULL);
@@ -251,8 +253,9 @@ int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 	return rc;
 }
 
-/* Carry out what is launched: a GPU does so by itself, but on the host platform some
- * thread has to, and this one only waits.  Finish reports how it has ended. */
+/* Carry out what is launched: a GPU does so by itself, but on the host platform
+ * some thread has to, and this one only waits.  Finish reports how it has
+ * ended. */
 static void carry_on(struct cohort_reducer *r, uint64_t until,
                      struct backoff *b)
 {
@@ -280,7 +283,8 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 			rc = reducer_pump(r);
 		if (rc != COHORT_OK || are_all_ready(r))
 			return rc;
-		/* Otherwise it would wait for helpers that are not needed any more. */
+		/* Otherwise it would wait for helpers that are not needed any
+		 * more. */
 		if (!r->is_local)
 			rc = clique_error(r->comm->clique);
 		if (rc != COHORT_OK)

@@ -36,8 +36,8 @@ static int copy(struct cohort_reducer *r, void *dst, const void *src,
 	return reducer_submit(r, &op, NULL, ticket);
 }
 
-/* The copy may be queued behind a collective.  The wait has no deadline then, because
- * the watchdog has one for the collective. */
+/* The copy may be queued behind a collective.  The wait has no deadline then,
+ * because the watchdog has one for the collective. */
 static int copy_wait(struct cohort_reducer *r, void *dst, const void *src,
                      size_t bytes)
 {

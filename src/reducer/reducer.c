@@ -191,8 +191,8 @@ static int fill_in(struct cohort_reducer *r,
 	if (rc != COHORT_OK)
 		return rc;
 	set_items(r, parameters);
-	/* The gradients' places follow from the order, and the tensors of the plan from
-	 * these places. */
+	/* The gradients' places follow from the order, and the tensors of the
+	 * plan from these places. */
 	reducer_order(r, r->host.order);
 	rc = reducer_alloc_device(r);
 	if (rc == COHORT_OK)
@@ -201,7 +201,8 @@ static int fill_in(struct cohort_reducer *r,
 		return rc;
 	reducer_layout(r, r->arena);
 	reducer_plan(r, r->host.order);
-	/* Wait for the zeros: what another stream writes must come after them. */
+	/* Wait for the zeros: what another stream writes must come after them.
+	 * */
 	return r->is_host ? COHORT_OK : reducer_await_last(r, COHORT_FOREVER);
 }
 

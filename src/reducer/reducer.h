@@ -5,24 +5,20 @@
 /*
  * What the files of the reducer share; each file uses those below it
  *
- *	reducer.c  options, creation, destruction, queries
- *	room.c     allocation of all memory
- *	gather.c   gather: parameters from the ranks' shards
- *	step.c     begin, accumulate, join
- *	finish.c   finish, finish_on
- *	cancel.c   cancel, and how the other ranks learn of it
- *	launch.c   ready, progress: launches each bucket once it is complete
- *	plan.c     the tensors of each bucket, and the new plan after the first step
- *	shard.c    each rank's part of a gradient, as tensors
- *	memory.c   copies of the reducer's words, and zeros for gradients
- *	mark.c     the open step, and which gradients are ready
- *	submit.c   how an operation is submitted
- *	bucket.c   which gradients form a bucket: pure
+ *  reducer.c  options, creation, destruction, queries room.c     allocation of
+ *  all memory gather.c   gather: parameters from the ranks' shards step.c
+ *  begin, accumulate, join finish.c   finish, finish_on cancel.c   cancel, and
+ *  how the other ranks learn of it launch.c   ready, progress: launches each
+ *  bucket once it is complete plan.c     the tensors of each bucket, and the
+ *  new plan after the first step shard.c    each rank's part of a gradient, as
+ *  tensors memory.c   copies of the reducer's words, and zeros for gradients
+ *  mark.c     the open step, and which gradients are ready submit.c   how an
+ *  operation is submitted bucket.c   which gradients form a bucket: pure
  *
  * Only finish.c and cancel.c call each other.
  *
- * Every operation is launched on the communicator's own stream, so the last ticket
- * completes after all others.
+ * Every operation is launched on the communicator's own stream, so the last
+ * ticket completes after all others.
  */
 
 #include <stdatomic.h>
@@ -53,13 +49,13 @@ struct reducer_bucket {
 	char tag[TAG_SIZE];
 
 	/* Atomic; how many of its gradients are not ready.  A thread writes the
-	 * gradient, then decrements (acq_rel); the thread that launches the bucket
-	 * loads 0 (acquire). */
+	 * gradient, then decrements (acq_rel); the thread that launches the
+	 * bucket loads 0 (acquire). */
 	_Atomic uint32_t pending;
 };
 
-/* What the ranks exchange besides gradients: in device memory, with an image on the
- * host. */
+/* What the ranks exchange besides gradients: in device memory, with an image on
+ * the host. */
 struct reducer_words {
 	double *weight;  /* sum of weights, and number of ranks with a batch */
 	double *scalars; /* room for one scalar of each type */
@@ -96,37 +92,39 @@ struct cohort_reducer {
 	size_t words_bytes;
 
 	/* The plan: written by create, and by the owner while no step is open.
-	 * Each array has room for @n; that of the tensors, with shards, for 2 @n,
-	 * and behind these for @n that are gathered. */
+	 * Each array has room for @n; that of the tensors, with shards, for 2
+	 * @n, and behind these for @n that are gathered. */
 	struct bucket_plan plan;
 	struct bucket_item *plan_items;
 	struct reducer_bucket *buckets;
 	struct cohort_tensor *tensors;
 	bool is_final; /* the plan does not change any more */
 
-	/* Explains to the watchdog what a rank waits for while a step is open. */
+	/* Explains to the watchdog what a rank waits for while a step is open.
+	 * */
 	struct wait_reason wait_reason;
 
-	/* Atomic; number of the open step, or 0.  The owner stores the number after
-	 * everything else of the step is prepared. */
+	/* Atomic; number of the open step, or 0.  The owner stores the number
+	 * after everything else of the step is prepared. */
 	_Atomic uint64_t step;
 
-	/* Atomic; number of threads inside ready.  seq_cst together with step: a
-	 * thread increments inside, then loads step; the owner clears step, then
-	 * loads inside. */
+	/* Atomic; number of threads inside ready.  seq_cst together with step:
+	 * a thread increments inside, then loads step; the owner clears step,
+	 * then loads inside. */
 	atomic_uint inside;
 
 	/* Atomic, each: the last step in which this gradient was ready. */
 	_Atomic uint64_t *marked;
 
 	/* Atomic; how many gradients are ready.  The old value is the marking
-	 * thread's index into observed, to which only this thread writes; the owner
-	 * reads observed once all buckets are complete. */
+	 * thread's index into observed, to which only this thread writes; the
+	 * owner reads observed once all buckets are complete. */
 	_Atomic uint32_t ready;
 	uint32_t *observed;
 
 	/* Atomic; the next bucket to be launched; and the number of requests to
-	 * launch.  The thread that made the first request serves all of them. */
+	 * launch.  The thread that made the first request serves all of them.
+	 * */
 	_Atomic uint32_t next;
 	atomic_uint pumps;
 
@@ -136,14 +134,14 @@ struct cohort_reducer {
 	atomic_int broken;
 	char why[256];
 
-	/* Atomic; numbers of the first and the newest collective of the step, or 0;
-	 * and the last ticket.  The thread that launches stores them in this order
-	 * (release). */
+	/* Atomic; numbers of the first and the newest collective of the step,
+	 * or 0; and the last ticket.  The thread that launches stores them in
+	 * this order (release). */
 	_Atomic uint64_t first, newest;
 	_Atomic uint64_t last;
 
-	/* Written by the owner before it opens the step, constant during the step;
-	 * but is_cancelled is set by the owner within it. */
+	/* Written by the owner before it opens the step, constant during the
+	 * step; but is_cancelled is set by the owner within it. */
 	uintptr_t owner;
 	uint64_t steps;    /* how many have begun */
 	bool is_local;     /* the step launches nothing */
@@ -180,8 +178,8 @@ struct cohort_reducer {
 /* COHORT_INVALID if @r is NULL, COHORT_FORKED in a forked child. */
 int reducer_check(const struct cohort_reducer *r);
 
-/* Submit @op with this label on the communicator's own stream, and store its ticket
- * in @r->last. */
+/* Submit @op with this label on the communicator's own stream, and store its
+ * ticket in @r->last. */
 int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
                    uint64_t *ticket);
 
@@ -193,7 +191,8 @@ int reducer_break(struct cohort_reducer *r, int rc);
 
 /* ---- mark.c --------------------------------------------------------- */
 
-/* COHORT_STATE if no step is open, COHORT_OWNER if another thread has begun it. */
+/* COHORT_STATE if no step is open, COHORT_OWNER if another thread has begun it.
+ * */
 int reducer_check_open(const struct cohort_reducer *r);
 
 /* Mark gradient @i as ready in @step; COHORT_ALREADY if it is. */
@@ -210,11 +209,12 @@ void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t);
 
 #define REDUCER_ZEROS_BYTES ((size_t)256 * 1024)
 
-/* The index of @type in tables of REDUCER_FLOATS; REDUCER_FLOATS for other types. */
+/* The index of @type in tables of REDUCER_FLOATS; REDUCER_FLOATS for other
+ * types. */
 unsigned reducer_float(int type);
 
-/* Copy between the words' image and device memory, in the order of the stream.  A pull
- * waits for its copy, a push does not. */
+/* Copy between the words' image and device memory, in the order of the stream.
+ * A pull waits for its copy, a push does not. */
 int reducer_push(struct cohort_reducer *r, void *device, const void *host,
                  size_t bytes);
 int reducer_pull(struct cohort_reducer *r, void *host, const void *device,
@@ -243,8 +243,8 @@ enum reducer_portion {
 	REDUCER_LEFT_OVER, /* the remainder that the last rank keeps */
 };
 
-/* Write the tensors of a bucket for @portion, and return how many.  @memory has each
- * parameter's memory; NULL stands for the gradients' own. */
+/* Write the tensors of a bucket for @portion, and return how many.  @memory has
+ * each parameter's memory; NULL stands for the gradients' own. */
 uint32_t reducer_add_portion(const struct cohort_reducer *r, size_t bucket,
                              enum reducer_portion portion, void *const *memory,
                              struct cohort_tensor *tensors);
@@ -255,22 +255,22 @@ void reducer_add_shards(struct cohort_reducer *r, size_t bucket,
 
 /* ---- plan.c --------------------------------------------------------- */
 
-/* Assign the gradients to buckets by an order of use; reducer_plan() then also makes
- * the buckets' tensors and tags. */
+/* Assign the gradients to buckets by an order of use; reducer_plan() then also
+ * makes the buckets' tensors and tags. */
 void reducer_order(struct cohort_reducer *r, const uint32_t *use);
 void reducer_plan(struct cohort_reducer *r, const uint32_t *use);
 
-/* The room that a gradient of @bytes takes in the arena.  Create has checked that the
- * rooms of all gradients, and thus any of their bytes or counts, add up without an
- * overflow. */
+/* The room that a gradient of @bytes takes in the arena.  Create has checked
+ * that the rooms of all gradients, and thus any of their bytes or counts, add
+ * up without an overflow. */
 size_t reducer_align(size_t bytes);
 
 /* Give the gradients with is_view their places in @arena, unless that is NULL.
  * Returns the bytes that they take. */
 size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena);
 
-/* Launch the broadcast of rank 0's order, if the plan is not final; and wait for it,
- * then make the new plan. */
+/* Launch the broadcast of rank 0's order, if the plan is not final; and wait
+ * for it, then make the new plan. */
 int reducer_send_order(struct cohort_reducer *r);
 int reducer_replan(struct cohort_reducer *r, uint64_t deadline_ns);
 
@@ -290,12 +290,12 @@ bool reducer_is_launched(const struct cohort_reducer *r);
 /* True if any rank has given up the step, whose operations are all done. */
 bool reducer_was_cancelled(const struct cohort_reducer *r);
 
-/* Publish that this rank gives up the step: before each attempt to launch its first
- * collective. */
+/* Publish that this rank gives up the step: before each attempt to launch its
+ * first collective. */
 void reducer_publish(struct cohort_reducer *r);
 
-/* Publish that this rank finishes the step on a stream.  If any rank has given up the
- * step, ends the group and returns its error. */
+/* Publish that this rank finishes the step on a stream.  If any rank has given
+ * up the step, ends the group and returns its error. */
 int reducer_stream(struct cohort_reducer *r);
 
 /* ---- finish.c ------------------------------------------------------- */
@@ -317,7 +317,8 @@ void reducer_free_host(struct cohort_reducer *r);
 /* Allocate device memory, after the items are set and ordered. */
 int reducer_alloc_device(struct cohort_reducer *r);
 
-/* Create a premultiplied sum of each type that occurs; each step sets the scalars. */
+/* Create a premultiplied sum of each type that occurs; each step sets the
+ * scalars. */
 int reducer_create_sums(struct cohort_reducer *r);
 
 /* Destroy the sums and free device memory; may be repeated after an error. */

@@ -45,8 +45,9 @@ void reducer_free_host(struct cohort_reducer *r)
 	free(r);
 }
 
-/* Allocate @bytes of pinned memory, or free *@memory for 0.  (A copy of pageable memory
- * behind a collective would block the thread until the collective is done.) */
+/* Allocate @bytes of pinned memory, or free *@memory for 0.  (A copy of
+ * pageable memory behind a collective would block the thread until the
+ * collective is done.) */
 static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 {
 	const struct platform *p = r->comm->clique->platform;

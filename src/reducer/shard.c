@@ -3,9 +3,10 @@
 /*
  * Shards: each rank keeps a part of every gradient
  *
- * NCCL's reduce-scatter and all-gather have one count for all ranks.  The remainder of a
- * division by the ranks, fewer elements than there are ranks, belongs to the last rank:
- * an all-reduce follows for it, or a broadcast when parameters are gathered.
+ * NCCL's reduce-scatter and all-gather have one count for all ranks.  The
+ * remainder of a division by the ranks, fewer elements than there are ranks,
+ * belongs to the last rank: an all-reduce follows for it, or a broadcast when
+ * parameters are gathered.
  */
 
 #include "base/status.h"

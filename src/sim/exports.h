@@ -240,8 +240,8 @@
 	  (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))
 
 /*
- * Functions that libcudart.so.12 has with another signature, or under another name, too:
- * host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
+ * Functions that libcudart.so.12 has with another signature, or under another
+ * name, too: host12_cudaMemAdvise() stands for the cudaMemAdvise() of CUDA 12.
  */
 #define HOST_CUDA12_FUNCTIONS(X) \
 	X(0, cudaError_t, cudaGetDeviceProperties, \

@@ -30,11 +30,11 @@ static struct platform host_platform = {
 	.devices_variable = "COHORT_HOST_DEVICES",
 	/* As measured by
 	 *
-	 *	cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
+	 *  cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
 	 *
 	 * and with the other files there, 1, 2 and 4 ranks: one group is one
-	 * meeting, whose bytes are cut evenly whatever the tensors are, and was never
-	 * behind what packs or what calls one by one. */
+	 * meeting, whose bytes are cut evenly whatever the tensors are, and was
+	 * never behind what packs or what calls one by one. */
 	.lists = { .group_most = SIZE_MAX,
 	           .flat_from = SIZE_MAX,
 	           .flat_most = (size_t)25 << 20 },

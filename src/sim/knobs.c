@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The functions of cohort/sim.h: for the simulator that is built in, and for the
- * one in the drop-in libraries once the gpu platform stands on these
+ * The functions of cohort/sim.h: for the simulator that is built in, and for
+ * the one in the drop-in libraries once the gpu platform stands on these
  */
 
 #include <pthread.h>
@@ -20,11 +20,12 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; NULL: the gpu platform does not stand on drop-in libraries. */
+/* Guarded by lock; NULL: the gpu platform does not stand on drop-in libraries.
+ * */
 static const struct host_knobs *drop_in;
 
-/* True if faults are for the built-in simulator, too.  Beside the other one only if
- * the built-in one is in use: else nothing would use its faults up. */
+/* True if faults are for the built-in simulator, too.  Beside the other one
+ * only if the built-in one is in use: else nothing would use its faults up. */
 static bool is_meant(void)
 {
 	return !drop_in || device_count();

@@ -55,8 +55,8 @@ uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
 	return MIN(ns, most_ns);
 }
 
-/* How long the process ran between the two times; 0 if the second is the earlier
- * one. */
+/* How long the process ran between the two times; 0 if the second is the
+ * earlier one. */
 static uint64_t span(const struct stops *stops, uint64_t from_ns,
                      uint64_t to_ns)
 {
@@ -98,7 +98,8 @@ struct sample {
 	uint64_t done_ns;           /* it ended by then */
 };
 
-/* Add one rank's part; false if it is no longer recorded, or not to be observed. */
+/* Add one rank's part; false if it is no longer recorded, or not to be
+ * observed. */
 static bool add_part(struct sample *x, const struct cohort_comm *c,
                      uint64_t number, uint64_t now_ns)
 {
@@ -139,7 +140,8 @@ static bool take_sample(struct sample *x, const struct clique *q,
 	return true;
 }
 
-/* Add an observation of an operation that was not the front before @began_ns. */
+/* Add an observation of an operation that was not the front before @began_ns.
+ * */
 static void add_sample(struct observer *o, const struct snapshot *s,
                        const struct sample *x, uint64_t began_ns)
 {
@@ -151,8 +153,8 @@ static void add_sample(struct observer *o, const struct snapshot *s,
 	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
 }
 
-/* The front of the last sample is done, and its record overwritten: all that is known
- * is what it was at that sample, and that it is done now. */
+/* The front of the last sample is done, and its record overwritten: all that is
+ * known is what it was at that sample, and that it is done now. */
 static void learn_gone(struct observer *o, const struct snapshot *s)
 {
 	const struct front *f = &o->front;

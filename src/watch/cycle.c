@@ -58,7 +58,8 @@ static const struct record *call_of_wait(const struct rank_snapshot *a,
 /* A depth-first walk: the path from the start, and what has been visited. */
 struct walk {
 	int path[COHORT_MAX_RANKS];
-	int next[COHORT_MAX_RANKS]; /* of each place in it: the one to try next */
+	/* Of each place in it: the one to try next. */
+	int next[COHORT_MAX_RANKS];
 	int length;
 	bool visited[COHORT_MAX_RANKS];
 };
@@ -80,8 +81,8 @@ static int find(const struct walk *w, int place)
 	return i;
 }
 
-/* One step: the index in the path at which a cycle begins, which the last one closes;
- * -1: go on. */
+/* One step: the index in the path at which a cycle begins, which the last one
+ * closes; -1: go on. */
 static int step(struct walk *w, const struct snapshot *s)
 {
 	int from = w->path[w->length - 1], *to = &w->next[w->length - 1];
@@ -159,8 +160,8 @@ void cycle_add(struct text *t, const struct snapshot *s,
 
 /* ---- crossings -------------------------------------------------------- */
 
-/* True if the call of @then keeps the call of @later (0: not made yet) from going on,
- * because it was made first. */
+/* True if the call of @then keeps the call of @later (0: not made yet) from
+ * going on, because it was made first. */
 static bool keeps(const struct crossing_side *side, uint64_t then,
                   uint64_t later, bool later_has_started, bool all_joined)
 {
@@ -201,8 +202,8 @@ static bool is_same_thread(const struct rank_snapshot *a,
 	return !a->tid || !b->tid || a->is_new || b->is_new || a->tid == b->tid;
 }
 
-/* When a rank has called the fronts here and there; .there is -1 if it is done with
- * either. */
+/* When a rank has called the fronts here and there; .there is -1 if it is done
+ * with either. */
 static struct crossing_side side_of(const struct rank_snapshot *here,
                                     const struct clique *other, uint64_t front)
 {
@@ -249,7 +250,8 @@ static uint64_t first_arrival(const struct snapshot *s)
 	return first;
 }
 
-/* Both groups' watchdogs see the crossing, and one of them ends its group first. */
+/* Both groups' watchdogs see the crossing, and one of them ends its group
+ * first. */
 static void visit_ended(struct snapshot *s, const struct clique *other,
                         const struct cohort_cause *cause)
 {
@@ -314,7 +316,8 @@ struct hold {
 	bool is_opposed;
 };
 
-/* True if a rank has called what @h's rank has not, and not the front of @other. */
+/* True if a rank has called what @h's rank has not, and not the front of
+ * @other. */
 static bool is_opposed(const struct hold *h, const struct clique *other,
                        uint64_t front)
 {
@@ -330,8 +333,8 @@ static bool is_opposed(const struct hold *h, const struct clique *other,
 	return false;
 }
 
-/* The other communicator's watchdog sees the crossing, too, and may have ended it first:
- * with @cause, since a rank has called what @h's rank has not. */
+/* The other communicator's watchdog sees the crossing, too, and may have ended
+ * it first: with @cause, since a rank has called what @h's rank has not. */
 static void visit_hold_ended(struct hold *h, const struct clique *other,
                              const struct cohort_cause *cause)
 {

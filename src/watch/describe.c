@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "watch/symbolizer.h"
 
-/* Bytes that a stack gets at the least, where there is room, and bytes that are kept
- * free behind it, for another rank, say. */
+/* Bytes that a stack gets at the least, where there is room, and bytes that are
+ * kept free behind it, for another rank, say. */
 #define LEAST_STACK 192
 #define BEHIND_STACK 256
 
@@ -32,8 +32,8 @@ static void add_thread(struct text *t, const struct rank_snapshot *r)
 		text_add(t, " \"%s\"", r->thread);
 }
 
-/* Any thread may make the next call, so whether this one lives says nothing about the
- * rank. */
+/* Any thread may make the next call, so whether this one lives says nothing
+ * about the rank. */
 static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 {
 	text_add(t, ", last seen in ");

@@ -10,8 +10,8 @@ static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 	return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
-/* True if a clock runs for @r: it has called and waits for the others to call, or all
- * have called and it is not done. */
+/* True if a clock runs for @r: it has called and waits for the others to call,
+ * or all have called and it is not done. */
 static bool has_clock(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	return snapshot_has_all(s) ? !r->done : r->joined;
@@ -42,8 +42,9 @@ static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
 	};
 }
 
-/* The clock of the adaptive limit, if that limit is the smaller one.  The clock starts
- * at the sample that first saw the front, as its exact start is not known. */
+/* The clock of the adaptive limit, if that limit is the smaller one.  The clock
+ * starts at the sample that first saw the front, as its exact start is not
+ * known. */
 static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
                                    uint64_t allowed_ns)
 {
@@ -71,16 +72,16 @@ static uint64_t front_began(const struct snapshot *s)
 	return MAX(MAX(began, s->resumed_ns), s->moved_ns);
 }
 
-/* True if a thread of the rank waits for what the rank has called, as a split does inside
- * its call. */
+/* True if a thread of the rank waits for what the rank has called, as a split
+ * does inside its call. */
 static bool is_waiting(const struct rank_snapshot *r)
 {
 	return r->waiting || r->meets || r->staged ||
 	       (r->in_call && r->call.kind == OP_SPLIT);
 }
 
-/* True if a rank waits for the front, and with it for a rank that makes no further call,
- * which is said once. */
+/* True if a rank waits for the front, and with it for a rank that makes no
+ * further call, which is said once. */
 static bool waits_in_vain(const struct snapshot *s)
 {
 	bool has_left = s->others_left, waits = false;
@@ -99,7 +100,8 @@ static struct expiry expired_clock(const struct snapshot *s, uint64_t began_ns)
 	return (struct expiry){ .next_ns = s->now_ns, .since_ns = began_ns };
 }
 
-/* The first clock of the front to expire; its next_ns is UINT64_MAX if none does. */
+/* The first clock of the front to expire; its next_ns is UINT64_MAX if none
+ * does. */
 static struct expiry first_clock(const struct snapshot *s)
 {
 	struct expiry clock, first = { .next_ns = UINT64_MAX };
@@ -130,8 +132,8 @@ static struct expiry first_clock(const struct snapshot *s)
 	return first;
 }
 
-/* True if a rank waits for a send or receive of a peer that makes no further call.  One that
- * the peer has made by a native call or a graph is not seen. */
+/* True if a rank waits for a send or receive of a peer that makes no further
+ * call.  One that the peer has made by a native call or a graph is not seen. */
 static bool transfers_in_vain(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
@@ -161,7 +163,8 @@ static struct expiry transfer_clock(const struct snapshot *s)
 	};
 }
 
-/* What is due about a clock that was warned of and has expired as often as given. */
+/* What is due about a clock that was warned of and has expired as often as
+ * given. */
 static struct expiry due_of(const struct snapshot *s, struct expiry due,
                             bool warned, unsigned expired)
 {
@@ -183,8 +186,8 @@ static struct expiry due_of(const struct snapshot *s, struct expiry due,
 	return due;
 }
 
-/* The graver of the two, or the one that began first if they are equally grave, with
- * the earlier time to look again. */
+/* The graver of the two, or the one that began first if they are equally grave,
+ * with the earlier time to look again. */
 static struct expiry graver(struct expiry a, struct expiry b)
 {
 	struct expiry due = b.what > a.what || (b.what && b.what == a.what &&
@@ -196,8 +199,8 @@ static struct expiry graver(struct expiry a, struct expiry b)
 	return due;
 }
 
-/* What is due about an operation that began to wait at @began_ns: it is slow if it is
- * not done slow_ns later. */
+/* What is due about an operation that began to wait at @began_ns: it is slow if
+ * it is not done slow_ns later. */
 static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
                              uint64_t lost_ns)
 {

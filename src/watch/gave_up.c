@@ -31,24 +31,27 @@ struct family {
 	const struct cohort_comm *c;
 	int status;
 
-	/* The latest cause of that status, or of a rank that gave up with it, as one of
-	 * the clique of .c; its time is 0 if there is none. */
+	/* The latest cause of that status, or of a rank that gave up with it,
+	 * as one of the clique of .c; its time is 0 if there is none. */
 	struct cohort_cause cause;
 
-	/* The operation that the rank has called last, of those that are not done:
-	 * its communicator, NULL if there is none, and when it was called. */
+	/* The operation that the rank has called last, of those that are not
+	 * done: its communicator, NULL if there is none, and when it was
+	 * called. */
 	struct cohort_comm *pending;
 	uint64_t since_ns;
 };
 
-/* Return true if @cause blames another rank than one that gave up with @status. */
+/* Return true if @cause blames another rank than one that gave up with @status.
+ * */
 static bool has_witness(const struct cohort_cause *cause, int status)
 {
 	return status && cause->worker == status &&
 	       cause->status != COHORT_WORKER;
 }
 
-/* The rank of @q that has the number @world in the clique that has no parent, or -1. */
+/* The rank of @q that has the number @world in the clique that has no parent,
+ * or -1. */
 static int rank_of_world(const struct clique *q, int world)
 {
 	const struct cohort_comm *c = clique_rank_of_world(q, world);
@@ -56,8 +59,8 @@ static int rank_of_world(const struct clique *q, int world)
 	return c ? c->rank : clique_is_child(q) ? -1 : world;
 }
 
-/* Have @set, the numbers of ranks in @from, be their numbers in @q; empty if @from is
- * NULL. */
+/* Have @set, the numbers of ranks in @from, be their numbers in @q; empty if
+ * @from is NULL. */
 static void translate(uint64_t *set, const struct clique *from,
                       const struct clique *q)
 {
@@ -103,7 +106,8 @@ static void visit_cause(struct family *f, const struct cohort_cause *cause,
 	f->cause = cause_in(f->c->clique, q, cause);
 }
 
-/* When the oldest operation of @c that is not done was called; 0 if all are done. */
+/* When the oldest operation of @c that is not done was called; 0 if all are
+ * done. */
 static uint64_t pending_since(const struct cohort_comm *c)
 {
 	const uint64_t ticket = comm_oldest(c);
@@ -167,8 +171,9 @@ static void look(struct snapshot *s, struct clique *q)
 	waits_take(s, q, !s->front);
 }
 
-/* Ask the other processes what their ranks do if no rank of this one is at fault.  Returns
- * memory that is to be freed after the snapshot's use, or NULL. */
+/* Ask the other processes what their ranks do if no rank of this one is at
+ * fault.  Returns memory that is to be freed after the snapshot's use, or NULL.
+ * */
 static struct answers *ask(struct snapshot *s, const struct clique *q,
                            bool is_transfer)
 {
@@ -198,8 +203,8 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 	return a;
 }
 
-/* The verdict on what the rank waits for in f->pending; false if nobody else is to
- * blame. */
+/* The verdict on what the rank waits for in f->pending; false if nobody else is
+ * to blame. */
 static bool judge(const struct family *f, struct cohort_cause *out)
 {
 	struct clique *q = f->pending->clique;
@@ -239,7 +244,8 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 	return is_known;
 }
 
-/* Add @note to the text of @cause.  The line of a verdict is cut to make room for it. */
+/* Add @note to the text of @cause.  The line of a verdict is cut to make room
+ * for it. */
 static void append(struct cohort_cause *cause, const char *note)
 {
 	const bool is_line = cause->status == COHORT_STALLED;
@@ -260,8 +266,8 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	const bool is_answer = gave_up_is_answer(c, status);
 
 	clique_tree_look_at_all(visit_all, &f);
-	/* After a rank gave up in a child, its thread may have closed the child, with
-	 * another error. */
+	/* After a rank gave up in a child, its thread may have closed the
+	 * child, with another error. */
 	if (f.cause.time_ns && (is_answer || has_witness(&f.cause, status)))
 		*out = f.cause;
 	else if (is_answer && f.pending && is_answer_to_wait(status) &&

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* How long a verdict waits for its files at most.  A dump takes some milliseconds
- * for each rank. */
+/* How long a verdict waits for its files at most.  A dump takes some
+ * milliseconds for each rank. */
 #define DUMP_WAIT_NS UINT64_C(1000000000)
 
 /* On a notifier's thread: its n->end. */
@@ -43,7 +43,8 @@ static void await_dump(struct notifier *n)
 	             is_dumped ? clock_deadline(n->dump_wait_ns) : 0);
 }
 
-/* Call on_abort with the clique's cause, once, before the first verdict on the end. */
+/* Call on_abort with the clique's cause, once, before the first verdict on the
+ * end. */
 static void tell_cause(struct notifier *n)
 {
 	const struct cohort_cause *cause = cause_look(n->end);

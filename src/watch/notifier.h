@@ -3,11 +3,10 @@
 #define WATCH_NOTIFIER_H
 
 /*
- * The notifier: calls on_verdict, on_abort and on_slow as a job of the crew, so that nothing
- * else waits for them.  At most one
- * verdict waits; a newer one replaces it unless it is of an earlier stage.  A verdict that
- * is dumped is passed on once its files are written, or after DUMP_WAIT_NS: a disk may
- * hang.
+ * The notifier: calls on_verdict, on_abort and on_slow as a job of the crew, so
+ * that nothing else waits for them.  At most one verdict waits; a newer one
+ * replaces it unless it is of an earlier stage.  A verdict that is dumped is
+ * passed on once its files are written, or after DUMP_WAIT_NS: a disk may hang.
  */
 
 #include "base/crew.h"
@@ -45,24 +44,25 @@ struct notifier {
 	struct verdict told;
 };
 
-/* Prepare the notifier.  COHORT_OK, or COHORT_NO_MEMORY.  @dumper must not be freed before
- * notifier_stop(). */
+/* Prepare the notifier.  COHORT_OK, or COHORT_NO_MEMORY.  @dumper must not be
+ * freed before notifier_stop(). */
 int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *clique, struct dumper *dumper);
 
-/* Have the verdict told.  If the policy is to ask, an answer other than 0 ends the
- * clique.  Returns the number of the verdict, from 1, or 0 if there are no callbacks.
- * Does not block. */
+/* Have the verdict told.  If the policy is to ask, an answer other than 0 ends
+ * the clique.  Returns the number of the verdict, from 1, or 0 if there are no
+ * callbacks.  Does not block. */
 uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict);
 
 /* If options->is_held was set: tell from now on. */
 void notifier_release(struct notifier *n);
 
-/* On a notifier's thread: the end of the clique that it tells of.  Elsewhere NULL. */
+/* On a notifier's thread: the end of the clique that it tells of.  Elsewhere
+ * NULL. */
 const struct cohort_abort *notifier_telling(void);
 
-/* Stop once all is told, or at once if that is held; false if a callback has not returned
- * by @deadline_ns. */
+/* Stop once all is told, or at once if that is held; false if a callback has
+ * not returned by @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The transfers of a snapshot: what ranks are doing about sends and receives.  Declared
- * in snapshot.h
+ * The transfers of a snapshot: what ranks are doing about sends and receives.
+ * Declared in snapshot.h
  *
- * The oldest operation of a rank that has transfers counts, because those behind it wait
- * for it.  As long as an older collective of the rank is in flight, the rank waits for
- * that and not for the transfer.
+ * The oldest operation of a rank that has transfers counts, because those
+ * behind it wait for it.  As long as an older collective of the rank is in
+ * flight, the rank waits for that and not for the transfer.
  */
 
 #include <string.h>
@@ -22,7 +22,8 @@ static uint64_t end_of(const struct transfer_snapshot *x)
 	return clock_after(x->since_ns, x->allowed_ns);
 }
 
-/* The first transfer from @next on that is not done, or one more than there are. */
+/* The first transfer from @next on that is not done, or one more than there
+ * are. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
 	uint64_t count = pair_count(c), slots = c->clique->slots;
@@ -136,8 +137,8 @@ static bool is_at(bool starts_are_marked, const struct half *h)
 	return h->in_call || h->started || !starts_are_marked;
 }
 
-/* True if the rank has come to @x and the peer has not, or is in another process, which
- * may not have. */
+/* True if the rank has come to @x and the peer has not, or is in another
+ * process, which may not have. */
 static bool awaits_peer(bool are_marked, const struct transfer_snapshot *x)
 {
 	if (x->peer == x->rank || !is_at(are_marked, &x->own))
@@ -147,7 +148,8 @@ static bool awaits_peer(bool are_marked, const struct transfer_snapshot *x)
 	return !x->met || (!x->other.done && !is_at(are_marked, &x->other));
 }
 
-/* Note the peer, a rank of this process, as awaited if the rank waits for it. */
+/* Note the peer, a rank of this process, as awaited if the rank waits for it.
+ * */
 static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
                       const struct transfer_snapshot *x)
 {
@@ -164,8 +166,8 @@ static enum said said_of(const struct transfer_memory *m,
 	               : SAID_NOTHING;
 }
 
-/* The transfer that an operation of @c waits for; @t is the operation's first transfer.
- * Once all halves are called, the clock runs from the last call. */
+/* The transfer that an operation of @c waits for; @t is the operation's first
+ * transfer.  Once all halves are called, the clock runs from the last call. */
 static struct transfer_snapshot look_at_all(const struct snapshot *s,
                                             const struct cohort_comm *c,
                                             struct transfer t,
@@ -266,7 +268,8 @@ void p2p_snapshot_awaits(const struct cohort_comm *c, int peer,
 	}
 }
 
-/* True if the thread or the stream of @c, which @r shows, is held before that half. */
+/* True if the thread or the stream of @c, which @r shows, is held before that
+ * half. */
 static bool keeps(const struct cohort_comm *c, const struct rank_snapshot *r,
                   bool sends, int peer, uint64_t number)
 {

@@ -144,7 +144,8 @@ static void read_mappings(struct places *p, int fd)
 	}
 }
 
-/* The bytes that a file or an image begins with.  Returns how many there are. */
+/* The bytes that a file or an image begins with.  Returns how many there are.
+ * */
 static size_t read_start(int fd, uint64_t at, char start[START])
 {
 	ssize_t n = pread(fd, start, START, (off_t)at);
@@ -152,7 +153,8 @@ static size_t read_start(int fd, uint64_t at, char start[START])
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Read the build IDs of images, and convert offsets in files to addresses in them. */
+/* Read the build IDs of images, and convert offsets in files to addresses in
+ * them. */
 static void read_images(struct places *p, int mem)
 {
 	struct image image;

@@ -5,9 +5,9 @@
 /*
  * Addresses of code in this process: their files, build IDs and functions
  *
- * places_map() reads what the kernel has mapped and places_name() the symbol tables of the
- * files on disk.  Neither takes memory or a lock of the dynamic linker: a thread that hangs
- * while it loads a library has that lock.
+ * places_map() reads what the kernel has mapped and places_name() the symbol
+ * tables of the files on disk.  Neither takes memory or a lock of the dynamic
+ * linker: a thread that hangs while it loads a library has that lock.
  */
 
 #include "base/image.h"
@@ -65,8 +65,8 @@ void places_name(struct places *places);
 const struct code_place *places_find(const struct places *places,
                                      uintptr_t address);
 
-/* Open the file of a module if it still has the build that is mapped.  Returns a
- * descriptor, or -1. */
+/* Open the file of a module if it still has the build that is mapped.  Returns
+ * a descriptor, or -1. */
 int places_open(const struct place_module *module);
 
 #endif

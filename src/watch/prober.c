@@ -82,7 +82,8 @@ static void ask_device(struct cohort_comm *c)
 	            p->cudaGetErrorString(error), (int)error);
 }
 
-/* NCCL may find that a process has ended before this one is told, which says more. */
+/* NCCL may find that a process has ended before this one is told, which says
+ * more. */
 static bool is_awaited(struct prober *p, ncclResult_t result)
 {
 	const uint64_t now = clock_now();
@@ -125,8 +126,8 @@ static void go_to(struct asker *a, const struct cohort_comm *c)
 	a->platform = platform;
 }
 
-/* Ask about one rank, unless the clique has ended: its communicator must not be touched
- * after that. */
+/* Ask about one rank, unless the clique has ended: its communicator must not be
+ * touched after that. */
 static void probe_rank(struct asker *a, struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
@@ -338,8 +339,8 @@ static void leave_behind_locked(struct prober *p)
 	current = NULL;
 }
 
-/* The thread, if there are no probers any more.  One that is at another clique is for the
- * caller that stops that one. */
+/* The thread, if there are no probers any more.  One that is at another clique
+ * is for the caller that stops that one. */
 static struct asker *dismiss_locked(void)
 {
 	struct asker *last =

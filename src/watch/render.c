@@ -36,7 +36,8 @@ static void add_numbers(struct text *t, const uint64_t *set)
 
 /* ---- the culprit -------------------------------------------------------- */
 
-/* True if the blamed rank is gone from here, whatever it waits for elsewhere. */
+/* True if the blamed rank is gone from here, whatever it waits for elsewhere.
+ * */
 static bool is_gone(const struct snapshot *s, const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
@@ -52,8 +53,8 @@ static const struct culprit *chained(const struct snapshot *s,
 	                                                : NULL;
 }
 
-/* The rank of this process that is to blame, wherever it is missing; NULL if there is
- * none. */
+/* The rank of this process that is to blame, wherever it is missing; NULL if
+ * there is none. */
 static const struct rank_snapshot *culprit_of(const struct snapshot *s,
                                               const struct cohort_verdict *v)
 {
@@ -103,8 +104,8 @@ static bool is_it(const char *who)
 	return strcmp(who, "it") == 0;
 }
 
-/* Add what a rank does instead of the call that it has not made.  @who is the subject of
- * the sentence: "it" or "rank 1". */
+/* Add what a rank does instead of the call that it has not made.  @who is the
+ * subject of the sentence: "it" or "rank 1". */
 static void add_place(struct text *t, const struct rank_snapshot *r,
                       const char *who)
 {
@@ -156,8 +157,8 @@ static void add_brief_place(struct text *t, const struct rank_snapshot *r,
 	text_add(t, "%s", why);
 }
 
-/* Return the subject for a sentence about @r: "it", or its number if several ranks are
- * missing. */
+/* Return the subject for a sentence about @r: "it", or its number if several
+ * ranks are missing. */
 static const char *who_is(const struct snapshot *s,
                           const struct cohort_verdict *v,
                           const struct rank_snapshot *r, char name[WHO_ROOM])
@@ -227,7 +228,8 @@ static void add_transfer(struct text *t, const struct snapshot *s, int rank)
 		text_add(t, " of \"%s\"", s->group);
 }
 
-/* Add the tag that is set now for a rank between calls, or that of its last call. */
+/* Add the tag that is set now for a rank between calls, or that of its last
+ * call. */
 static void add_tag(struct text *t, const struct rank_snapshot *r)
 {
 	const char *tag = r->joined ? r->tag : r->tag_now;
@@ -236,8 +238,8 @@ static void add_tag(struct text *t, const struct rank_snapshot *r)
 		text_add(t, " (tag \"%s\")", tag);
 }
 
-/* True if ranks that have called the front and ranks that have not have different
- * tags. */
+/* True if ranks that have called the front and ranks that have not have
+ * different tags. */
 static bool tags_differ(const struct snapshot *s)
 {
 	const char *tags[2] = { NULL, NULL };
@@ -411,7 +413,8 @@ static void add_headline(struct text *t, const struct snapshot *s,
 
 /* ---- the waiters -------------------------------------------------------- */
 
-/* The ranks that wait: those that have called, but are not at fault themselves. */
+/* The ranks that wait: those that have called, but are not at fault themselves.
+ * */
 static void find_waiters(const struct cohort_verdict *v, uint64_t *set)
 {
 	int i;

@@ -3,15 +3,14 @@
 #define WATCH_RENDER_H
 
 /*
- * The text of a verdict on the front or on a transfer, in two forms: a line for errors
- * and logs, and a block for people
+ * The text of a verdict on the front or on a transfer, in two forms: a line for
+ * errors and logs, and a block for people
  *
- *	HANG   rank 2 has not called all_reduce 349 of "demo" (generation 1)
- *	why    busy in the program: thread 26235 "demo/2" is asleep in futex
- *	where  train_worker (train.c:372)
- *	       worker_run (worker.c:157)
- *	since  501 ms (limit 500 ms)
- *	wait   ranks 0-1, 3, in all_reduce of 1000 float32, sum, tag "bucket 1/1"
+ * 	HANG   rank 2 has not called all_reduce 349 of "demo" (generation 1)
+ * 	why    busy in the program: thread 26235 "demo/2" is asleep in futex
+ * 	where  train_worker (train.c:372)
+ *         worker_run (worker.c:157) since  501 ms (limit 500 ms) wait   ranks
+ *  0-1, 3, in all_reduce of 1000 float32, sum, tag "bucket 1/1"
  */
 
 #include "watch/cycle.h"
@@ -21,8 +20,8 @@
 void render_stall(const struct snapshot *s, const struct expiry *due,
                   const struct cycle *cycle, struct verdict *out);
 
-/* Add in few words what a rank of this process does, for a line that another process writes:
- * "rank 2 (pid 26235) is asleep in futex". */
+/* Add in few words what a rank of this process does, for a line that another
+ * process writes: "rank 2 (pid 26235) is asleep in futex". */
 void render_brief(struct text *t, const struct snapshot *s,
                   const struct rank_snapshot *r);
 

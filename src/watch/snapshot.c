@@ -50,8 +50,8 @@ void snapshot_fini(struct snapshot *s)
 	s->next = NULL;
 }
 
-/* True if a collective that was called is done.  A later call may take the slot of one
- * that is done. */
+/* True if a collective that was called is done.  A later call may take the slot
+ * of one that is done. */
 static bool is_done(const struct cohort_comm *c, uint64_t number)
 {
 	uint64_t ticket = atomic_load(&agree_slot(c, number)->ticket);
@@ -59,7 +59,8 @@ static bool is_done(const struct cohort_comm *c, uint64_t number)
 	return !agree_has(c, number) || comm_ticket_done(c, ticket);
 }
 
-/* The first collective of @c from @next on that is not done, whether called or not. */
+/* The first collective of @c from @next on that is not done, whether called or
+ * not. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
 	uint64_t called = agree_called(c), slots = c->clique->slots;
@@ -72,8 +73,8 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 	return next;
 }
 
-/* The front: the oldest collective that is not done on every rank, if any rank has
- * called it; 0: none. */
+/* The front: the oldest collective that is not done on every rank, if any rank
+ * has called it; 0: none. */
 static uint64_t find_front(const struct clique *q, uint64_t *next)
 {
 	uint64_t front = UINT64_MAX;
@@ -107,7 +108,8 @@ uint64_t snapshot_front(const struct clique *q)
 	return called >= front ? front : 0;
 }
 
-/* A rank's part in the front; @former is what the last snapshot showed of it. */
+/* A rank's part in the front; @former is what the last snapshot showed of it.
+ * */
 static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
                       uint64_t front, const struct rank_snapshot *former)
 {
@@ -145,8 +147,8 @@ static bool has_returned(const struct cohort_comm *c)
 {
 	while (c->above)
 		c = c->above;
-	/* After the group's end, which its children are about to hear of, a rank may
-	 * return. */
+	/* After the group's end, which its children are about to hear of, a
+	 * rank may return. */
 	return atomic_load(&c->thread.returned) && !cause_any(c->clique->end);
 }
 
@@ -271,8 +273,8 @@ static bool is_same(const struct transfer_snapshot *a,
 	       a->met == b->met;
 }
 
-/* True if all have called the front, but one of them in a batch with a transfer that its
- * peer has not called: the batch waits for the peer. */
+/* True if all have called the front, but one of them in a batch with a transfer
+ * that its peer has not called: the batch waits for the peer. */
 static bool is_held(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
@@ -285,7 +287,8 @@ static bool is_held(const struct snapshot *s)
 	return s->ranks[r].call.ticket == x->ticket;
 }
 
-/* A rank that is paused is paused in all that was split from its communicator. */
+/* A rank that is paused is paused in all that was split from its communicator.
+ * */
 static void take_pauses(struct snapshot *s, const struct clique *q)
 {
 	struct remote_state others;
@@ -345,7 +348,8 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->expired = 0;
 }
 
-/* The tag of collective @number of @c into @tag; false if it is not on record. */
+/* The tag of collective @number of @c into @tag; false if it is not on record.
+ * */
 static bool read_tag(const struct cohort_comm *c, uint64_t number,
                      char tag[TAG_SIZE])
 {

@@ -3,11 +3,12 @@
 #define WATCH_SNAPSHOT_H
 
 /*
- * A snapshot: what a clique's ranks are doing, read from memory alone.  It takes no lock
- * and makes no native call, so nothing that hangs can keep the watchdog from taking one
+ * A snapshot: what a clique's ranks are doing, read from memory alone.  It
+ * takes no lock and makes no native call, so nothing that hangs can keep the
+ * watchdog from taking one
  *
- * The oldest collective in flight is the *front*: the first one that is not done on
- * every rank.  The collectives behind it wait for it.
+ * The oldest collective in flight is the *front*: the first one that is not
+ * done on every rank.  The collectives behind it wait for it.
  */
 
 #include "base/thread.h"
@@ -48,24 +49,25 @@ struct rank_snapshot {
 	bool is_uncompared; /* its sends and receives cannot be told apart */
 	struct record last; /* the last call of any kind; ticket 0: none */
 	char tag[TAG_SIZE]; /* the last call's tag, "": none */
-	char tag_now
-		[TAG_SIZE]; /* the tag of the next call, "" if there is none */
+	/* The tag of the next call, "" if there is none. */
+	char tag_now[TAG_SIZE];
 	char label[TAG_SIZE]; /* the last call's label, "": none */
 	uint64_t captured;    /* calls that went into CUDA graphs */
 
-	/* The rank's oldest operation in flight with sends or receives, if no older
-	 * collective is in flight: its call, ticket 0: none; the peers that have not
-	 * called their halves; and the peers that have called them but have not come
-	 * to them.  Set by p2p_snapshot_take(). */
+	/* The rank's oldest operation in flight with sends or receives, if no
+	 * older collective is in flight: its call, ticket 0: none; the peers
+	 * that have not called their halves; and the peers that have called
+	 * them but have not come to them.  Set by p2p_snapshot_take(). */
 	struct record transfers;
 	uint64_t awaits_call[COHORT_RANK_WORDS];
 	uint64_t awaits_start[COHORT_RANK_WORDS];
 
-	/* The thread that the rank is bound to, or else the last one that called.
-	 * Set by snapshot_threads(). */
+	/* The thread that the rank is bound to, or else the last one that
+	 * called.  Set by snapshot_threads(). */
 	bool bound;
-	bool is_new; /* it has called nothing in this communicator, and its thread is
-	                the last one that called in the parent */
+	/* It has called nothing in this communicator, and its thread is the
+	 * last one that called in the parent. */
+	bool is_new;
 	int tid;   /* 0: none has called */
 	int alive; /* 1, 0; -1: not looked at */
 	char thread[THREAD_NAME_SIZE];
@@ -78,8 +80,8 @@ struct rank_snapshot {
 	char awaits[AWAITED_SIZE];
 };
 
-/* True if that thread is the rank's own: no other may call, or it is inside a call.  If
- * false, the rank's next call may come from any thread. */
+/* True if that thread is the rank's own: no other may call, or it is inside a
+ * call.  If false, the rank's next call may come from any thread. */
 static inline bool rank_has_thread(const struct rank_snapshot *r)
 {
 	return r->tid && (r->bound || r->inside);
@@ -91,8 +93,8 @@ static inline bool rank_has_left(const struct rank_snapshot *r)
 	return r->closed || r->returned;
 }
 
-/* The transfer whose deadline passes first, among those in each rank's oldest operation
- * with transfers. */
+/* The transfer whose deadline passes first, among those in each rank's oldest
+ * operation with transfers. */
 struct transfer_snapshot {
 	uint64_t number; /* within the pair of ranks; 0: none is in flight */
 	int rank;
@@ -133,8 +135,8 @@ struct transfer_memory {
 	uint64_t ticket;  /* the oldest one in flight in the last snapshot */
 	uint64_t held_ns; /* when an older operation was last seen in flight */
 
-	/* What peers in other processes have said of their halves of that operation: enum
-	 * said, by the transfer's index modulo the size. */
+	/* What peers in other processes have said of their halves of that
+	 * operation: enum said, by the transfer's index modulo the size. */
 	uint64_t asked_ticket;
 	unsigned char said[COHORT_MAX_RANKS];
 };
@@ -148,19 +150,20 @@ enum wait_way {
 	WAITS_TO,
 };
 
-/* An operation that a rank of another process may not have called.  It is sent to others. */
+/* An operation that a rank of another process may not have called.  It is sent
+ * to others. */
 struct missing {
 	uint64_t identity; /* of the clique; 0: none */
 
-	/* The number of the collective; or, if .is_transfer, of the half that .rank sends
-	 * to .other, or receives from it. */
+	/* The number of the collective; or, if .is_transfer, of the half that
+	 * .rank sends to .other, or receives from it. */
 	uint64_t number;
 	uint32_t is_transfer;
 	uint32_t sends;
 	int32_t rank, other;
 
-	/* How long ago the first rank called it, in ns; 0: not known.  What ended before
-	 * explains no wait. */
+	/* How long ago the first rank called it, in ns; 0: not known.  What
+	 * ended before explains no wait. */
 	uint64_t age_ns;
 };
 
@@ -174,11 +177,12 @@ static inline bool is_same_missing(const struct missing *a,
 	         a->other == b->other));
 }
 
-/* What a rank of another process says that it is doing about the front, or about its half
- * of a transfer. */
+/* What a rank of another process says that it is doing about the front, or
+ * about its half of a transfer. */
 struct remote_rank {
 	int rank;
-	int kind; /* what it is at fault for, if it is: enum cohort_verdict_kind */
+	/* What it is at fault for, if it is: enum cohort_verdict_kind. */
+	int kind;
 	int joined;     /* it has called that */
 	int is_behind;  /* an older collective is not done in its process */
 	int is_done;    /* its half */
@@ -187,21 +191,22 @@ struct remote_rank {
 	int is_closed;  /* its communicator is */
 	int world;      /* its number in the group that all was split from */
 
-	/* If it waits elsewhere, all by numbers in that group: the ranks of its process that
-	 * wait for each other, in a cycle if .in_cycle; .from of them waits in what .in says,
-	 * for rank .end, which waits for nobody and is at fault for .end_kind, or is part of
-	 * the cycle; or, if .end is -1, for ranks of other processes in what .waits_in says. */
+	/* If it waits elsewhere, all by numbers in that group: the ranks of its
+	 * process that wait for each other, in a cycle if .in_cycle; .from of
+	 * them waits in what .in says, for rank .end, which waits for nobody
+	 * and is at fault for .end_kind, or is part of the cycle; or, if .end
+	 * is -1, for ranks of other processes in what .waits_in says. */
 	int waits, in_cycle;
 	uint64_t waiters[COHORT_RANK_WORDS];
 	int from, end, end_kind;
 	struct missing waits_in;
 	int way; /* enum wait_way */
 	char in[WAITS_CALL];
-	char missed
-		[WAITS_CALL]; /* what the rank that it waits for has not called */
+	/* What the rank that it waits for has not called. */
+	char missed[WAITS_CALL];
 
-	/* The sends and the receives of the rank that asks, by number in their pair,
-	 * that this rank's stream or call waits for; 0: none. */
+	/* The sends and the receives of the rank that asks, by number in their
+	 * pair, that this rank's stream or call waits for; 0: none. */
 	uint64_t awaits_send, awaits_recv;
 
 	uint64_t word;  /* if it has called the front: see agree_word(); or 0 */
@@ -228,9 +233,9 @@ struct crossing_side {
 	struct record call_there;
 };
 
-/* Another communicator on some of these devices whose front one rank has called and
- * another rank has called only later, or not yet.  The two ranks have called the front
- * here in the opposite order. */
+/* Another communicator on some of these devices whose front one rank has called
+ * and another rank has called only later, or not yet.  The two ranks have
+ * called the front here in the opposite order. */
 struct crossing {
 	bool exists;
 	char group[64];
@@ -241,8 +246,8 @@ struct crossing {
 	struct crossing_side second; /* the rank that called there first */
 };
 
-/* Culprits, and waits on the way to them, that are described.  Of a batch that a rank waits
- * behind no more peers in other processes are asked. */
+/* Culprits, and waits on the way to them, that are described.  Of a batch that
+ * a rank waits behind no more peers in other processes are asked. */
 #define WAITS_CULPRITS 16
 #define WAITS_LINKS 16
 
@@ -254,8 +259,8 @@ struct culprit {
 	struct rank_snapshot at; /* .rank is -1 if it is in another process */
 	bool has_called;         /* it has called, but has not started */
 
-	/* If it is in another process: where it is missing, and what it says that it
-	 * does. */
+	/* If it is in another process: where it is missing, and what it says
+	 * that it does. */
 	struct missing in;
 	int kind; /* what it is at fault for; 0 if it has not been asked */
 	char text[160];
@@ -281,10 +286,12 @@ struct waits {
 	int link_count; /* 0 if none of them waits elsewhere */
 	struct wait_link links[WAITS_LINKS];
 	bool is_cycle; /* the links are a cycle, */
-	bool is_crossing; /* of collectives of two communicators, one of them this */
+	/* Of collectives of two communicators, one of them this. */
+	bool is_crossing;
 };
 
-/* The waits that begin at an operation which ranks of other processes have not called. */
+/* The waits that begin at an operation which ranks of other processes have not
+ * called. */
 struct trail {
 	struct missing from;
 	int world;    /* the first of these ranks, or -1 */
@@ -295,9 +302,10 @@ struct trail {
 struct snapshot {
 	/* Constant. */
 	const char *group;
-	int64_t pid; /* for texts that other processes show; 0: for this one's */
-	const char
-		*host; /* with pid: for texts that other machines show; or "" */
+	/* For texts that other processes show; 0: for this one's. */
+	int64_t pid;
+	/* With pid: for texts that other machines show; or "". */
+	const char *host;
 	int generation;
 	int size;  /* ranks in this process */
 	int world; /* ranks in all */
@@ -323,23 +331,24 @@ struct snapshot {
 	uint64_t resumed_ns; /* when a paused rank last resumed */
 	bool paused;         /* some rank is paused */
 	uint64_t front;      /* number of the collective, 0: none in flight */
-	uint64_t moved_ns;   /* the last time at which the front waited for
-	                        something else: an older collective in flight, or
-	                        a transfer of its batch that the peer had not
-	                        called */
+	/* The last time at which the front waited for something else: an older
+	 * collective in flight, or a transfer of its batch that the peer had
+	 * not called. */
+	uint64_t moved_ns;
 	bool all_joined; /* all ranks of this process have called the front */
 	bool has_left; /* some rank makes no further call, and some rank may */
-	char tags
-		[TAGS_SIZE]; /* tags that differ in a collective before the front,
-	                         "" if there are none; set by snapshot_tags() */
-	int others_joined; /* ranks of other processes that have, as far as can be
-	                      seen */
-	bool others_miss; /* so they have, and as far as can be seen some rank of
-	                        another process has not */
+	/* Tags that differ in a collective before the front, "" if there are
+	 * none; set by snapshot_tags(). */
+	char tags[TAGS_SIZE];
+	/* Ranks of other processes that have, as far as can be seen. */
+	int others_joined;
+	/* So they have, and as far as can be seen some rank of another process
+	 * has not. */
+	bool others_miss;
 	bool others_left; /* so it has not, and never will */
-	uint64_t
-		others_ns; /* when the last rank of another process called it, 0: that
-	                        cannot be seen */
+	/* When the last rank of another process called it, 0: that cannot be
+	 * seen. */
+	uint64_t others_ns;
 	bool closing;        /* the clique ends in peace */
 	const char *reaping; /* the reaper's native call, NULL: none */
 	int reaping_rank;
@@ -347,23 +356,23 @@ struct snapshot {
 	const char *asking; /* the native call that the prober is in */
 	uint64_t probing_since_ns;
 	const char *telling; /* the callback that is running, or was last */
-	uint64_t
-		telling_since_ns; /* when it was called, 0 if none is running */
+	/* When it was called, 0 if none is running. */
+	uint64_t telling_since_ns;
 
-	/* What ranks of other processes have answered about the front, if they were
-	 * asked.  Set by the watchdog. */
+	/* What ranks of other processes have answered about the front, if they
+	 * were asked.  Set by the watchdog. */
 	const struct remote_rank *remote;
 	int remote_count;
 	const char *silent; /* the processes that have not answered, or NULL */
 
-	/* The stacks of the process's other threads; NULL if they were not asked.  Set
-	 * by the watchdog. */
+	/* The stacks of the process's other threads; NULL if they were not
+	 * asked.  Set by the watchdog. */
 	const struct stack_traces *traces;
 	const struct trail *trail; /* or NULL */
 
-	/* The half of another transfer that the transfer's peer, a rank of another
-	 * process, waits for and the transfer's rank has not come to.  Set by
-	 * p2p_snapshot_keep(). */
+	/* The half of another transfer that the transfer's peer, a rank of
+	 * another process, waits for and the transfer's rank has not come to.
+	 * Set by p2p_snapshot_keep(). */
 	struct {
 		bool exists;
 		bool sends; /* the transfer's rank */
@@ -376,8 +385,8 @@ struct snapshot {
 	struct rank_snapshot *ranks;
 	struct transfer_memory *transfers;
 
-	/* For each rank, the number of the first collective that is not known to
-	 * be done; kept from one snapshot to the next. */
+	/* For each rank, the number of the first collective that is not known
+	 * to be done; kept from one snapshot to the next. */
 	uint64_t *next;
 };
 
@@ -390,27 +399,28 @@ static inline bool snapshot_has_all(const struct snapshot *s)
 /* Return what is known of a rank of another process, or NULL. */
 const struct remote_rank *snapshot_remote(const struct snapshot *s, int rank);
 
-/* Return the rank's number in the group that all was split from, or -1 if it is not known. */
+/* Return the rank's number in the group that all was split from, or -1 if it is
+ * not known. */
 int snapshot_world(const struct snapshot *s, int rank);
 
 /* Room for snapshots of @clique; false without memory. */
 bool snapshot_init(struct snapshot *s, const struct clique *clique);
 void snapshot_fini(struct snapshot *s);
 
-/* Take a snapshot.  What the watchdog remembers about the front is reset when the front
- * changes and when its clocks start anew. */
+/* Take a snapshot.  What the watchdog remembers about the front is reset when
+ * the front changes and when its clocks start anew. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
-/* The front of a clique, without an earlier snapshot; the first collective that is not
- * known to be done on one rank; and one of its ranks, as snapshot_take() would show
- * it. */
+/* The front of a clique, without an earlier snapshot; the first collective that
+ * is not known to be done on one rank; and one of its ranks, as snapshot_take()
+ * would show it. */
 uint64_t snapshot_front(const struct clique *clique);
 uint64_t snapshot_undone(const struct cohort_comm *comm);
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
                    uint64_t front);
 
-/* One rank, with what its thread is doing and what it waits for: all that is known about
- * the rank but its transfers and its stack. */
+/* One rank, with what its thread is doing and what it waits for: all that is
+ * known about the rank but its transfers and its stack. */
 void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *comm,
                       uint64_t front);
 
@@ -424,17 +434,20 @@ const struct record *snapshot_front_call(const struct snapshot *s);
  * Transfers, in p2p_snapshot.c:
  *
  * p2p_snapshot_take   - the last part of snapshot_take()
- * p2p_snapshot_next   - set @x to the next transfer in the oldest operation of @comm with
- *                       transfers that waits for its peer, to the first one if its number
- *                       is 0; @front: the rank's oldest collective that is not done;
- *                       false: there is none
- * p2p_snapshot_half   - the half that @comm has, number @number of those that it sends
- *                       to @peer, or else receives from it; false: it has not called that
+ * p2p_snapshot_next   - set @x to the next transfer in the oldest operation of
+ *                       @comm with transfers that waits for its peer, to the
+ *                       first one if its number is 0; @front: the rank's oldest
+ *                       collective that is not done; false: there is none
+ * p2p_snapshot_half   - the half that @comm has, number @number of those that
+ *                       it sends to @peer, or else receives from it; false: it
+ *                       has not called that
  * p2p_snapshot_awaits - what @out's rank, @comm's, waits for of rank @peer
- * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has answered
- * p2p_snapshot_note   - note what the peer of s->transfer, in another process, has answered of
- *                       its half; false: nothing new.  Then the next snapshot has the
- *                       transfer that the operation waits for by all that is known
+ * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has
+ * answered
+ * p2p_snapshot_note   - note what the peer of s->transfer, in another process,
+ *                       has answered of its half; false: nothing new.  Then the
+ *                       next snapshot has the transfer that the operation waits
+ *                       for by all that is known
  */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
 bool p2p_snapshot_next(const struct cohort_comm *comm, uint64_t front,
@@ -447,13 +460,13 @@ void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *comm,
                        const struct remote_rank *peer);
 bool p2p_snapshot_note(struct snapshot *s, const struct clique *clique);
 
-/* Add what the ranks' threads are doing.  This asks the system, which takes its time.
- * The answer is kept until another thread calls for the rank. */
+/* Add what the ranks' threads are doing.  This asks the system, which takes its
+ * time.  The answer is kept until another thread calls for the rank. */
 void snapshot_threads(struct snapshot *s);
 void snapshot_thread(struct rank_snapshot *r);
 
-/* Look for tags that differ between ranks in one of the last collectives before the
- * front: there the ranks were at different places in the program. */
+/* Look for tags that differ between ranks in one of the last collectives before
+ * the front: there the ranks were at different places in the program. */
 void snapshot_tags(struct snapshot *s, const struct clique *clique);
 
 /* Add what the ranks wait for in the program. */

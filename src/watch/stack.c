@@ -23,28 +23,30 @@
 /* Frames that the handler itself has on the stack. */
 #define OWN_FRAMES 4
 
-/* Bytes of stack for the unwinder.  It takes some 1700, and more in functions for which
- * it keeps several states; it takes 6000 with AddressSanitizer between it and the C
- * library. */
+/* Bytes of stack for the unwinder.  It takes some 1700, and more in functions
+ * for which it keeps several states; it takes 6000 with AddressSanitizer
+ * between it and the C library. */
 #define WALK_ROOM 4096
 #define WALK_ROOM_ASAN 16384
 
-/* Slots for questions.  A question that was given up while the thread was answering it
- * is not reused before the thread is done. */
+/* Slots for questions.  A question that was given up while the thread was
+ * answering it is not reused before the thread is done. */
 #define QUESTIONS 64
 
-/* Signals under way at a time, and how many of them may be of one number to one thread
- * id: two, because the first may have been for an earlier thread of that id. */
+/* Signals under way at a time, and how many of them may be of one number to one
+ * thread id: two, because the first may have been for an earlier thread of that
+ * id. */
 #define SIGNALS 128
 #define SIGNALS_EACH 2
 
 enum { FREE, ASKED, ANSWERING, ANSWERED };
 
 struct question {
-	/* Atomic; the thread's id and one of these states.  The asking thread sets
-	 * ASKED.  From there a compare-and-swap leads to ANSWERING, and on to
-	 * ANSWERED, by the thread that is asked, or to FREE by the asking one, which
-	 * gives up.  Its release and acquire publish the fields below. */
+	/* Atomic; the thread's id and one of these states.  The asking thread
+	 * sets ASKED.  From there a compare-and-swap leads to ANSWERING, and on
+	 * to ANSWERED, by the thread that is asked, or to FREE by the asking
+	 * one, which gives up.  Its release and acquire publish the fields
+	 * below. */
 	_Atomic uint64_t word;
 
 	/* Written by the thread that is asked, in ANSWERING. */
@@ -59,17 +61,19 @@ static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 static struct question questions[QUESTIONS];
 
-/* Atomic; signals under way, each as a thread's id and a number; 0: a free place.  Set by
- * the asking thread before it sends the signal.  Cleared by the handler before it looks
- * at the questions (seq_cst), which the asking thread has set earlier: so a handler whose
- * signal is still in here will see the question. */
+/* Atomic; signals under way, each as a thread's id and a number; 0: a free
+ * place.  Set by the asking thread before it sends the signal.  Cleared by the
+ * handler before it looks at the questions (seq_cst), which the asking thread
+ * has set earlier: so a handler whose signal is still in here will see the
+ * question. */
 static _Atomic uint64_t under_way[SIGNALS];
 
-/* Atomic, relaxed, because each start sets it to one value.  What the unwinder needs on a
- * stack; 0: the unwinder takes a lock and is not used. */
+/* Atomic, relaxed, because each start sets it to one value.  What the unwinder
+ * needs on a stack; 0: the unwinder takes a lock and is not used. */
 static atomic_size_t walk_room;
 
-/* Atomic, relaxed, as the above; functions of Python, if that is in the process. */
+/* Atomic, relaxed, as the above; functions of Python, if that is in the
+ * process. */
 static int (*_Atomic python_is_initialized)(void);
 static int (*_Atomic python_holds_lock)(void);
 
@@ -115,8 +119,8 @@ static void take_out(uint64_t signal)
 	}
 }
 
-/* False if the unwinder would take a lock, or would overrun the alternate stack that the
- * handler runs on. */
+/* False if the unwinder would take a lock, or would overrun the alternate stack
+ * that the handler runs on. */
 static bool may_walk(const ucontext_t *context)
 {
 	uintptr_t room = (uintptr_t)__builtin_frame_address(0) -
@@ -203,8 +207,8 @@ static bool is_default(const struct sigaction *action)
 	       action->sa_handler == SIG_DFL;
 }
 
-/* Install the handler.  False if the program has one, even if it has set it just now:
- * then that one is put back. */
+/* Install the handler.  False if the program has one, even if it has set it
+ * just now: then that one is put back. */
 static bool install(int signo)
 {
 	struct sigaction action = { .sa_sigaction = answer,
@@ -228,7 +232,8 @@ static bool install(int signo)
 	return false;
 }
 
-/* True if a signal is under way.  A thread that has ended will not get its signal. */
+/* True if a signal is under way.  A thread that has ended will not get its
+ * signal. */
 static bool is_under_way(int signo)
 {
 	bool any = false;
@@ -247,7 +252,8 @@ static bool is_under_way(int signo)
 	return any;
 }
 
-/* Remove the handler, unless a signal is under way or the program has set its own. */
+/* Remove the handler, unless a signal is under way or the program has set its
+ * own. */
 static void uninstall(int signo)
 {
 	struct sigaction now, none = { .sa_handler = SIG_DFL };
@@ -261,8 +267,8 @@ static void uninstall(int signo)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Copy the frames from the thread's place on, or that place alone if the unwinder has
- * not found it. */
+/* Copy the frames from the thread's place on, or that place alone if the
+ * unwinder has not found it. */
 static void copy(struct stack *out, const struct question *q)
 {
 	int i = 0;
@@ -319,7 +325,8 @@ static const char *send_signal(int signo, int tid)
 	return "it cannot be asked";
 }
 
-/* Ask the threads that can be asked; @asked has their questions, NULL: not asked. */
+/* Ask the threads that can be asked; @asked has their questions, NULL: not
+ * asked. */
 static void ask(int signo, struct stack *stacks, int n,
                 struct question *asked[STACKS])
 {
@@ -343,8 +350,8 @@ static void ask(int signo, struct stack *stacks, int n,
 			stacks[i].why = send_signal(signo, stacks[i].tid);
 }
 
-/* Wait for the answer until @deadline_ns.  Then take the question back, unless the thread
- * is answering it. */
+/* Wait for the answer until @deadline_ns.  Then take the question back, unless
+ * the thread is answering it. */
 static void collect(struct question *q, uint64_t deadline_ns, struct stack *out)
 {
 	const struct timespec pause = clock_timespec(LOOK_NS);

@@ -51,8 +51,8 @@ int stall_kind(const struct snapshot *s, const struct rank_snapshot *r)
 	return COHORT_VERDICT_NOT_FINISHED;
 }
 
-/* Which ranks the front waits for, and why.  Once all have called it, the ranks that
- * have not started are the ones that the others wait for. */
+/* Which ranks the front waits for, and why.  Once all have called it, the ranks
+ * that have not started are the ones that the others wait for. */
 static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -89,8 +89,8 @@ bool stall_is_gone(const struct rank_snapshot *r)
 	return stall_is_departure(stall_kind_of_absence(r));
 }
 
-/* The number of ranks of this process that have called the front; 0 if the others are gone
- * or wait themselves. */
+/* The number of ranks of this process that have called the front; 0 if the
+ * others are gone or wait themselves. */
 static int count_joined(const struct snapshot *s)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -119,7 +119,8 @@ bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	int joined = count_joined(s);
 
-	/* A transfer, which has no number among the collectives, waits for one rank. */
+	/* A transfer, which has no number among the collectives, waits for one
+	 * rank. */
 	if (!v->collective || !joined || v->kind == COHORT_VERDICT_CYCLE ||
 	    s->remote_count < s->world - s->size)
 		return false;
@@ -139,8 +140,8 @@ bool stall_may_be_minority(const struct snapshot *s)
 	       2 * (joined + s->others_joined) < s->world;
 }
 
-/* Where some of the ranks that the front waits for make no call any more, it is these
- * that are to blame; false: there are none. */
+/* Where some of the ranks that the front waits for make no call any more, it is
+ * these that are to blame; false: there are none. */
 static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -188,8 +189,9 @@ static void blame_nobody(struct cohort_verdict *v)
 	memset(v->missing, 0, sizeof(v->missing));
 }
 
-/* True if all ranks of this process are inside the first collective's native call: NCCL
- * may connect all ranks there, and so wait for the calls of other processes. */
+/* True if all ranks of this process are inside the first collective's native
+ * call: NCCL may connect all ranks there, and so wait for the calls of other
+ * processes. */
 static bool may_connect_all(const struct snapshot *s)
 {
 	const struct rank_snapshot *r;
@@ -208,8 +210,8 @@ bool stall_is_at_fault(const struct remote_rank *x, bool all_joined)
 	       (x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind);
 }
 
-/* True if @x is to be blamed rather than the rank of @v: one of a stopped process, whose
- * ranks can do nothing, or else the first. */
+/* True if @x is to be blamed rather than the rank of @v: one of a stopped
+ * process, whose ranks can do nothing, or else the first. */
 static bool is_worse(const struct remote_rank *x,
                      const struct cohort_verdict *v)
 {
@@ -243,10 +245,10 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
-/* The ranks of other processes that are at fault, by what they have answered: into
- * v->missing, and the first one as v->rank.  Also notes which have called.  If all have,
- * as far as is known, and nothing is known of some, these may be at fault, and what the
- * others wait for. */
+/* The ranks of other processes that are at fault, by what they have answered:
+ * into v->missing, and the first one as v->rank.  Also notes which have called.
+ * If all have, as far as is known, and nothing is known of some, these may be
+ * at fault, and what the others wait for. */
 static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
@@ -264,7 +266,8 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		if (!stall_is_at_fault(x, all_joined) ||
 		    (all_joined && !all_known))
 			continue;
-		/* As in blame_gone(): those that may still call are not to blame. */
+		/* As in blame_gone(): those that may still call are not to
+		 * blame. */
 		if (is_gone && !stall_is_departure(x->kind))
 			continue;
 		/* The trail leads from it to who is at fault. */
@@ -283,7 +286,8 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		memcpy(v->missing, waiting, sizeof(waiting));
 }
 
-/* The digest of what this process's ranks have called, 0: that is not on record. */
+/* The digest of what this process's ranks have called, 0: that is not on
+ * record. */
 static uint32_t own_digest(const struct snapshot *s)
 {
 	int i = 0;
@@ -313,8 +317,8 @@ bool stall_has_different(const struct snapshot *s)
 	return first_different(s);
 }
 
-/* Ranks of other processes whose calls differ from this one's, which are compared now at
- * the latest.  The smaller side is at fault. */
+/* Ranks of other processes whose calls differ from this one's, which are
+ * compared now at the latest.  The smaller side is at fault. */
 static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
@@ -339,9 +343,9 @@ static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
 	return true;
 }
 
-/* All ranks of this process have come to the front, and have started it or are inside its
- * native call: @v says so.  Which ranks of others it waits for, as far as these have
- * answered; otherwise for those of which nothing is known. */
+/* All ranks of this process have come to the front, and have started it or are
+ * inside its native call: @v says so.  Which ranks of others it waits for, as
+ * far as these have answered; otherwise for those of which nothing is known. */
 static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct cohort_verdict own = *v;
@@ -373,9 +377,10 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 		v->kind = own.kind;
 }
 
-/* Faults that are not of one rank: ranks use two communicators in different orders; or
- * all ranks of this process have come to the front, and those of other processes may
- * not have.  In a crossing a rank is at fault if the majority waits for it. */
+/* Faults that are not of one rank: ranks use two communicators in different
+ * orders; or all ranks of this process have come to the front, and those of
+ * other processes may not have.  In a crossing a rank is at fault if the
+ * majority waits for it. */
 static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r;
@@ -413,8 +418,9 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer)
 /* The start of a row: see render.h. */
 #define ROW "\nnote   "
 
-/* The first rank that is missing only because the thread that would call for it waits
- * in the call of another rank, which is *@caller; NULL: there is no such rank. */
+/* The first rank that is missing only because the thread that would call for it
+ * waits in the call of another rank, which is *@caller; NULL: there is no such
+ * rank. */
 static const struct rank_snapshot *
 find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 {
@@ -431,7 +437,8 @@ find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 	return NULL;
 }
 
-/* A thread that calls for several ranks in turn cannot wait in one call for the next. */
+/* A thread that calls for several ranks in turn cannot wait in one call for the
+ * next. */
 void stall_add_hint(struct text *t, const struct snapshot *s)
 {
 	const struct rank_snapshot *caller, *r = find_held(s, &caller);
@@ -513,8 +520,8 @@ void stall_add_notes(struct text *t, const struct snapshot *s,
 
 /* ---- the front ---------------------------------------------------------- */
 
-/* True if ranks use this communicator and another in different orders, of which those of
- * other processes are the minority: these are at fault. */
+/* True if ranks use this communicator and another in different orders, of which
+ * those of other processes are the minority: these are at fault. */
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {
 	if (!s->waits.is_crossing || !s->all_joined ||

@@ -10,8 +10,9 @@
 #include "watch/describe.h"
 #include "watch/stall.h"
 
-/* True if the rank is inside the first call of this kind to a rank of another process:
- * NCCL connects the two there, and so waits for the other one's call. */
+/* True if the rank is inside the first call of this kind to a rank of another
+ * process: NCCL connects the two there, and so waits for the other one's call.
+ * */
 static bool may_connect(const struct transfer_snapshot *x)
 {
 	return !x->is_local && x->number == 1 && x->own.in_call;
@@ -79,17 +80,17 @@ static void blame(const struct snapshot *s, struct cohort_verdict *v)
 	if (!peer.is_known || peer.done)
 		return;
 	rank_set_add(v->missing, x->peer);
-	/* A transfer that runs is nobody's fault; the other half may keep it from
-	 * running. */
+	/* A transfer that runs is nobody's fault; the other half may keep it
+	 * from running. */
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED)
 		v->kind = peer.kind;
 	if (v->kind == COHORT_VERDICT_NOT_STARTED && v->rank < 0)
 		v->rank = x->peer;
 }
 
-/* True if the transfer's rank and its peer, of another process, wait for each other: the
- * rank has come to its half, and the peer is held before the other one by a transfer whose
- * other half the rank has not come to. */
+/* True if the transfer's rank and its peer, of another process, wait for each
+ * other: the rank has come to its half, and the peer is held before the other
+ * one by a transfer whose other half the rank has not come to. */
 static bool is_mutual(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;

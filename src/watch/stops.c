@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Make room: merge the two oldest stops into one that ends with the second and is as
- * long as both. */
+/* Make room: merge the two oldest stops into one that ends with the second and
+ * is as long as both. */
 static void merge_oldest(struct stops *s)
 {
 	struct stop *a = &s->kept[0], *b = &s->kept[1];

@@ -22,8 +22,8 @@
 /* Threads of the process that are considered. */
 #define OTHERS_LISTED 1024
 
-/* Bytes for a name, for all names of the brief form, and the shortest length to which
- * a name is cut. */
+/* Bytes for a name, for all names of the brief form, and the shortest length to
+ * which a name is cut. */
 #define NAME_ROOM 512
 #define ALL_ROOM 8192
 #define LEAST 8
@@ -39,8 +39,9 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* True if the address is in the C library, in the linker or the kernel's page beside it,
- * or in this library where that is a shared one: not in the program. */
+/* True if the address is in the C library, in the linker or the kernel's page
+ * beside it, or in this library where that is a shared one: not in the program.
+ * */
 static bool is_plumbing(const struct places *p, uintptr_t address)
 {
 	static const char *const starts[] = {
@@ -79,7 +80,8 @@ static void add_symbol(struct text *t, const struct places *p,
 
 /* ---- frames ----------------------------------------------------------- */
 
-/* The address of a frame.  A return address stands for the call in front of it. */
+/* The address of a frame.  A return address stands for the call in front of it.
+ * */
 static uintptr_t address_of(const struct stack *stack, int i)
 {
 	return (uintptr_t)stack->frames[i] - (i > 0);
@@ -237,8 +239,8 @@ static bool is_asked(const struct symbolizer *s, int tid)
 	return false;
 }
 
-/* Add the other threads of the process that do not block the signal, as all threads of the
- * library do.  Returns how many there was no room for. */
+/* Add the other threads of the process that do not block the signal, as all
+ * threads of the library do.  Returns how many there was no room for. */
 static int add_others(struct symbolizer *s)
 {
 	int tids[OTHERS_LISTED], i, left_out = 0;
@@ -290,7 +292,8 @@ void symbolizer_refuse(struct stack_report *r, const char *why)
 	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
-/* Write the names of stack @i as far as they are found, or why there are none. */
+/* Write the names of stack @i as far as they are found, or why there are none.
+ * */
 static void put_names(const struct symbolizer *s, int i, int stage,
                       struct stack_report *to)
 {

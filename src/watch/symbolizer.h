@@ -5,9 +5,10 @@
 /*
  * Stacks of threads as text, and as places in files
  *
- * A job looks up the names of functions, because that may need what a hung thread has:
- * memory, a lock, or a disk.  It looks up more and more: files, then functions, then
- * lines.  The verdict has the names that are found in time.
+ * A job looks up the names of functions, because that may need what a hung
+ * thread has: memory, a lock, or a disk.  It looks up more and more: files,
+ * then functions, then lines.  The verdict has the names that are found in
+ * time.
  */
 
 #include <stdatomic.h>
@@ -35,12 +36,12 @@ struct stack_report {
 	bool bound; /* the rank was bound to the thread when it was asked */
 	int holds_python; /* as in struct stack */
 
-	/* Frames from the program's innermost one on: "f (a.c:1) < g+0x2a < main+0x51";
-	 * or STACK_UNAVAILABLE and why. */
+	/* Frames from the program's innermost one on: "f (a.c:1) < g+0x2a <
+	 * main+0x51"; or STACK_UNAVAILABLE and why. */
 	char text[STACK_TEXT];
 
-	/* The first of these frames, up to eight of the program's.  If their names are
-	 * too long together, the longest ones are cut. */
+	/* The first of these frames, up to eight of the program's.  If their
+	 * names are too long together, the longest ones are cut. */
 	char brief[STACK_TEXT];
 };
 
@@ -58,7 +59,8 @@ struct stack_trace {
 	char state[THREAD_STATE_SIZE];
 	int holds_python;
 	char text[STACK_TEXT];
-	int count; /* 0 if there is no stack, or its files were not found in time */
+	/* 0 if there is no stack, or its files were not found in time. */
+	int count;
 	struct {
 		int module; /* -1 if the address is in no file */
 		uint64_t offset;
@@ -68,7 +70,8 @@ struct stack_trace {
 /* All stacks that were taken at a time, of the ranks first. */
 struct stack_traces {
 	int n, n_modules;
-	int left_out; /* other threads that were not asked, as there were too many */
+	/* Other threads that were not asked, as there were too many. */
+	int left_out;
 	struct stack_trace at[STACKS];
 	struct place_module modules[PLACE_MODULES];
 };
@@ -88,12 +91,12 @@ struct symbolizer {
 
 	struct job naming;
 
-	/* Atomic; how many stages of .names are complete.  Release and acquire: what is in
-	 * them, and the files in .places. */
+	/* Atomic; how many stages of .names are complete.  Release and acquire:
+	 * what is in them, and the files in .places. */
 	atomic_int found;
 
-	/* Owned by the caller while symbolizer_is_free(), else by the job; how many of the
-	 * stacks are of the caller's reports. */
+	/* Owned by the caller while symbolizer_is_free(), else by the job; how
+	 * many of the stacks are of the caller's reports. */
 	int asked;
 	int n;
 	struct stack stacks[STACKS];
@@ -104,12 +107,13 @@ struct symbolizer {
 	struct stack_traces traces;
 };
 
-/* A better way to name an address: "function (file.c:12)"; false if nothing is known.
- * It may take memory and locks.  Set before any group is opened, else NULL. */
+/* A better way to name an address: "function (file.c:12)"; false if nothing is
+ * known.  It may take memory and locks.  Set before any group is opened, else
+ * NULL. */
 extern bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* Prepare to take stacks by @signo, which may have COHORT_STACK_ALL; 0 if none are to be
- * taken.  @s is zeroed. */
+/* Prepare to take stacks by @signo, which may have COHORT_STACK_ALL; 0 if none
+ * are to be taken.  @s is zeroed. */
 void symbolizer_start(struct symbolizer *s, int signo);
 
 /* False while the names of the last question are still being looked up. */
@@ -119,10 +123,10 @@ bool symbolizer_is_free(struct symbolizer *s);
 #define NAME_NS (45 * UINT64_C(1000000))
 
 /*
- * Take the stacks of @n threads, at most STACK_RANKS: blocks for 50 ms at most, and must be
- * free.  Then have the crew find names for them, and wake the watchdog.  Then fill in the
- * reports, in which only the rank and the thread are set, with what has been found.  One
- * thread at a time.
+ * Take the stacks of @n threads, at most STACK_RANKS: blocks for 50 ms at most,
+ * and must be free.  Then have the crew find names for them, and wake the
+ * watchdog.  Then fill in the reports, in which only the rank and the thread
+ * are set, with what has been found.  One thread at a time.
  */
 void symbolizer_take(struct symbolizer *s, const struct stack_report *reports,
                      int n);
@@ -138,13 +142,14 @@ void symbolizer_refuse(struct stack_report *report, const char *why);
 /* Find the places of the @n stacks' frames. */
 void symbolizer_map(struct places *places, const struct stack *stacks, int n);
 
-/* Name the frames of @stack in @out.  Frames of the C library and of this library in
- * front of the program's first one are left out, unless there are no others. */
+/* Name the frames of @stack in @out.  Frames of the C library and of this
+ * library in front of the program's first one are left out, unless there are no
+ * others. */
 void symbolizer_name(const struct places *places, const struct stack *stack,
                      struct stack_report *out, enum symbolizer_stage stage);
 
-/* Add @frames, or the reason why there are none, in @room bytes: the longest names are
- * cut, and end in "...", until all fit. */
+/* Add @frames, or the reason why there are none, in @room bytes: the longest
+ * names are cut, and end in "...", until all fit. */
 void symbolizer_add(struct text *t, const char *frames, size_t room);
 
 /* Stop; false if a lookup of names hangs until @deadline_ns. */

@@ -16,7 +16,8 @@
 /* Operations on a trail; a longer one is not followed to its end. */
 #define MAX_STEPS 256
 
-/* How long a trail may take, in the time that one question waits for a silent process. */
+/* How long a trail may take, in the time that one question waits for a silent
+ * process. */
 #define MAX_PATIENCES 5
 
 /* How often a trail that leads nowhere is followed, and the time in between. */
@@ -35,8 +36,8 @@ struct lookup {
 	uint64_t missing[COHORT_RANK_WORDS]; /* places in q */
 };
 
-/* True if @c has not called what @m says; or, if @with_called, if it has called it but its stream
- * has not reached it. */
+/* True if @c has not called what @m says; or, if @with_called, if it has called
+ * it but its stream has not reached it. */
 static bool is_missing(const struct cohort_comm *c, const struct missing *m,
                        bool with_called)
 {
@@ -80,8 +81,9 @@ static void look_up(const struct clique *first, void *arg)
 			rank_set_add(l->missing, i);
 }
 
-/* The clique of that identity in the family of @root, with a reference to be put; NULL if there is
- * none here.  One that has just ended still shows who has not called. */
+/* The clique of that identity in the family of @root, with a reference to be
+ * put; NULL if there is none here.  One that has just ended still shows who has
+ * not called. */
 static struct clique *get_clique(const struct clique *root, uint64_t identity)
 {
 	struct lookup l = { .root = root, .identity = identity };
@@ -96,8 +98,9 @@ static bool ends_here(const struct waits *w)
 	       (w->culprits->at.rank >= 0 || !w->culprits->in.identity);
 }
 
-/* What the ranks of this process that are missing in @m wait for: the first that waits for
- * nobody, or else the last.  Returns false if none is missing. */
+/* What the ranks of this process that are missing in @m wait for: the first
+ * that waits for nobody, or else the last.  Returns false if none is missing.
+ * */
 static bool find_local_waits(const struct clique *root, const struct missing *m,
                              bool with_called, struct waits *out)
 {
@@ -150,8 +153,9 @@ struct answers {
 	bool is_complete; /* all ranks of all processes */
 };
 
-/* The rank to follow; NULL: none is missing.  Ranks that have called are at fault only if no
- * other is missing, and some have done their part: else they wait alike. */
+/* The rank to follow; NULL: none is missing.  Ranks that have called are at
+ * fault only if no other is missing, and some have done their part: else they
+ * wait alike. */
 static const struct remote_rank *choose(const struct answers *a)
 {
 	const struct remote_rank *x, *best = NULL;
@@ -170,7 +174,8 @@ static const struct remote_rank *choose(const struct answers *a)
 	                                                                : best;
 }
 
-/* Ask about @m, an operation of @q; NULL: of a clique that this process does not have. */
+/* Ask about @m, an operation of @q; NULL: of a clique that this process does
+ * not have. */
 static void ask(const struct remote *remote, const struct clique *q,
                 const struct missing *m, int room, uint64_t end_ns,
                 struct text *silent, struct answers *a)
@@ -242,8 +247,8 @@ static void add_remote_link(struct waits *w, const struct remote_rank *x)
 	append_link(w, &link);
 }
 
-/* The trail ends with rank @rank of its clique, and number @world of the group, which is at
- * fault for @kind in the last operation. */
+/* The trail ends with rank @rank of its clique, and number @world of the group,
+ * which is at fault for @kind in the last operation. */
 static struct culprit *end_with(struct walk *k, int world, int rank, int kind,
                                 const char *text)
 {
@@ -282,8 +287,8 @@ static void end_in_cycle(struct walk *k, int i)
 	                 m->identity != k->steps[1].m.identity;
 }
 
-/* Record the operation that the trail has reached.  Returns false if the trail is over: it has
- * been there before, or is too long. */
+/* Record the operation that the trail has reached.  Returns false if the trail
+ * is over: it has been there before, or is too long. */
 static bool add_step(struct walk *k)
 {
 	int i = 0;
@@ -300,8 +305,9 @@ static bool add_step(struct walk *k)
 	return true;
 }
 
-/* Add the waits @here of ranks of this process that are missing in the operation, and go on to
- * what they wait for in other processes.  Returns false if the trail is over. */
+/* Add the waits @here of ranks of this process that are missing in the
+ * operation, and go on to what they wait for in other processes.  Returns false
+ * if the trail is over. */
 static bool add_local_waits(struct walk *k, const struct waits *here,
                             bool with_called)
 {
@@ -344,8 +350,8 @@ static bool follow_local(struct walk *k)
 	return false;
 }
 
-/* No other process has a rank that is missing in the operation.  If all have answered, one here
- * may have called it and not started. */
+/* No other process has a rank that is missing in the operation.  If all have
+ * answered, one here may have called it and not started. */
 static void end_late(struct walk *k, bool is_complete)
 {
 	struct waits here;
@@ -355,7 +361,8 @@ static void end_late(struct walk *k, bool is_complete)
 		end_with(k, -1, -1, COHORT_VERDICT_REMOTE, "");
 }
 
-/* Go on from the rank @x of another process.  Returns false if the trail is over. */
+/* Go on from the rank @x of another process.  Returns false if the trail is
+ * over. */
 static bool follow_remote(struct walk *k, const struct remote_rank *x)
 {
 	waits_fill(k->w, &k->m, x->world);
@@ -378,8 +385,8 @@ static bool follow_remote(struct walk *k, const struct remote_rank *x)
 	return false;
 }
 
-/* Follow the waits of the ranks at @x, which have answered about @t->from, which is @call; until
- * @of has a cause. */
+/* Follow the waits of the ranks at @x, which have answered about @t->from,
+ * which is @call; until @of has a cause. */
 static void follow_trail(struct trail *t, const char *call,
                          const struct clique *of, const struct answers *first)
 {
@@ -478,8 +485,8 @@ static int follow_one(struct trail *t, const struct clique *of,
 	for (tries = 1;; tries++) {
 		ask(of->remote, q, question, room, UINT64_MAX, silent, &a);
 		follow_trail(t, call, of, &a);
-		/* A clique on the way may just have ended: those that waited in it
-		 * know soon who was to blame. */
+		/* A clique on the way may just have ended: those that waited in
+		 * it know soon who was to blame. */
 		if (!is_lost(&t->waits) || silent->at != begin ||
 		    cause_any(of->end) || clock_now() > until ||
 		    tries == MAX_TRIES)

@@ -5,10 +5,10 @@
 /*
  * The waits of other processes' ranks, followed from process to process
  *
- * Ranks here wait for a rank of another process, which may wait in a communicator that
- * this process has no rank in, for a rank of a third process.  Each process is asked in
- * turn, until one has a rank that waits for nobody, or the trail comes back to where it has
- * been: then the ranks wait in a cycle.
+ * Ranks here wait for a rank of another process, which may wait in a
+ * communicator that this process has no rank in, for a rank of a third process.
+ * Each process is asked in turn, until one has a rank that waits for nobody, or
+ * the trail comes back to where it has been: then the ranks wait in a cycle.
  */
 
 #include "watch/snapshot.h"
@@ -20,8 +20,8 @@ enum trail_start {
 	TRAIL_ELSEWHERE, /* about what ranks here wait in instead */
 };
 
-/* What to ask: about the front or the transfer, or about what ranks here wait in, in the order
- * of the snapshot's culprits; and its names, for texts. */
+/* What to ask: about the front or the transfer, or about what ranks here wait
+ * in, in the order of the snapshot's culprits; and its names, for texts. */
 struct trail_questions {
 	int n;
 	struct trail_question {
@@ -35,11 +35,12 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
                              struct trail_questions *questions);
 
 /*
- * Ask the other processes the questions in turn, until the ranks in one of them are at fault;
- * store what they answer in @out, which has room for @room ranks, and follow the waits of those
- * that have not called.  May be called from any thread; blocks, until @of has a cause at most,
- * and takes the lock of clique_tree.c.  Returns how many ranks there are.  If an answer is
- * missing, the trail ends with a culprit whose rank is -1.
+ * Ask the other processes the questions in turn, until the ranks in one of them
+ * are at fault; store what they answer in @out, which has room for @room ranks,
+ * and follow the waits of those that have not called.  May be called from any
+ * thread; blocks, until @of has a cause at most, and takes the lock of
+ * clique_tree.c.  Returns how many ranks there are.  If an answer is missing,
+ * the trail ends with a culprit whose rank is -1.
  * @trail:  set to where the waits lead
  * @of:     the clique that there will be a verdict on
  * @silent: see struct remote

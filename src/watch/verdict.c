@@ -88,8 +88,8 @@ static void report_ranks(const struct snapshot *s, struct verdict *out)
 		verdict_report(s, &s->ranks[i], &out->ranks[i]);
 }
 
-/* True if the ranks that others wait for wait for these, or differ from them, so that
- * nobody is to blame. */
+/* True if the ranks that others wait for wait for these, or differ from them,
+ * so that nobody is to blame. */
 static bool blames_nobody(const struct cohort_verdict *v)
 {
 	return v->rank < 0 && v->world_rank < 0 &&
@@ -149,8 +149,8 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 	         *cause->details ? cause->details : cause->text);
 }
 
-/* Ranks that keep the clique from its end and are described one by one, at most: the text
- * needs room for the reaper, the prober and the callback. */
+/* Ranks that keep the clique from its end and are described one by one, at
+ * most: the text needs room for the reaper, the prober and the callback. */
 #define MAX_BLOCKERS 4
 
 /* What keeps the rank from being idle. */
@@ -177,8 +177,9 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 		describe_thread(t, r);
 }
 
-/* A rank that has captured calls into CUDA graphs.  If those are alive, the end of NCCL's
- * communicators waits for them.  NULL: there is none, or something else keeps the end. */
+/* A rank that has captured calls into CUDA graphs.  If those are alive, the end
+ * of NCCL's communicators waits for them.  NULL: there is none, or something
+ * else keeps the end. */
 static const struct rank_snapshot *captor(const struct snapshot *s)
 {
 	int i;

@@ -3,8 +3,8 @@
 #define WATCH_VERDICT_H
 
 /*
- * Verdicts: what a snapshot means.  Pure functions, so that every hang can be tested as
- * a few numbers
+ * Verdicts: what a snapshot means.  Pure functions, so that every hang can be
+ * tested as a few numbers
  */
 
 #include "watch/expiry.h"
@@ -13,8 +13,8 @@
 #define VERDICT_LINE 201
 #define VERDICT_TEXT sizeof(((struct cohort_cause *)NULL)->details)
 
-/* A verdict that owns all it points to, because the callback that is told of it may
- * outlive the clique. */
+/* A verdict that owns all it points to, because the callback that is told of it
+ * may outlive the clique. */
 struct verdict {
 	struct cohort_verdict v;
 	struct cohort_rank_report *ranks; /* room for all */

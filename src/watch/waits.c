@@ -26,8 +26,8 @@ struct node {
 	int kind;       /* at fault for this */
 	bool in_cycle;  /* some rank of another process, in a cycle */
 
-	/* If it is missing in a transfer: the number of its half, otherwise 0; the other
-	 * rank, in q; and whether it is the half that sends. */
+	/* If it is missing in a transfer: the number of its half, otherwise 0;
+	 * the other rank, in q; and whether it is the half that sends. */
 	uint64_t half;
 	int other;
 	bool sends;
@@ -45,7 +45,8 @@ struct walk {
 	const struct clique *all; /* the first of the list */
 	struct waits *out;
 	const struct snapshot *s; /* the ranks that its front, */
-	bool is_transfer; /* or its transfer, waits for are the starts; or NULL */
+	/* Or its transfer, waits for are the starts; or NULL. */
+	bool is_transfer;
 	const struct cohort_comm *start; /* the only one, */
 	uint64_t number;                 /* in this collective */
 	const struct clique *here;
@@ -86,7 +87,8 @@ static bool is_node(const struct node *x, const struct clique *q, int rank,
 	return x->q == q && x->rank == rank;
 }
 
-/* The index of the node, which is added if it is new; -1 if there is no room. */
+/* The index of the node, which is added if it is new; -1 if there is no room.
+ * */
 static int reach(struct walk *w, struct node node)
 {
 	int i;
@@ -103,8 +105,8 @@ static int reach(struct walk *w, struct node node)
 
 /* ---- edges -------------------------------------------------------------- */
 
-/* Add an edge from node @from to the rank @node, which it waits for in @name, number
- * @number of @in. */
+/* Add an edge from node @from to the rank @node, which it waits for in @name,
+ * number @number of @in. */
 static void add_edge(struct walk *w, int from, struct node node,
                      const struct clique *in, uint64_t number, const char *name)
 {
@@ -181,8 +183,8 @@ static const char *half_name(bool sends)
 	return sends ? "send" : "recv";
 }
 
-/* The other half of transfer @number that rank @rank of @q sends to @peer, or receives
- * from it. */
+/* The other half of transfer @number that rank @rank of @q sends to @peer, or
+ * receives from it. */
 static struct node other_half(const struct clique *q, int rank, bool sends,
                               int peer, uint64_t number)
 {
@@ -195,8 +197,9 @@ static struct node other_half(const struct clique *q, int rank, bool sends,
 		              .sends = !sends };
 }
 
-/* The edges of @c, whose oldest collective that is not done is @number, in its oldest
- * operation with sends or receives: to ranks of this process, or to others. */
+/* The edges of @c, whose oldest collective that is not done is @number, in its
+ * oldest operation with sends or receives: to ranks of this process, or to
+ * others. */
 static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
                           uint64_t number, bool is_local)
 {
@@ -212,8 +215,8 @@ static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
 	}
 }
 
-/* The rank that has the number @world in the root of @q's family: in @q, if it is one
- * there, or in the root. */
+/* The rank that has the number @world in the root of @q's family: in @q, if it
+ * is one there, or in the root. */
 static struct node node_of_world(const struct clique *q, int world)
 {
 	const struct cohort_comm *c = clique_rank_of_world(q, world);
@@ -226,8 +229,8 @@ static struct node node_of_world(const struct clique *q, int world)
 		              .c = clique_rank(q, world) };
 }
 
-/* The ticket of the last operation of @c, whose call may not have returned, if it has
- * transfers; or 0. */
+/* The ticket of the last operation of @c, whose call may not have returned, if
+ * it has transfers; or 0. */
 static uint64_t last_transfers(const struct cohort_comm *c)
 {
 	struct transfer t;
@@ -238,8 +241,8 @@ static uint64_t last_transfers(const struct cohort_comm *c)
 	               : 0;
 }
 
-/* If the last operation of @c has a transfer with rank @x of its clique, make @x the other
- * half of that. */
+/* If the last operation of @c has a transfer with rank @x of its clique, make
+ * @x the other half of that. */
 static bool find_last(const struct cohort_comm *c, struct node *x)
 {
 	const uint64_t ticket = last_transfers(c);
@@ -256,8 +259,9 @@ static bool find_last(const struct cohort_comm *c, struct node *x)
 	return false;
 }
 
-/* Add an edge to the rank @node, which had not called @name before its clique ended.  In
- * another process that is the end of the walk, and nobody is to blame. */
+/* Add an edge to the rank @node, which had not called @name before its clique
+ * ended.  In another process that is the end of the walk, and nobody is to
+ * blame. */
 static void add_edge_in_cycle(struct walk *w, int from, struct node node,
                               const char *name)
 {
@@ -265,8 +269,9 @@ static void add_edge_in_cycle(struct walk *w, int from, struct node node,
 	add_edge(w, from, node, node.q, node.number, name);
 }
 
-/* True if the rank has called nothing since the collective, or since its last transfer: its
- * thread may wait for that without the library's knowledge, in cudaStreamSynchronize(). */
+/* True if the rank has called nothing since the collective, or since its last
+ * transfer: its thread may wait for that without the library's knowledge, in
+ * cudaStreamSynchronize(). */
 static bool has_called_last(const struct cohort_comm *c,
                             const struct rank_snapshot *r)
 {
@@ -278,8 +283,8 @@ static bool has_called_last(const struct cohort_comm *c,
 	         t.ticket == r->last.ticket));
 }
 
-/* @c waited for its last operation in a clique that has ended as part of a cycle: for the
- * ranks that had not called their part of it. */
+/* @c waited for its last operation in a clique that has ended as part of a
+ * cycle: for the ranks that had not called their part of it. */
 static void add_ended_cycle(struct walk *w, int from,
                             const struct cohort_comm *c)
 {
@@ -317,7 +322,8 @@ static void add_ended_cycle(struct walk *w, int from,
 		add_edge_in_cycle(w, from, node, name);
 }
 
-/* True if @c waited for its last operation when its clique ended, or may have. */
+/* True if @c waited for its last operation when its clique ended, or may have.
+ * */
 static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 {
 	struct rank_snapshot r;
@@ -328,7 +334,8 @@ static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 	       (w->with_queued && has_called_last(c, &r));
 }
 
-/* @c waited in a clique that has ended since the front was called, and since its last call, at
+/* @c waited in a clique that has ended since the front was called, and since
+ * its last call, at
  * @called_ns: for the rank that is to blame for that end, or on in a cycle. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
                       const struct cohort_cause *cause, uint64_t called_ns)
@@ -354,7 +361,8 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	add_edge(w, from, node, c->clique, cause->collective, name);
 }
 
-/* The edges of node @from, which called last at @called_ns, in the communicator @c. */
+/* The edges of node @from, which called last at @called_ns, in the communicator
+ * @c. */
 static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
                       uint64_t called_ns)
 {
@@ -404,8 +412,8 @@ static void follow(struct walk *w, int from)
 		add_edges(w, from, comms[i], called_ns);
 }
 
-/* Visit all that can be reached from the first @starts nodes.  Returns how many of them
- * wait for nobody, and are in no cycle. */
+/* Visit all that can be reached from the first @starts nodes.  Returns how many
+ * of them wait for nobody, and are in no cycle. */
 static int visit(struct walk *w, int starts, bool with_queued)
 {
 	int i, ends = 0;
@@ -636,8 +644,8 @@ static void add_starts(struct walk *w, const struct clique *q)
 	}
 }
 
-/* The rank that the transfer waits for, as the first node: the peer, or the rank itself
- * if that has not come to its half. */
+/* The rank that the transfer waits for, as the first node: the peer, or the
+ * rank itself if that has not come to its half. */
 static void add_transfer_start(struct walk *w, const struct clique *q)
 {
 	const struct transfer_snapshot *x = &w->s->transfer;
@@ -682,8 +690,8 @@ static void take(const struct clique *all, void *arg)
 		add_all(w);
 }
 
-/* Walk from the ranks that the front of @s, or its transfer, waits for, or from @start if @s
- * is NULL.  Without memory nothing is found. */
+/* Walk from the ranks that the front of @s, or its transfer, waits for, or from
+ * @start if @s is NULL.  Without memory nothing is found. */
 static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
                  const struct clique *here, const struct cohort_comm *start,
                  uint64_t number, uint64_t age_ns)
@@ -735,7 +743,8 @@ static void drop_culprits(struct waits *w, int n)
 	        (size_t)w->culprit_count * sizeof(*w->culprits));
 }
 
-/* The culprit that the trail begins at: those before it have called.  -1: there is none. */
+/* The culprit that the trail begins at: those before it have called.  -1: there
+ * is none. */
 static int find_trail(const struct waits *w, const struct trail *t)
 {
 	int i;
@@ -746,8 +755,8 @@ static int find_trail(const struct waits *w, const struct trail *t)
 	return -1;
 }
 
-/* Put the trail, which begins at what the first culprit has not called, in the place of that:
- * it stands for ranks of other processes. */
+/* Put the trail, which begins at what the first culprit has not called, in the
+ * place of that: it stands for ranks of other processes. */
 static void put_trail(struct waits *w, const struct trail *t)
 {
 	int i;
@@ -797,8 +806,8 @@ struct missing waits_question(const struct snapshot *s, const struct clique *q,
 	};
 }
 
-/* Add the trail, if it begins where the waits of this process end, or at the front, or the
- * transfer. */
+/* Add the trail, if it begins where the waits of this process end, or at the
+ * front, or the transfer. */
 static void add_trail(struct snapshot *s, const struct clique *q,
                       bool is_transfer)
 {

@@ -3,9 +3,9 @@
 /*
  * The watchdog's thread, one for the process, and the start and stop of a watch
  *
- * The thread exists while any clique is watched, and looks at each watch when that is due.
- * Whatever may take time or hang is a job of the crew, so that a hang in one group does
- * not delay another group's verdict.
+ * The thread exists while any clique is watched, and looks at each watch when
+ * that is due.  Whatever may take time or hang is a job of the crew, so that a
+ * hang in one group does not delay another group's verdict.
  */
 
 #include "watch/watch.h"
@@ -179,7 +179,8 @@ static void stop_unused(void)
 	pthread_mutex_unlock(&life_lock);
 }
 
-/* Wait until the watch is over, as the clique has ended, and take it out of the list. */
+/* Wait until the watch is over, as the clique has ended, and take it out of the
+ * list. */
 static void remove_over(struct watch *g)
 {
 	bool is_last;

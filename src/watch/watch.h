@@ -3,14 +3,15 @@
 #define WATCH_WATCH_H
 
 /*
- * Watching over a clique.  One watchdog reads the memory of all cliques and decides;
- * nothing can hang it.  What can hang is done elsewhere:
+ * Watching over a clique.  One watchdog reads the memory of all cliques and
+ * decides; nothing can hang it.  What can hang is done elsewhere:
  *
- *	prober      a thread that asks NCCL and CUDA whether they have failed
- *	notifier    a job that calls on_verdict, on_abort and on_slow, and logs verdicts
- *	            if options.log asks for them
- *	symbolizer  a job that finds names for the stacks of ranks' threads
- *	dumper      a job that writes files
+ *  prober      a thread that asks NCCL and CUDA whether they have failed
+ *  notifier    a job that calls on_verdict, on_abort and on_slow, and logs
+ *  verdicts
+ * 	            if options.log asks for them
+ * 	symbolizer  a job that finds names for the stacks of ranks' threads
+ * 	dumper      a job that writes files
  */
 
 #include "base/log.h"
@@ -43,20 +44,22 @@ int watch_start(struct clique *clique, const struct watch_options *options,
 void watch_release(struct watch *watch);
 
 /*
- * Stop, once the clique has its cause or is closing.  Returns NULL, or the name of what
- * has not come back by @deadline_ns: its thread and the watch then stay for ever, and so
- * must the clique unless it is reclaimed.
+ * Stop, once the clique has its cause or is closing.  Returns NULL, or the name
+ * of what has not come back by @deadline_ns: its thread and the watch then stay
+ * for ever, and so must the clique unless it is reclaimed.
  */
 const char *watch_stop(struct watch *watch, uint64_t deadline_ns);
 
-/* COHORT_STATE on a thread that calls on_verdict, on_abort or on_slow for @clique or for a
- * clique that was split from it, which must not wait for its end. */
+/* COHORT_STATE on a thread that calls on_verdict, on_abort or on_slow for
+ * @clique or for a clique that was split from it, which must not wait for its
+ * end. */
 int watch_check_callback(const struct clique *clique);
 
 /* Have the watchdog look at the deadlines again, as one has become shorter. */
 void watch_wake(struct clique *clique);
 
-/* The same for the cliques that were split from @root, too, as a rank of @root has left. */
+/* The same for the cliques that were split from @root, too, as a rank of @root
+ * has left. */
 void watch_wake_all(const struct clique *root);
 
 /* Write down what keeps the clique from its end: "rank 2 is inside ...". */

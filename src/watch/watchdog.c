@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog's work for one clique: take a sample of memory, decide which deadline has
- * passed, and report it
+ * The watchdog's work for one clique: take a sample of memory, decide which
+ * deadline has passed, and report it
  *
- * The watchdog makes no native call, takes no lock that a hung call could hold, and calls
- * nothing that could hang.  What a verdict needs beyond memory is gathered by jobs of the
- * crew, while the watchdog looks at other cliques.
+ * The watchdog makes no native call, takes no lock that a hung call could hold,
+ * and calls nothing that could hang.  What a verdict needs beyond memory is
+ * gathered by jobs of the crew, while the watchdog looks at other cliques.
  *
- * A collective that is submitted does not wake the watchdog.  Instead the watchdog wakes
- * at least once within the shortest deadline, so it sees each collective before that
- * one's deadline, and then sleeps until exactly the deadline.
+ * A collective that is submitted does not wake the watchdog.  Instead the
+ * watchdog wakes at least once within the shortest deadline, so it sees each
+ * collective before that one's deadline, and then sleeps until exactly the
+ * deadline.
  */
 
 #include "watch/watchdog.h"
@@ -28,40 +29,43 @@
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* The time between samples once a rank has left, for which others may wait at any
- * time. */
+/* The time between samples once a rank has left, for which others may wait at
+ * any time. */
 #define LEFT_NS UINT64_C(5000000)
 
 /* However short a deadline is, the watchdog does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
 
-/* Samples within the shortest deadline.  A queued collective's clock starts at the last
- * sample before it became the oldest, so its verdict is early by the time between two
- * samples at most. */
+/* Samples within the shortest deadline.  A queued collective's clock starts at
+ * the last sample before it became the oldest, so its verdict is early by the
+ * time between two samples at most. */
 #define SAMPLES 8
 
 /*
- * How late the watchdog has to wake up to conclude that the process, or the machine, did
- * not run.  A thread that mostly sleeps is woken within milliseconds on a busy machine,
- * and within tenths of a second on one with far more threads than cores: it has used so
- * little of its share that it goes first.
+ * How late the watchdog has to wake up to conclude that the process, or the
+ * machine, did not run.  A thread that mostly sleeps is woken within
+ * milliseconds on a busy machine, and within tenths of a second on one with far
+ * more threads than cores: it has used so little of its share that it goes
+ * first.
  *
- * A stop below the threshold counts against the deadline, which matters little for a
- * deadline of seconds.  For a short deadline the threshold is half of it, but no less
- * than a busy machine may need.  An oversleep that is wrongly taken for a stop moves a
- * deadline by as much, and does not lose it: see stops.h.
+ * A stop below the threshold counts against the deadline, which matters little
+ * for a deadline of seconds.  For a short deadline the threshold is half of it,
+ * but no less than a busy machine may need.  An oversleep that is wrongly taken
+ * for a stop moves a deadline by as much, and does not lose it: see stops.h.
  */
 #define GROSS_NS NS_PER_S
 #define MIN_GROSS_NS (NS_PER_S / 10)
 
-/* The longest sleep, so that any stop much longer than this shows as an oversleep. */
+/* The longest sleep, so that any stop much longer than this shows as an
+ * oversleep. */
 #define HEARTBEAT_NS NS_PER_S
 
-/* The time that a verdict with stacks, and answers of other processes, may take. */
+/* The time that a verdict with stacks, and answers of other processes, may
+ * take. */
 #define TELLING_NS NS_PER_S
 
-/* How long to wait for a worker that begins to gather these: on a busy machine, an idle
- * one takes its time. */
+/* How long to wait for a worker that begins to gather these: on a busy machine,
+ * an idle one takes its time. */
 #define BEGIN_NS (100 * UINT64_C(1000000))
 
 /* ---- samples ---------------------------------------------------------- */
@@ -94,7 +98,8 @@ static void add_stack(const struct watch *g, struct rank_snapshot *r)
 			r->stack = &g->stacks[k];
 }
 
-/* Add the stacks that were taken to the snapshot, if the rank still has the thread. */
+/* Add the stacks that were taken to the snapshot, if the rank still has the
+ * thread. */
 static void add_stacks(const struct watch *g, struct snapshot *s)
 {
 	struct rank_snapshot *r;
@@ -116,8 +121,8 @@ static void want_stack(struct watch *g, const struct rank_snapshot *r, int n)
 	g->stacks[n].tid = r->tid;
 }
 
-/* True if the rank's thread may say why the rank does not go on, as that of a rank that has
- * left does not. */
+/* True if the rank's thread may say why the rank does not go on, as that of a
+ * rank that has left does not. */
 static bool may_tell(const struct rank_snapshot *r)
 {
 	return r->alive == 1 && (r->inside || !rank_has_left(r));
@@ -144,8 +149,9 @@ static void choose_threads(struct watch *g, const uint64_t *set)
 	g->stack_count = n;
 }
 
-/* The signal may have ended a sleep and by that a worker, whose rank is then bound to no
- * thread.  The verdict is about the thread as it was when it was asked. */
+/* The signal may have ended a sleep and by that a worker, whose rank is then
+ * bound to no thread.  The verdict is about the thread as it was when it was
+ * asked. */
 static void restore_bound(struct snapshot *s)
 {
 	struct rank_snapshot *r;
@@ -162,7 +168,8 @@ static void sample(struct watch *g)
 	observer_look(&g->observer, &g->now, g->clique);
 }
 
-/* Take the snapshot again, after some time, and keep what it has about threads. */
+/* Take the snapshot again, after some time, and keep what it has about threads.
+ * */
 static void sample_details(struct watch *g, struct snapshot *s)
 {
 	if (s == &g->now)
@@ -175,7 +182,8 @@ static void sample_details(struct watch *g, struct snapshot *s)
 	add_watch(g, s);
 }
 
-/* Take a snapshot with all that a text tells but stacks.  What ranks do is read last. */
+/* Take a snapshot with all that a text tells but stacks.  What ranks do is read
+ * last. */
 static void sample_with_threads(struct watch *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
@@ -188,8 +196,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The shortest deadline that the rank has pushed for a call in flight or for its next
- * one. */
+/* The shortest deadline that the rank has pushed for a call in flight or for
+ * its next one. */
 static uint64_t shortest_own(const struct watch *g, int rank)
 {
 	const struct cohort_comm *c = &g->clique->comms[rank], *above;
@@ -246,8 +254,8 @@ static uint64_t period(const struct watch *g)
 
 /* ---- stops ------------------------------------------------------------ */
 
-/* How often the kernel is asked what the process does: more often than a stop may be
- * short. */
+/* How often the kernel is asked what the process does: more often than a stop
+ * may be short. */
 #define ACTIVITY_NS (MIN_GROSS_NS / 10)
 
 static void read_activity(struct watch *g, uint64_t now_ns)
@@ -257,8 +265,8 @@ static void read_activity(struct watch *g, uint64_t now_ns)
 	g->activity_ns = now_ns;
 }
 
-/* The time since the last run in which, by the kernel, the process was not stopped; 0 if
- * that run was a moment ago or no deadline is running. */
+/* The time since the last run in which, by the kernel, the process was not
+ * stopped; 0 if that run was a moment ago or no deadline is running. */
 static uint64_t active_ns(struct watch *g, uint64_t now_ns)
 {
 	const struct activity before = g->activity;
@@ -271,10 +279,10 @@ static uint64_t active_ns(struct watch *g, uint64_t now_ns)
 }
 
 /*
- * Note that the watchdog runs now and meant to run by @asked_ns.  Between two calls no
- * other reading of the clock may decide anything: a stop just before such a reading
- * would count against a deadline.  It would be noted late, or never, if the next
- * @asked_ns is computed from that reading.
+ * Note that the watchdog runs now and meant to run by @asked_ns.  Between two
+ * calls no other reading of the clock may decide anything: a stop just before
+ * such a reading would count against a deadline.  It would be noted late, or
+ * never, if the next @asked_ns is computed from that reading.
  */
 static void detect_stop(struct watch *g, uint64_t asked_ns)
 {
@@ -292,7 +300,8 @@ static void detect_stop(struct watch *g, uint64_t asked_ns)
 	g->ran_ns = now;
 }
 
-/* The time @ns after @since_ns, where only time in which the process ran counts. */
+/* The time @ns after @since_ns, where only time in which the process ran
+ * counts. */
 static uint64_t due_after(const struct watch *g, uint64_t since_ns, uint64_t ns)
 {
 	return clock_after(stops_shift(&g->now.stops, since_ns), ns);
@@ -413,9 +422,9 @@ static void refuse_stacks(struct watch *g, const char *why)
 		symbolizer_refuse(&g->stacks[i], why);
 }
 
-/* Have the crew take the stacks of ranks in @set, and ask the other processes if no rank
- * here is at fault for what is due (NULL: do not ask).  False if there is nothing to
- * gather. */
+/* Have the crew take the stacks of ranks in @set, and ask the other processes
+ * if no rank here is at fault for what is due (NULL: do not ask).  False if
+ * there is nothing to gather. */
 static bool begin_evidence(struct watch *g, const uint64_t *set,
                            const struct expiry *due)
 {
@@ -491,8 +500,8 @@ static void add_answers(struct watch *g)
 	s->silent = g->silent[0] ? g->silent : NULL;
 }
 
-/* Act on the verdict, for which there is evidence now.  That took its time: the ranks may
- * have gone on meanwhile, and there is nothing to report. */
+/* Act on the verdict, for which there is evidence now.  That took its time: the
+ * ranks may have gone on meanwhile, and there is nothing to report. */
 static void judge_with_evidence(struct watch *g)
 {
 	struct expiry due;
@@ -516,7 +525,8 @@ static void judge_with_evidence(struct watch *g)
 	act(g, &due);
 }
 
-/* Report what is due about the front or a transfer.  Returns when to look again. */
+/* Report what is due about the front or a transfer.  Returns when to look
+ * again. */
 static uint64_t judge(struct watch *g)
 {
 	struct expiry due = expiry_next(&g->now);
@@ -554,7 +564,8 @@ static uint64_t judge(struct watch *g)
 	return expiry_next(&g->now).next_ns;
 }
 
-/* Tell, once, of a prober that does not come back.  Returns when to look again. */
+/* Tell, once, of a prober that does not come back.  Returns when to look again.
+ * */
 static uint64_t judge_prober(struct watch *g)
 {
 	uint64_t since = atomic_load(&g->prober.since_ns), due;
@@ -573,8 +584,8 @@ static uint64_t judge_prober(struct watch *g)
 	return UINT64_MAX;
 }
 
-/* End the clique if on_verdict was asked and has not answered in time.  Returns when to
- * look again. */
+/* End the clique if on_verdict was asked and has not answered in time.  Returns
+ * when to look again. */
 static uint64_t judge_question(struct watch *g)
 {
 	uint64_t due = due_after(g, g->asked_ns, g->clique->deadlines.abort_ns);
@@ -595,8 +606,8 @@ static uint64_t judge_question(struct watch *g)
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* True if the stacks that were taken last are evidence for the end: they are of the
- * verdict that caused it, or of a subject that still does not go on. */
+/* True if the stacks that were taken last are evidence for the end: they are of
+ * the verdict that caused it, or of a subject that still does not go on. */
 static bool has_evidence(const struct watch *g,
                          const struct cohort_cause *cause)
 {
@@ -651,7 +662,8 @@ static uint64_t end_due(const struct clique *q)
 	return ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
 }
 
-/* Report that the end did not complete in time, with the stacks of those who keep it. */
+/* Report that the end did not complete in time, with the stacks of those who
+ * keep it. */
 static void tell_wedged(struct watch *g)
 {
 	if (has_come_to_end(g->clique))
@@ -695,9 +707,9 @@ static void sample_and_judge(struct watch *g)
 	detect_stop(g, g->ran_ns);
 	judge_question(g); /* before judge() asks the next one */
 	due = judge(g);
-	/* Reading the activity opens a file.  A program that closes all its descriptors
-	 * could close that one and reuse its number, so do it only while a deadline is
-	 * running. */
+	/* Reading the activity opens a file.  A program that closes all its
+	 * descriptors could close that one and reuse its number, so do it only
+	 * while a deadline is running. */
 	if (due == UINT64_MAX)
 		g->activity_ns = 0;
 	else if (!g->activity_ns)
@@ -706,7 +718,8 @@ static void sample_and_judge(struct watch *g)
 	if (!g->evidence) {
 		next = earlier(next, judge_prober(g));
 		next = earlier(next, judge_question(g));
-		/* A stop from now on makes the watchdog wake after this time. */
+		/* A stop from now on makes the watchdog wake after this time.
+		 * */
 		detect_stop(g, g->ran_ns);
 	}
 	soon = g->ran_ns + MIN_PERIOD_NS;
@@ -725,8 +738,8 @@ static void resume_verdict(struct watch *g)
 	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* something else may be due */
 }
 
-/* True if a communicator that this one was split from has a cause, which is about to end
- * this one. */
+/* True if a communicator that this one was split from has a cause, which is
+ * about to end this one. */
 static bool parent_has_ended(const struct clique *q)
 {
 	const struct cohort_comm *above = q->comms->above;

@@ -3,7 +3,8 @@
 #define WATCH_WATCHDOG_H
 
 /*
- * The state of a watch: what the watchdog and the threads beside it know of a clique
+ * The state of a watch: what the watchdog and the threads beside it know of a
+ * clique
  */
 
 #include "base/crew.h"
@@ -56,14 +57,14 @@ struct watch {
 	uint64_t asked_ns;   /* when it was asked */
 	struct cohort_cause asked; /* the cause if the answer is yes */
 
-	/* Owned by the watchdog: the stacks that were taken last, and the subject
-	 * that they were taken for. */
+	/* Owned by the watchdog: the stacks that were taken last, and the
+	 * subject that they were taken for. */
 	struct stack_report stacks[STACK_RANKS];
 	int stack_count;
 	struct subject subject;
 
-	/* Owned by the watchdog: what a verdict waits for, until when, and what that
-	 * verdict is about. */
+	/* Owned by the watchdog: what a verdict waits for, until when, and what
+	 * that verdict is about. */
 	enum {
 		EVIDENCE_NONE,
 		EVIDENCE_GATHERING, /* stacks, other processes' answers */
@@ -72,42 +73,43 @@ struct watch {
 	uint64_t evidence_due_ns;
 	struct subject asked_about;
 
-	/* Owned by the job until it sets is_gathered (release, acquire), then by the
-	 * watchdog. */
+	/* Owned by the job until it sets is_gathered (release, acquire), then
+	 * by the watchdog. */
 	atomic_bool is_gathered;
 	struct job gathering;
 	bool takes_stacks;
 	enum trail_start asks;
 	struct trail_questions questions;
 	struct trail trail;
-	struct remote_rank *
-		remote; /* room for COHORT_MAX_RANKS answers; NULL: there are none */
+	/* Room for COHORT_MAX_RANKS answers; NULL: there are none. */
+	struct remote_rank *remote;
 	int remote_count;
 	char silent[160]; /* the processes that have not answered */
 
-	/* Atomic; the two events after which the log gets the end, see watch_log_end(). */
+	/* Atomic; the two events after which the log gets the end, see
+	 * watch_log_end(). */
 	atomic_uint log_state;
 
 	/* Owned by the thread that closes the clique. */
 	struct snapshot closing;
 	struct verdict explanation;
 
-	/* Guarded by the lock in watch.c: the list of all watches, or of those that
-	 * were left behind. */
+	/* Guarded by the lock in watch.c: the list of all watches, or of those
+	 * that were left behind. */
 	struct watch *next;
 };
 
 /*
  * watch_log_end - write the line on the clique's end to the log
- * @event: WATCH_HAS_ENDED or WATCH_IS_RELEASED; the second of the two writes the line,
- *         so a generation that the program never gets has none
+ * @event: WATCH_HAS_ENDED or WATCH_IS_RELEASED; the second of the two writes
+ *         the line, so a generation that the program never gets has none
  */
 #define WATCH_HAS_ENDED 1u
 #define WATCH_IS_RELEASED 2u
 void watch_log_end(struct watch *g, unsigned event);
 
-/* Look at the clique, report what there is to report, and set .phase and .next_ns.
- * Watchdog only.  Blocks on nothing. */
+/* Look at the clique, report what there is to report, and set .phase and
+ * .next_ns.  Watchdog only.  Blocks on nothing. */
 void watchdog_look(struct watch *watch);
 
 #endif

@@ -4,9 +4,9 @@
  * The operation of cohort bench average: how long a model's gradients take to
  * all-reduce, by each method
  *
- * Each rank's tensors are contiguous in one memory, which all methods use.  Methods take
- * turns, and each round begins with another one.  Each way of lists has a group of its
- * own.
+ * Each rank's tensors are contiguous in one memory, which all methods use.
+ * Methods take turns, and each round begins with another one.  Each way of
+ * lists has a group of its own.
  */
 
 #include <math.h>
@@ -53,7 +53,8 @@ static int plan(struct bench *b)
 	return CLI_OK;
 }
 
-/* The group of each method; the first serves all that need no group of their own. */
+/* The group of each method; the first serves all that need no group of their
+ * own. */
 static const int groups[LIST_METHODS] = {
 	[METHOD_GROUP] = 1, [METHOD_FLAT] = 2
 };
@@ -169,8 +170,8 @@ static void describe(const struct bench *b)
 	       cohort_op_name(o->op), o->rewrites ? ", rewritten" : "");
 }
 
-/* The median, over the rounds, of the speedup of @c over @method; NaN if that was not
- * measured. */
+/* The median, over the rounds, of the speedup of @c over @method; NaN if that
+ * was not measured. */
 static double speedup(const struct bench *b, const struct bench_case *c,
                       int method)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* cohort bench: how long collectives take; this file runs the parts that bench.h lists. */
+/* cohort bench: how long collectives take; this file runs the parts that
+ * bench.h lists. */
 
 #include <sched.h>
 #include <stdlib.h>

@@ -3,13 +3,14 @@
 #define CLI_BENCH_BENCH_H
 
 /*
- * cohort bench: its options, its cases, and one runner and one report for all of them
+ * cohort bench: its options, its cases, and one runner and one report for all
+ * of them
  *
- * An operation is what the command measures: collectives (sweep.c), the lists of
- * gradients of cohort bench average (average.c), or the steps of cohort bench overlap
- * (overlap.c).  It makes a list of cases from the options (bench_options.c).  The ranks'
- * threads measure all cases in every round (rounds.c), and the results are printed at the
- * end (results.c, plot.c).
+ * An operation is what the command measures: collectives (sweep.c), the lists
+ * of gradients of cohort bench average (average.c), or the steps of cohort
+ * bench overlap (overlap.c).  It makes a list of cases from the options
+ * (bench_options.c).  The ranks' threads measure all cases in every round
+ * (rounds.c), and the results are printed at the end (results.c, plot.c).
  */
 
 #include <stdatomic.h>
@@ -56,8 +57,9 @@ enum list_method {
 	METHOD_ALONE, /* one call for each tensor, then one wait */
 	METHOD_GROUP, /* the call for lists, as one native group */
 	METHOD_FLAT,  /* the call for lists, which packs into flat buffers */
-	METHOD_VIEWS, /* the gradients live in flat buffers: one call for each */
-	METHOD_AUTO,  /* the call for lists, with its defaults */
+	/* The gradients live in flat buffers: one call for each. */
+	METHOD_VIEWS,
+	METHOD_AUTO, /* the call for lists, with its defaults */
 	LIST_METHODS,
 };
 
@@ -100,8 +102,8 @@ struct bench_options {
 	const char *shapes; /* the file with the list of tensors */
 
 	/* Of average. */
-	uint64_t
-		max_count; /* the most elements of a tensor; 0 for any number */
+	/* The most elements of a tensor; 0 for any number. */
+	uint64_t max_count;
 	bool methods[LIST_METHODS];
 
 	/* Of overlap. */
@@ -132,8 +134,9 @@ struct bench_case {
 	int op; /* -1 if it has no operation */
 	size_t count;
 
-	int variant;      /* enum list_method, or enum overlap_part */
-	double length_ns; /* of a backward pass; set by rank 0 before a meeting */
+	int variant; /* enum list_method, or enum overlap_part */
+	/* Of a backward pass; set by rank 0 before a meeting. */
+	double length_ns;
 
 	/* Written by rank 0's thread between two meetings. */
 	uint64_t iterations; /* of a round; 0 until that is known */
@@ -161,8 +164,8 @@ struct bench_shapes {
 
 /* ---- the ranks -------------------------------------------------------- */
 
-/* A rank of a measurement.  Belongs to the rank's thread; others read some of it
- * between two meetings. */
+/* A rank of a measurement.  Belongs to the rank's thread; others read some of
+ * it between two meetings. */
 struct lane {
 	struct bench *bench;
 	struct cohort_comm *comm;
@@ -170,7 +173,8 @@ struct lane {
 	uint64_t met; /* how many arrivals complete this rank's next meeting */
 	struct bench_case *c; /* the current case */
 	char *buffer[2];
-	char *staging; /* host memory, if device memory cannot be written; else NULL */
+	/* Host memory, if device memory cannot be written; else NULL. */
+	char *staging;
 	char *plain[2]; /* host memory beside the two buffers, or NULL */
 	bool is_plain;  /* the current case uses it, or host memory anyway */
 	struct pattern pattern;  /* of what the rank sends */
@@ -236,7 +240,8 @@ struct bench {
 	_Alignas(64) atomic_ullong arrived;
 
 	/* Atomic; set once by the first rank that fails, which then writes the
-	 * complaint; read by the others, and by the main thread after the run. */
+	 * complaint; read by the others, and by the main thread after the run.
+	 * */
 	_Alignas(64) atomic_bool has_failed;
 	char complaint[1200];
 };
@@ -262,8 +267,8 @@ struct bench_operation {
 	/* Open further groups, or NULL.  An enum cohort_status. */
 	int (*open_groups)(struct bench *b);
 
-	/* Prepare the rank, or NULL; and free what its thread alone can free, or
-	 * NULL. */
+	/* Prepare the rank, or NULL; and free what its thread alone can free,
+	 * or NULL. */
 	bool (*open)(struct lane *lane);
 	void (*close)(struct lane *lane);
 
@@ -283,9 +288,9 @@ struct bench_operation {
 	/* Count wrong elements of the result. */
 	bool (*compare)(struct lane *lane);
 
-	/* Print a line above the table, or NULL; put the columns of the row that
-	 * begins with the case @c; print the last lines, or NULL; and draw the
-	 * figure, or NULL. */
+	/* Print a line above the table, or NULL; put the columns of the row
+	 * that begins with the case @c; print the last lines, or NULL; and draw
+	 * the figure, or NULL. */
 	void (*describe)(const struct bench *b);
 	void (*report)(struct row *row, const struct bench *b,
 	               const struct bench_case *c);
@@ -314,8 +319,8 @@ int bench_parse(int argc, char **argv, struct bench_options *options,
 
 /* ---- rounds.c --------------------------------------------------------- */
 
-/* Memory of zeros for @n elements; ends the command if there is none.  Not for the
- * ranks' threads. */
+/* Memory of zeros for @n elements; ends the command if there is none.  Not for
+ * the ranks' threads. */
 void *bench_allocate(size_t n, size_t size);
 
 /* Make a measurement with all of its cases.  NULL after a complaint. */
@@ -345,8 +350,8 @@ bool lane_meet(struct lane *lane);
 /* Complain that @what has failed, and end all groups.  Returns false. */
 bool lane_fail(struct lane *lane, const char *what, const char *why);
 
-/* Where the host writes or reads what belongs at @at; and copy between the two, which
- * does nothing if they are the same. */
+/* Where the host writes or reads what belongs at @at; and copy between the two,
+ * which does nothing if they are the same. */
 char *lane_host(const struct lane *lane, char *at);
 bool lane_copy(struct lane *lane, void *to, const void *from, size_t bytes);
 
@@ -358,8 +363,8 @@ static inline void lane_add_wrong(struct lane *lane, size_t wrong)
 
 /* ---- gradients.c ------------------------------------------------------ */
 
-/* Read the list of tensors whose elements have @size bytes.  An enum cli_exit, after a
- * complaint with the line's number. */
+/* Read the list of tensors whose elements have @size bytes.  An enum cli_exit,
+ * after a complaint with the line's number. */
 int gradients_read(struct bench *b, size_t size);
 
 /* Make the lane's tensors, which are where @place says, and its patterns. */
@@ -385,9 +390,9 @@ void bench_print(const struct bench *b);
 void bench_json(const struct bench *b);
 
 /*
- * Put a column into a row: into a table under @title, @width characters wide, and into
- * an object as @key; NULL leaves it out there.  A figure is printed with up to @digits
- * decimals, and may be NaN.
+ * Put a column into a row: into a table under @title, @width characters wide,
+ * and into an object as @key; NULL leaves it out there.  A figure is printed
+ * with up to @digits decimals, and may be NaN.
  */
 void row_text(struct row *row, int width, const char *title, const char *key,
               const char *text);
@@ -411,7 +416,8 @@ void row_wrong(struct row *row, const struct bench *b,
 int bench_plot_check(void);
 int bench_plot(const struct bench *b);
 
-/* Begin a figure, with further commands for gnuplot; a line; and put a point on it. */
+/* Begin a figure, with further commands for gnuplot; a line; and put a point on
+ * it. */
 void plot_begin(struct plot *plot, const char *title, const char *settings);
 void plot_line(struct plot *plot, const char *style, const char *title);
 void plot_point(struct plot *plot, double x, double y);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The options of cohort bench: those of nccl-tests, and a few more; and of its other
- * operations. */
+/* The options of cohort bench: those of nccl-tests, and a few more; and of its
+ * other operations. */
 
 #include "cli/bench/bench.h"
 
@@ -213,7 +213,8 @@ static int read_sizes(const struct cli_option *option, const char *word)
 	return status == CLI_OK ? add_size(reader->options, bytes) : status;
 }
 
-/* Find the value up to @most of a name; -1 for "all", which only collectives take. */
+/* Find the value up to @most of a name; -1 for "all", which only collectives
+ * take. */
 static int parse_name(const struct bench_options *o, char letter,
                       const char *text, const char *(*name_of)(int value),
                       int most, int *value_out)

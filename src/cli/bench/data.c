@@ -62,8 +62,8 @@ static void set(struct pattern *pattern, size_t i, uint64_t bits)
 /* ---- values ----------------------------------------------------------- */
 
 /* For sums and products, two ranks give a value and the others the neutral
- * element; which two changes from element to element.  No rank gives the value of the
- * result. */
+ * element; which two changes from element to element.  No rank gives the value
+ * of the result. */
 static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 {
 	uint64_t m = random_of(i) >> 8;

@@ -5,10 +5,10 @@
 /*
  * What the ranks send when results are checked, and what they must receive
  *
- * The data are small whole numbers, whose reductions every type holds exactly in any
- * order; or any bits, if data are only copied.  They repeat after a prime number of
- * elements, so that data in a wrong place are noticed.  The expected values are
- * computed here, in integers, without the library.
+ * The data are small whole numbers, whose reductions every type holds exactly
+ * in any order; or any bits, if data are only copied.  They repeat after a
+ * prime number of elements, so that data in a wrong place are noticed.  The
+ * expected values are computed here, in integers, without the library.
  */
 
 #include <stddef.h>
@@ -20,8 +20,8 @@ struct pattern {
 	unsigned char bytes[PATTERN_PERIOD * 8];
 };
 
-/* The pattern that @rank of @ranks sends; @op is an enum cohort_op, or -1 if data
- * are only copied. */
+/* The pattern that @rank of @ranks sends; @op is an enum cohort_op, or -1 if
+ * data are only copied. */
 void pattern_of_rank(struct pattern *pattern, int type, int op, int rank,
                      int ranks);
 

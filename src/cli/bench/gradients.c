@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The gradients of average and overlap: their list, which is read from a file, and
- * what is in them
+ * The gradients of average and overlap: their list, which is read from a file,
+ * and what is in them
  *
- * Each line of the file has name, shape and number of elements, separated by tabs, as
- * "fc.weight 1000x2048 2048000"; a line that begins with # is a comment.
+ * Each line of the file has name, shape and number of elements, separated by
+ * tabs, as "fc.weight 1000x2048 2048000"; a line that begins with # is a
+ * comment.
  */
 
 #include <errno.h>
@@ -33,7 +34,8 @@ struct reader {
 	              (r)->options->shapes, (r)->line, __VA_ARGS__),           \
 	 CLI_FAILED)
 
-/* Read a number of at least 1.  Returns what follows it, or NULL if there is none. */
+/* Read a number of at least 1.  Returns what follows it, or NULL if there is
+ * none. */
 static const char *read_number(const char *text, uint64_t *value_out)
 {
 	char *end;

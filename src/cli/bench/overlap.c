@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The operation of cohort bench overlap: how much of the averaging of gradients a
- * backward pass hides
+ * The operation of cohort bench overlap: how much of the averaging of gradients
+ * a backward pass hides
  *
- * The backward pass is simulated: each gradient is ready after a time in proportion to
- * its elements, and until then the rank's thread waits without work of its own.  In
- * every round the ranks measure in turn, for each length of the pass: the pass alone,
- * the averaging alone with all gradients ready at once, and a step in which gradients
- * become ready one after the other.
+ * The backward pass is simulated: each gradient is ready after a time in
+ * proportion to its elements, and until then the rank's thread waits without
+ * work of its own.  In every round the ranks measure in turn, for each length
+ * of the pass: the pass alone, the averaging alone with all gradients ready at
+ * once, and a step in which gradients become ready one after the other.
  *
- * The gradients live in the reducer.  The times at which they become ready count from
- * the start of the pass, so that a thread that wakes late does not prolong the pass,
- * which on a GPU would have gone on.
+ * The gradients live in the reducer.  The times at which they become ready
+ * count from the start of the pass, so that a thread that wakes late does not
+ * prolong the pass, which on a GPU would have gone on.
  */
 
 #include <math.h>
@@ -30,7 +30,8 @@
 #define ROUND_NS 30e6
 #define MOST_OFTEN 200
 
-/* How often the averaging is measured first, for lengths that are multiples of it. */
+/* How often the averaging is measured first, for lengths that are multiples of
+ * it. */
 #define FIRST_LOOKS 5
 
 enum overlap_part {
@@ -182,8 +183,8 @@ static char *place(struct lane *l, size_t i)
 	return cohort_reducer_view(l->reducer, i);
 }
 
-/* The means that a check leaves are whole numbers, so the following steps may continue
- * with them. */
+/* The means that a check leaves are whole numbers, so the following steps may
+ * continue with them. */
 static bool open_lane(struct lane *l)
 {
 	return create_reducer(l) && gradients_place(l, place) &&
@@ -207,8 +208,8 @@ static void describe(const struct bench *b)
 	       o->sleeps ? "sleeping" : "making progress");
 }
 
-/* A quantile, over the rounds, of the step's time divided by that of the longer of the
- * others, or by their sum. */
+/* A quantile, over the rounds, of the step's time divided by that of the longer
+ * of the others, or by their sum. */
 static double ratio(const struct bench *b, const struct bench_case *c,
                     bool by_sum, double place)
 {

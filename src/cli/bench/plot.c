@@ -3,7 +3,8 @@
 /*
  * A figure of the results, by gnuplot
  *
- * gnuplot is a separate program; it reads its commands and the figures from a pipe.
+ * gnuplot is a separate program; it reads its commands and the figures from a
+ * pipe.
  */
 
 #include <errno.h>

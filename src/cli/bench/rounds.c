@@ -3,10 +3,11 @@
 /*
  * The measurement: one thread per rank, all cases in every round
  *
- * The timed part has nothing but the operations: the clock is read once before and once
- * after them, and the ranks meet outside.  The time of a case in a round is that of the
- * slowest rank; where buffers are rewritten, it is the median over the operations of the
- * time from the last rank's begin to the last rank's end.
+ * The timed part has nothing but the operations: the clock is read once before
+ * and once after them, and the ranks meet outside.  The time of a case in a
+ * round is that of the slowest rank; where buffers are rewritten, it is the
+ * median over the operations of the time from the last rank's begin to the last
+ * rank's end.
  */
 
 #include <sched.h>
@@ -79,7 +80,8 @@ bool lane_meet(struct lane *l)
 	uint64_t spins = 0;
 
 	l->met += (uint64_t)b->options->ranks;
-	/* Release and acquire: each rank sees what the others have done before. */
+	/* Release and acquire: each rank sees what the others have done before.
+	 * */
 	atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(&b->arrived, memory_order_acquire) <
 	       l->met) {

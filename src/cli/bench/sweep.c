@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The operation of cohort bench itself: the cases are all chosen collectives, types,
- * reductions, modes and sizes, in this order
+ * The operation of cohort bench itself: the cases are all chosen collectives,
+ * types, reductions, modes and sizes, in this order
  */
 
 #include <stdio.h>
@@ -15,8 +15,9 @@
 /* ---- the collectives -------------------------------------------------- */
 
 /*
- * The collectives that have a function of their own: kind, name, name of NCCL's function,
- * source of the result, buffers of a call with host memory, and arguments after the type
+ * The collectives that have a function of their own: kind, name, name of NCCL's
+ * function, source of the result, buffers of a call with host memory, and
+ * arguments after the type
  */
 #define ONE(l) l->recv
 #define TWO(l) l->send, l->recv
@@ -44,8 +45,8 @@ const struct collective collectives[] = {
 
 const size_t collective_count = sizeof(collectives) / sizeof(collectives[0]);
 
-/* True if the names are equal without underscores, of which nccl-tests has fewer, up to
- * the ending of its programs. */
+/* True if the names are equal without underscores, of which nccl-tests has
+ * fewer, up to the ending of its programs. */
 static bool is_name(const char *name, const char *text)
 {
 	for (;;) {
@@ -74,8 +75,8 @@ static bool has_in_place(const struct collective *c)
 
 /* ---- cases ------------------------------------------------------------ */
 
-/* Set the size to @bytes or less: whole elements, one or more; and as many blocks
- * as there are ranks if the collective takes blocks. */
+/* Set the size to @bytes or less: whole elements, one or more; and as many
+ * blocks as there are ranks if the collective takes blocks. */
 static void set_size(struct bench_case *c, size_t bytes, int ranks)
 {
 	size_t blocks = op_has_blocks(c->collective->kind) ? (size_t)ranks : 1;
@@ -105,8 +106,8 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 	b->needs_plain |= c.path == PATH_HOST;
 }
 
-/* A collective without a form in place is measured once, out of place.  Messages have
- * no form with host memory. */
+/* A collective without a form in place is measured once, out of place.
+ * Messages have no form with host memory. */
 static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
 	bool can = has_in_place(c->collective);

@@ -20,7 +20,7 @@ static const char *const names[CHECK_RESULTS] = {
 	[CHECK_ERROR] = "error",
 };
 
-/* ---- output ----------------------------------------------------------------- */
+/* ---- output -------------------------------------------------------------- */
 
 enum { INDENT = 9 };
 
@@ -66,7 +66,7 @@ static void print_summary(const unsigned counts[CHECK_RESULTS])
 	       counts[CHECK_OK], counts[CHECK_SKIPPED]);
 }
 
-/* ---- all checks --------------------------------------------------------------- */
+/* ---- all checks ---------------------------------------------------------- */
 
 /* False after a complaint: a device that was asked for is not there. */
 static bool has_devices(const struct check *c)
@@ -102,7 +102,7 @@ static int run(struct check *c)
 	return CLI_OK;
 }
 
-/* ---- options ------------------------------------------------------------------ */
+/* ---- options ------------------------------------------------------------- */
 
 static void print_help(void)
 {

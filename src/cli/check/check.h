@@ -5,8 +5,8 @@
 /*
  * cohort check: what would go wrong in a run, before it
  *
- * The process itself opens no platform: whatever may hang, or leave a device unusable, is
- * tried in a child of its own (trial.h).  One thread.
+ * The process itself opens no platform: whatever may hang, or leave a device
+ * unusable, is tried in a child of its own (trial.h).  One thread.
  */
 
 #include <limits.h>
@@ -29,8 +29,8 @@ enum check_result {
 struct finding {
 	enum check_result result;
 	const char *check; /* its name, which never changes */
-	const char
-		*subject;   /* what it is about: a variable, devices; or NULL */
+	/* What it is about: a variable, devices; or NULL. */
+	const char *subject;
 	const char *what;   /* in sentences */
 	const char *advice; /* what to do about it, or NULL */
 };
@@ -40,8 +40,8 @@ struct probed {
 	struct cohort_platform_info info; /* its texts are not set */
 	char nccl_file[PATH_MAX], runtime_file[PATH_MAX]; /* or "" */
 
-	/* A library of NVIDIA's that is here although the host platform was chosen for
-	 * want of a GPU, or "". */
+	/* A library of NVIDIA's that is here although the host platform was
+	 * chosen for want of a GPU, or "". */
 	char unused_library[PATH_MAX];
 };
 
@@ -59,9 +59,9 @@ struct check {
 	uint64_t deadline_ns; /* of each step of a trial */
 	uint64_t limit_ns;    /* of all trials */
 	const char *root; /* in front of the system's files; "" but in tests */
-	struct probed
-		probed; /* of the platform; status not OK: it cannot be used */
-	bool is_probed; /* else nothing is known of it */
+	/* Of the platform; status not OK: it cannot be used. */
+	struct probed probed;
+	bool is_probed;                /* else nothing is known of it */
 	char files[2][PATH_MAX];       /* of NCCL's, or "" */
 	struct nccl_setting *settings; /* from them; free() */
 	size_t setting_count;
@@ -83,8 +83,8 @@ void check_tell(struct check *c, enum check_result result, const char *check,
 #define check_warn(c, ...) check_tell(c, CHECK_WARNING, __VA_ARGS__)
 #define check_error(c, ...) check_tell(c, CHECK_ERROR, __VA_ARGS__)
 
-/* True if @word is one of those in @list, which have a space between them; @compare is
- * strncmp() or strncasecmp(). */
+/* True if @word is one of those in @list, which have a space between them;
+ * @compare is strncmp() or strncasecmp(). */
 bool check_has_word(const char *list, const char *word,
                     int (*compare)(const char *, const char *, size_t));
 
@@ -94,30 +94,32 @@ static inline unsigned check_troubles(const struct check *c)
 	return c->counts[CHECK_WARNING] + c->counts[CHECK_ERROR];
 }
 
-/* True if the libraries are NVIDIA's, on real devices; and if NCCL is NVIDIA's, there or
- * on the simulator. */
+/* True if the libraries are NVIDIA's, on real devices; and if NCCL is NVIDIA's,
+ * there or on the simulator. */
 bool check_is_real(const struct check *c);
 bool check_is_nvidia(const struct check *c);
 
-/* CHECK_ERROR for what only NVIDIA's NCCL and CUDA look at; CHECK_WARNING where the
- * simulator takes their place, and does not. */
+/* CHECK_ERROR for what only NVIDIA's NCCL and CUDA look at; CHECK_WARNING where
+ * the simulator takes their place, and does not. */
 enum check_result check_grave(const struct check *c);
 
-/* False if the host platform was asked for, or simulated devices: whether there are GPUs
- * does not matter then. */
+/* False if the host platform was asked for, or simulated devices: whether there
+ * are GPUs does not matter then. */
 bool check_wants_gpus(const struct check *c);
 
 /* How many devices a run has: those that were asked for, or all; at least 1. */
 int check_devices(const struct check *c);
 
-/* How many GPUs the driver says it has, or 0 if that is not known (limits.c). */
+/* How many GPUs the driver says it has, or 0 if that is not known (limits.c).
+ * */
 int check_gpus(const struct check *c);
 
-/* Why the driver does not matter, or is not loaded; NULL if neither is so (limits.c). */
+/* Why the driver does not matter, or is not loaded; NULL if neither is so
+ * (limits.c). */
 const char *check_no_driver(const struct check *c);
 
-/* The first @size - 1 bytes of a file of the system's, under @c->root, up to its last
- * newline; -1: it cannot be read, see errno. */
+/* The first @size - 1 bytes of a file of the system's, under @c->root, up to
+ * its last newline; -1: it cannot be read, see errno. */
 int check_read(const struct check *c, const char *path, char *text,
                size_t size);
 
@@ -133,29 +135,31 @@ void check_cuda(struct check *c);         /* variables.c: CUDA_... */
 void check_limits(struct check *c);       /* limits.c */
 void check_devices_work(struct check *c); /* devices.c */
 
-/* ---- parts that are tested by themselves ---------------------------------- */
+/* ---- parts that are tested by themselves --------------------------------- */
 
-/* The version in the text of /proc/driver/nvidia/version, as DRIVER_VERSION(), or 0
- * (known_faults.c). */
+/* The version in the text of /proc/driver/nvidia/version, as DRIVER_VERSION(),
+ * or 0 (known_faults.c). */
 int driver_version(const char *text);
 
-/* Tell of the version @is what is known of it (known_faults.c).  @library is an enum
- * known_library; true if anything is. */
+/* Tell of the version @is what is known of it (known_faults.c).  @library is an
+ * enum known_library; true if anything is. */
 bool versions_tell(struct check *c, int library, int is, const char *check,
                    const char *subject);
 
-/* Read NCCL's files as NCCL of this version does, put what they say into the environment and
- * into @c->settings, and tell of lines that do not do what they seem to (nccl_files.c). */
+/* Read NCCL's files as NCCL of this version does, put what they say into the
+ * environment and into @c->settings, and tell of lines that do not do what they
+ * seem to (nccl_files.c). */
 void nccl_files_read(struct check *c, int nccl_version);
 
 /* Parse one line, as NCCL does: false if it sets nothing.  Cuts @line. */
 bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out);
 
-/* True if a list as in NCCL_SOCKET_IFNAME matches the interface @name (nccl_variables.c). */
+/* True if a list as in NCCL_SOCKET_IFNAME matches the interface @name
+ * (nccl_variables.c). */
 bool nccl_list_matches(const char *list, const char *name);
 
-/* What is wrong with a value of CUDA_VISIBLE_DEVICES on a machine with @devices (0: not
- * known), or NULL (variables.c). */
+/* What is wrong with a value of CUDA_VISIBLE_DEVICES on a machine with @devices
+ * (0: not known), or NULL (variables.c). */
 const char *visible_devices_fault(const char *value, int devices);
 
 #endif

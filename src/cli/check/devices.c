@@ -39,16 +39,18 @@ enum {
 struct pair_facts {
 	bool is_direct;  /* CUDA says that both reach each other's memory */
 	bool has_copied; /* the copies are done, and right */
-	/* The library refuses settings, or has no threads: no fault of the devices'. */
+	/* The library refuses settings, or has no threads: no fault of the
+	 * devices'. */
 	bool is_refused;
 };
 
 #define COUNT (TRY_BYTES / sizeof(float))
 
-/* How long an abort may take; NCCL's own threads look for one twice a second. */
+/* How long an abort may take; NCCL's own threads look for one twice a second.
+ * */
 #define ABORT_NS (3 * NS_PER_S)
 
-/* ---- memory and copies --------------------------------------------------------- */
+/* ---- memory and copies --------------------------------------------------- */
 
 struct native {
 	struct trial *trial;
@@ -154,9 +156,10 @@ static void try_device(struct trial *t)
 	try_copy(&n, t->a, from, t->a, to, "a copy within its memory");
 }
 
-/* ---- a pair ------------------------------------------------------------------- */
+/* ---- a pair -------------------------------------------------------------- */
 
-/* Returns true if @device reaches the memory of @peer, which is then enabled. */
+/* Returns true if @device reaches the memory of @peer, which is then enabled.
+ * */
 static bool enable_peer(const struct native *n, int device, int peer)
 {
 	cudaError_t error;
@@ -254,7 +257,8 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* The group has deadlines of its own, whose errors say more than that time is up. */
+/* The group has deadlines of its own, whose errors say more than that time is
+ * up. */
 static void try_all_reduce(struct trial *t)
 {
 	struct pair_facts *facts = (struct pair_facts *)t->shared->data;
@@ -292,8 +296,8 @@ static void try_all_reduce(struct trial *t)
 		trial_fail(t, "%s", cohort_last_error());
 }
 
-/* Try the devices @a and @b: copies each way, and an all-reduce.  The trial has a plan, and
- * its data are the facts. */
+/* Try the devices @a and @b: copies each way, and an all-reduce.  The trial has
+ * a plan, and its data are the facts. */
 static void try_pair(struct trial *t)
 {
 	if (t->plan & TRY_AVOIDS)
@@ -304,7 +308,7 @@ static void try_pair(struct trial *t)
 		try_all_reduce(t);
 }
 
-/* ---- jobs ----------------------------------------------------------------------- */
+/* ---- jobs ---------------------------------------------------------------- */
 
 #define DEVICE "device"
 #define COPIES "peer-copy"
@@ -350,7 +354,7 @@ static int device_at(const struct field *f, int index)
 	return f->c->devices ? f->c->devices[index] : index;
 }
 
-/* ---- what is told ------------------------------------------------------------- */
+/* ---- what is told -------------------------------------------------------- */
 
 static bool is_copy(const struct trial *t)
 {
@@ -448,7 +452,7 @@ static void tell_rest(struct field *f, const char *check, const char *what,
 		           wanted, what, (double)f->c->limit_ns / 1e9);
 }
 
-/* ---- one job ------------------------------------------------------------------ */
+/* ---- one job ------------------------------------------------------------- */
 
 static bool begin(struct field *f, struct slot *s, unsigned plan)
 {
@@ -511,7 +515,8 @@ static unsigned next_of_pair(struct field *f, struct slot *s,
 	                                             : 0;
 }
 
-/* A trial of the slot has ended, or did not start: go on with the job, or free the slot. */
+/* A trial of the slot has ended, or did not start: go on with the job, or free
+ * the slot. */
 static void go_on(struct field *f, struct slot *s)
 {
 	struct trial *t = &f->trials[s - f->slots];
@@ -541,7 +546,7 @@ static void go_on(struct field *f, struct slot *s)
 	s->job = NULL;
 }
 
-/* ---- all jobs ----------------------------------------------------------------- */
+/* ---- all jobs ------------------------------------------------------------ */
 
 /* The next job whose devices are idle, or NULL. */
 static struct job *find_job(struct field *f)

@@ -20,7 +20,8 @@ bool versions_tell(struct check *c, int library, int is, const char *check,
 	for (i = 0; i < known_version_count; i++) {
 		const struct known_version *k = &known_versions[i];
 
-		/* What is so to this day is no fault of this version: cohort info has it. */
+		/* What is so to this day is no fault of this version: cohort
+		 * info has it. */
 		if ((int)k->of != library || k->last == KNOWN_TODAY ||
 		    is < k->first || is > k->last)
 			continue;
@@ -76,7 +77,8 @@ static void check_cuda_version(struct check *c)
 	cuda_version_text(of_driver, driver);
 	if (versions_tell(c, KNOWN_CUDA, is, "cuda-version", runtime))
 		return;
-	/* Within a major version an older driver runs what is built for a newer one. */
+	/* Within a major version an older driver runs what is built for a newer
+	 * one. */
 	if (of_driver && is / 1000 > of_driver / 1000)
 		check_warn(c, "cuda-version", NULL,
 		           "Install a newer driver, or an older runtime.",

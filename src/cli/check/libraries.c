@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which libraries a process gets, if there are several; and what a launcher needs
+ * Which libraries a process gets, if there are several; and what a launcher
+ * needs
  */
 
 #include <dlfcn.h>
@@ -24,7 +25,8 @@ static bool is_same_file(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-/* Copy the next part of the list in @at to @out, and move @at behind it; false at its end. */
+/* Copy the next part of the list in @at to @out, and move @at behind it; false
+ * at its end. */
 static bool next_part(const char **at, const char *separators,
                       char out[PATH_MAX])
 {
@@ -38,8 +40,8 @@ static bool next_part(const char **at, const char *separators,
 	return true;
 }
 
-/* The file @name that the loader finds in LD_LIBRARY_PATH, if it is not @file; false if it
- * is, or if there is none. */
+/* The file @name that the loader finds in LD_LIBRARY_PATH, if it is not @file;
+ * false if it is, or if there is none. */
 static bool find_other(const char *name, const char *file, char out[PATH_MAX])
 {
 	const char *at = getenv("LD_LIBRARY_PATH");
@@ -70,7 +72,8 @@ static void check_library(struct check *c, const char *name, const char *stem,
 		           "both in one process do not mix.",
 		           other, file);
 	}
-	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose. */
+	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose.
+	 * */
 	if (!c->probed.info.is_drop_in && find_other(name, file, other))
 		check_warn(
 			c, CHECK, name, "Leave one of them in LD_LIBRARY_PATH.",
@@ -81,7 +84,8 @@ static void check_library(struct check *c, const char *name, const char *stem,
 			other);
 }
 
-/* A launcher's variables, without the library by which processes meet over it. */
+/* A launcher's variables, without the library by which processes meet over it.
+ * */
 static void check_launcher(struct check *c)
 {
 	const char *space = getenv("PMIX_NAMESPACE");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the machine, a container, a control group or a filter of system calls allows: a
- * table of limits, with what a run needs of each
+ * What the machine, a container, a control group or a filter of system calls
+ * allows: a table of limits, with what a run needs of each
  */
 
 #include <errno.h>
@@ -28,7 +28,8 @@
 #define SHM "/dev/shm"
 #define CGROUP "/sys/fs/cgroup"
 
-/* What a limit allows.  A limit without a unit has @most 1 if all is well, else 0. */
+/* What a limit allows.  A limit without a unit has @most 1 if all is well, else
+ * 0. */
 struct reading {
 	const struct check *c;
 	const struct limit *limit;
@@ -42,14 +43,14 @@ struct limit {
 	void (*read)(struct reading *r);
 	int resource; /* for @read */
 
-	/* How much must be left, else an error or a warning is told: of these units, at
-	 * least, for each rank, and for each pair of ranks. */
+	/* How much must be left, else an error or a warning is told: of these
+	 * units, at least, for each rank, and for each pair of ranks. */
 	double error[3], warning[3];
 	const char *unit; /* and a verb; NULL if it is there or not */
 	const char *breaks, *remedy;
 };
 
-/* ---- the system's files --------------------------------------------------------- */
+/* ---- the system's files -------------------------------------------------- */
 
 int check_read(const struct check *c, const char *path, char *text, size_t size)
 {
@@ -114,7 +115,7 @@ const char *check_no_driver(const struct check *c)
 	               : "No driver of NVIDIA's is loaded.";
 }
 
-/* ---- readings ------------------------------------------------------------------- */
+/* ---- readings ------------------------------------------------------------ */
 
 static void set_found(struct reading *r, bool is_well, int error)
 {
@@ -196,10 +197,10 @@ static void read_threads(struct reading *r)
 	globfree(&files);
 }
 
-/* ---- control groups --------------------------------------------------------------- */
+/* ---- control groups ------------------------------------------------------ */
 
-/* The number in a file, divided by the second one if there are two; INFINITY for "max", for
- * version 1's largest number of pages, or without the file. */
+/* The number in a file, divided by the second one if there are two; INFINITY
+ * for "max", for version 1's largest number of pages, or without the file. */
 static double read_number(const struct check *c, const char *folder,
                           const char *name)
 {
@@ -213,8 +214,9 @@ static double read_number(const struct check *c, const char *folder,
 	return number / by;
 }
 
-/* The memory that a group has for files, which the kernel gives back when it is needed.
- * Version 1's numbers leave out the groups below, except those with @prefix. */
+/* The memory that a group has for files, which the kernel gives back when it is
+ * needed.  Version 1's numbers leave out the groups below, except those with
+ * @prefix. */
 static double read_cache(const struct check *c, const char *folder,
                          const char *prefix)
 {
@@ -307,7 +309,7 @@ static void read_cores(struct reading *r)
 		r->most = CPU_COUNT(&set);
 }
 
-/* ---- system calls ----------------------------------------------------------------- */
+/* ---- system calls -------------------------------------------------------- */
 
 /* @fd is what a system call has returned. */
 static void try_file(struct reading *r, int fd)
@@ -345,7 +347,7 @@ static void try_own_syscall(struct reading *r)
 	          errno);
 }
 
-/* ---- the table -------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 static bool has_driver(const struct check *c)
 {
@@ -358,7 +360,8 @@ static bool has_device_files(const struct check *c)
 	       may_use(c, "/dev/nvidia-uvm", R_OK | W_OK);
 }
 
-/* NVIDIA's driver pins memory without regard to the limit; network cards do not. */
+/* NVIDIA's driver pins memory without regard to the limit; network cards do
+ * not. */
 static bool has_infiniband(const struct check *c)
 {
 	return may_use(c, "/sys/class/infiniband", F_OK);
@@ -400,14 +403,14 @@ static const struct limit limits[] = {
 	{ "shared-memory", "", NULL, read_free_bytes, 0, NEED(1, 0, 0), NOTHING,
 	  "MiB are left in " SHM, "processes of a machine cannot open a group",
 	  MORE_SHM },
-	/* NCCL's segments have 10 MiB with its default buffers.  Two ranks without a direct
-	 * path have one for each direction. */
+	/* NCCL's segments have 10 MiB with its default buffers.  Two ranks
+	 * without a direct path have one for each direction. */
 	{ "shared-memory", "", check_is_nvidia, read_free_bytes, 0,
 	  NEED(10, 0, 0), NEED(0, 20, 0), "MiB are left in " SHM,
 	  "an init may fail where ranks have no direct path", MORE_SHM },
 
-	/* NCCL has sockets and files for each rank, and for each pair of them.  The simulator
-	 * has none. */
+	/* NCCL has sockets and files for each rank, and for each pair of them.
+	 * The simulator has none. */
 	{ "limits", "nofile", check_is_nvidia, read_resource, RLIMIT_NOFILE,
 	  NEED(64, 16, 0), NEED(128, 32, 4), "open files are allowed",
 	  "an init may fail", MORE_FILES },
@@ -444,8 +447,8 @@ static const struct limit limits[] = {
 	  NEED(64, 16, 0), "threads are left to the control group",
 	  "a group may not open",
 	  "Raise it: --pids-limit, TasksMax=, or pids.max." },
-	/* Simulated devices take what their programs allocate, and no more; and their ranks
-	 * share cores by design. */
+	/* Simulated devices take what their programs allocate, and no more; and
+	 * their ranks share cores by design. */
 	{ "cgroup", "memory", check_is_real, read_group_memory, 0, NOTHING,
 	  NEED(0, 512, 0), "MiB are left to the control group",
 	  "CUDA's contexts and NCCL's buffers may not fit",
@@ -479,8 +482,8 @@ static double needed(const double of[3], double ranks)
 	return of[0] + of[1] * ranks + of[2] * ranks * ranks;
 }
 
-/* Tell of a limit below what a run needs, and return false; else add what there is to
- * @enough. */
+/* Tell of a limit below what a run needs, and return false; else add what there
+ * is to @enough. */
 static bool check_limit(struct check *c, const struct limit *l,
                         char enough[1024])
 {
@@ -550,11 +553,11 @@ static const struct limit *check_rows(struct check *c, const struct limit *l)
 	return l;
 }
 
-/* ---- what killed processes have left ------------------------------------------------ */
+/* ---- what killed processes have left ------------------------------------- */
 
-/* The files of /dev/shm that processes have mapped, each with a newline behind it, as far
- * as the processes can be looked into.  NULL without memory or /proc; the caller frees
- * it. */
+/* The files of /dev/shm that processes have mapped, each with a newline behind
+ * it, as far as the processes can be looked into.  NULL without memory or
+ * /proc; the caller frees it. */
 static char *mapped_files(void)
 {
 	glob_t maps = find_files("", "/proc/[1-9]*/maps");

@@ -4,10 +4,10 @@
  * NCCL's files of settings
  *
  * NCCL's first call reads NCCL_CONF_FILE or, without it, .nccl.conf in the home
- * directory, and then /etc/nccl.conf.  A line is NAME=VALUE and becomes a variable of
- * the environment, unless the environment, or a line before, has it.  There is no
- * syntax beside that: spaces and quotes are part of the name or the value, a line without
- * "=" is skipped, and nothing is ever reported.
+ * directory, and then /etc/nccl.conf.  A line is NAME=VALUE and becomes a
+ * variable of the environment, unless the environment, or a line before, has
+ * it.  There is no syntax beside that: spaces and quotes are part of the name
+ * or the value, a line without "=" is skipped, and nothing is ever reported.
  */
 
 #include <ctype.h>
@@ -24,8 +24,8 @@
 #define CHECK "nccl-files"
 #define PREFIX "NCCL_"
 
-/* The first versions of NCCL that take HOME for the home directory, and that drop the
- * carriage return before a newline. */
+/* The first versions of NCCL that take HOME for the home directory, and that
+ * drop the carriage return before a newline. */
 #define ASKS_HOME 23003
 #define DROPS_RETURN 23003
 
@@ -89,9 +89,9 @@ static const char *value_fault(const char *value)
 	return NULL;
 }
 
-/* Read a line into @s, and tell if it does not do what it seems to; true if NCCL makes it a
- * variable.  NCCL sets others, too, but in its first call, when their readers have
- * looked. */
+/* Read a line into @s, and tell if it does not do what it seems to; true if
+ * NCCL makes it a variable.  NCCL sets others, too, but in its first call, when
+ * their readers have looked. */
 static bool read_line(struct check *c, char *line, int nccl_version,
                       struct nccl_setting *s)
 {
@@ -159,7 +159,8 @@ static const char *home(int nccl_version)
 	return user ? user->pw_dir : NULL;
 }
 
-/* NCCL would wait for what a FIFO or a device says.  NULL, with errno, if there is none. */
+/* NCCL would wait for what a FIFO or a device says.  NULL, with errno, if there
+ * is none. */
 static FILE *open_regular(const char *name)
 {
 	struct stat is;

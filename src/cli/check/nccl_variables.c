@@ -25,7 +25,8 @@
 
 #define CHECK "nccl-variables"
 
-/* Tell what NCCL does with a value, and which file of NCCL's it is from, if one. */
+/* Tell what NCCL does with a value, and which file of NCCL's it is from, if
+ * one. */
 __attribute__((format(printf, 5, 6))) static void
 tell(struct check *c, enum check_result result, const char *name,
      const char *advice, const char *format, ...)
@@ -46,7 +47,7 @@ tell(struct check *c, enum check_result result, const char *name,
 	check_tell(c, result, CHECK, name, advice, "%s.", what);
 }
 
-/* ---- network interfaces ---------------------------------------------------- */
+/* ---- network interfaces -------------------------------------------------- */
 
 bool nccl_list_matches(const char *list, const char *name)
 {
@@ -92,9 +93,10 @@ static void check_interface(struct check *c, const char *name,
 		     value);
 }
 
-/* ---- files ------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
-/* NCCL prints to standard output if it cannot make the file, and says so there alone. */
+/* NCCL prints to standard output if it cannot make the file, and says so there
+ * alone. */
 static void check_debug_file(struct check *c, const char *name,
                              const char *value)
 {
@@ -111,8 +113,8 @@ static void check_debug_file(struct check *c, const char *name,
 		tell(c, CHECK_WARNING, name, "Write the path out.",
 		     "NCCL takes the \"~\" in %.200s for the name of a folder",
 		     value);
-	/* The folder of a file that is there, as /dev/stderr, does not matter; and NCCL
-	 * puts host and process in place of %h and %p. */
+	/* The folder of a file that is there, as /dev/stderr, does not matter;
+	 * and NCCL puts host and process in place of %h and %p. */
 	else if (access(value, W_OK) != 0 && !strchr(folder, '%') &&
 	         access(folder, W_OK | X_OK) != 0)
 		tell(c, CHECK_WARNING, name,
@@ -140,14 +142,15 @@ static void check_readable(struct check *c, const char *name, const char *value)
 		     strerror(errno));
 }
 
-/* The loader looks for a plugin whose name is no path; and there may be several. */
+/* The loader looks for a plugin whose name is no path; and there may be
+ * several. */
 static void check_plugin(struct check *c, const char *name, const char *value)
 {
 	if (strchr(value, '/') && !strchr(value, ','))
 		check_readable(c, name, value);
 }
 
-/* ---- values ----------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static void check_debug(struct check *c, const char *name, const char *value)
 {
@@ -187,7 +190,8 @@ static long long check_number(struct check *c, const char *name,
 	return number;
 }
 
-/* The threads of a block: NCCL takes another number in place of one that does not suit. */
+/* The threads of a block: NCCL takes another number in place of one that does
+ * not suit. */
 static void check_threads(struct check *c, const char *name, const char *value)
 {
 	const int is_ll128 = strstr(name, "LL128") != NULL,
@@ -304,7 +308,7 @@ static bool check_setting(struct check *c, const char *name, const char *value)
 	return false;
 }
 
-/* ---- names that NCCL does not know ------------------------------------------- */
+/* ---- names that NCCL does not know --------------------------------------- */
 
 /* The library's file: it has the name of each variable that it reads. */
 struct image {
@@ -323,7 +327,8 @@ static size_t name_length(const struct image *image, const char *at)
 	return p < end && !*p ? (size_t)(p - at) : 0;
 }
 
-/* True if the library has @name; else @meant is the nearest name that it has, or "". */
+/* True if the library has @name; else @meant is the nearest name that it has,
+ * or "". */
 static bool library_knows(const struct image *image, const char *name,
                           char meant[ENVIRONMENT_NAME_SIZE])
 {
@@ -368,7 +373,7 @@ static void check_name(struct check *c, const struct image *image,
 	     c->probed.nccl_file);
 }
 
-/* ---- all --------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------- */
 
 void check_nccl(struct check *c)
 {

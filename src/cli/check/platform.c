@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which platform a group would get, and whether it can be used; and what all checks need
+ * Which platform a group would get, and whether it can be used; and what all
+ * checks need
  */
 
 #include <stdarg.h>

@@ -22,7 +22,7 @@
 /* How long a child that was killed may take to end. */
 #define KILL_NS (2 * NS_PER_S)
 
-/* ---- in the child --------------------------------------------------------- */
+/* ---- in the child -------------------------------------------------------- */
 
 void trial_step(struct trial *t, const char *step, uint64_t ns)
 {
@@ -63,7 +63,7 @@ __attribute__((noreturn)) static void become(struct trial *t, pid_t parent)
 	leave(t, TRIAL_DONE);
 }
 
-/* ---- in the parent -------------------------------------------------------- */
+/* ---- in the parent ------------------------------------------------------- */
 
 static bool refuse(struct trial *t, const char *what)
 {

@@ -3,11 +3,13 @@
 #define CLI_CHECK_TRIAL_H
 
 /*
- * Trials: functions in a process of their own, each step of which has a deadline
+ * Trials: functions in a process of their own, each step of which has a
+ * deadline
  *
- * A call of the driver's that hangs cannot be ended by its process, and a device that has
- * failed answers nothing else in the process that saw it fail.  So each trial is a child,
- * which is killed when a step's time is up, or with this process.
+ * A call of the driver's that hangs cannot be ended by its process, and a
+ * device that has failed answers nothing else in the process that saw it fail.
+ * So each trial is a child, which is killed when a step's time is up, or with
+ * this process.
  */
 
 #include <stdbool.h>
@@ -54,22 +56,23 @@ struct trial {
 	const char *step;      /* the last one that began, */
 	uint64_t step_ns;      /* and how long it might take */
 	char text[TRIAL_TEXT]; /* why it has not succeeded, or a result */
-	bool is_left; /* the child could not be ended: it is inside the driver */
+	/* The child could not be ended: it is inside the driver. */
+	bool is_left;
 };
 
-/* Start a trial, whose first members are set.  False, with @end and @text set, if
- * there is no process or no memory for it. */
+/* Start a trial, whose first members are set.  False, with @end and @text set,
+ * if there is no process or no memory for it. */
 bool trial_start(struct trial *trial);
 
-/* The start of a child may take so many deadlines: CUDA has to start, which takes
- * seconds for each GPU where the driver does not stay loaded. */
+/* The start of a child may take so many deadlines: CUDA has to start, which
+ * takes seconds for each GPU where the driver does not stay loaded. */
 #define TRIAL_STARTS 3
 
 /* The most trials that are waited for at once. */
 #define TRIALS 8
 
-/* Wait until one of the @n trials at @trials that run has ended, and set its end; NULL:
- * none runs. */
+/* Wait until one of the @n trials at @trials that run has ended, and set its
+ * end; NULL: none runs. */
 struct trial *trial_wait(struct trial *trials, unsigned n);
 
 /* Give back what a trial has that has ended. */
@@ -78,7 +81,7 @@ void trial_free(struct trial *trial);
 /* Start a trial, and wait for it. */
 void trial_run(struct trial *trial);
 
-/* ---- in the child --------------------------------------------------------- */
+/* ---- in the child -------------------------------------------------------- */
 
 /* Begin a step, a static text as in "the copy", which may take so long. */
 void trial_step(struct trial *trial, const char *step, uint64_t ns);

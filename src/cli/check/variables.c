@@ -15,12 +15,12 @@
 #include "cli/check/check.h"
 #include "cli/check/trial.h"
 
-/* ---- of this project ------------------------------------------------------ */
+/* ---- of this project ----------------------------------------------------- */
 
 #define OURS "cohort-variables"
 
-/* Not tried one by one: the platform's own check says what is wrong with the first, and
- * launchers set the others. */
+/* Not tried one by one: the platform's own check says what is wrong with the
+ * first, and launchers set the others. */
 static const char not_tried[] =
 	"COHORT_PLATFORM COHORT_GPU_LIBRARIES "
 	"COHORT_HOST_NCCL COHORT_JOB COHORT_PROCESS COHORT_PROCESSES "
@@ -34,8 +34,8 @@ static bool is_of_dumps(const char *name)
 	return strncmp(name, DUMPS, strlen(DUMPS)) == 0;
 }
 
-/* Leave no variable of this project but @name, and those that belong to it; none at all if
- * @name is "". */
+/* Leave no variable of this project but @name, and those that belong to it;
+ * none at all if @name is "". */
 static void keep_only(const char *name)
 {
 	char **at = environ, other[ENVIRONMENT_NAME_SIZE];
@@ -55,8 +55,8 @@ static void keep_only(const char *name)
 	}
 }
 
-/* In a child: the library says whether it takes the value.  The host platform and one
- * rank are enough for that. */
+/* In a child: the library says whether it takes the value.  The host platform
+ * and one rank are enough for that. */
 static void try_value(struct trial *t)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -156,7 +156,7 @@ void check_variables(struct check *c)
 		         n);
 }
 
-/* ---- of CUDA -------------------------------------------------------------- */
+/* ---- of CUDA ------------------------------------------------------------- */
 
 #define CUDA "cuda-variables"
 

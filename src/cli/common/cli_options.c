@@ -11,7 +11,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* The value that getopt_long() returns for the first option without a letter. */
+/* The value that getopt_long() returns for the first option without a letter.
+ * */
 enum { CLI_LONG_OPTION = 256 };
 
 static bool takes_value(const struct cli_option *option)
@@ -20,8 +21,8 @@ static bool takes_value(const struct cli_option *option)
 	       option->kind != CLI_CALL;
 }
 
-/* Fill what getopt_long() takes.  Its value for an option is the option's letter, or
- * else CLI_LONG_OPTION and the option's place in the table. */
+/* Fill what getopt_long() takes.  Its value for an option is the option's
+ * letter, or else CLI_LONG_OPTION and the option's place in the table. */
 static void make_tables(const struct cli_option *options,
                         char letters[2 * CLI_MOST_OPTIONS + 4],
                         struct option table[CLI_MOST_OPTIONS + 2])
@@ -52,7 +53,8 @@ static void make_tables(const struct cli_option *options,
 	*table = (struct option){ .name = NULL };
 }
 
-/* The option for which getopt_long() returned @answer; NULL if that is an error. */
+/* The option for which getopt_long() returned @answer; NULL if that is an
+ * error. */
 static const struct cli_option *find(const struct cli_option *options,
                                      int answer)
 {
@@ -66,7 +68,8 @@ static const struct cli_option *find(const struct cli_option *options,
 	return NULL;
 }
 
-/* Complain about the option for which getopt_long() returned @answer: '?' or ':'. */
+/* Complain about the option for which getopt_long() returned @answer: '?' or
+ * ':'. */
 static void refuse(const char *command, char **argv, int answer)
 {
 	const char *option = argv[optind - 1];

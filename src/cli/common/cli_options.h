@@ -3,8 +3,8 @@
 #define CLI_COMMON_CLI_OPTIONS_H
 
 /*
- * The options of a command as a table: each says how its value is read and where the
- * value goes
+ * The options of a command as a table: each says how its value is read and
+ * where the value goes
  */
 
 #include <stdbool.h>
@@ -29,7 +29,8 @@ enum cli_value {
 	CLI_TEXT,    /* for a const char * */
 	CLI_NAME,    /* one of the names of least to most, for an int */
 	CLI_READ,    /* for @read */
-	CLI_LIST, /* words between commas: calls @read with NULL, then for each */
+	/* Words between commas: calls @read with NULL, then for each. */
+	CLI_LIST,
 	CLI_CALL, /* takes no value: calls @read with NULL */
 };
 
@@ -45,7 +46,8 @@ struct cli_option {
 	const char *(*name_of)(int number);
 	const char *says;
 
-	/* For CLI_READ, CLI_LIST and CLI_CALL: an enum cli_exit, after a complaint. */
+	/* For CLI_READ, CLI_LIST and CLI_CALL: an enum cli_exit, after a
+	 * complaint. */
 	int (*read)(const struct cli_option *option, const char *text);
 };
 
@@ -63,9 +65,10 @@ struct cli_option {
 enum { CLI_MOST_OPTIONS = 30 };
 
 /*
- * Read the options of @command, or of cohort itself if that is NULL: those of the table, and
- * --help and -h.  CLI_OK, with optind at the first operand, if the command takes any, and
- * @help_out true if the help was printed; or CLI_USAGE after a complaint.
+ * Read the options of @command, or of cohort itself if that is NULL: those of
+ * the table, and --help and -h.  CLI_OK, with optind at the first operand, if
+ * the command takes any, and @help_out true if the help was printed; or
+ * CLI_USAGE after a complaint.
  */
 int cli_options(const char *command, int argc, char **argv,
                 const struct cli_option *options, void (*print_help)(void),

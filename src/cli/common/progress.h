@@ -27,7 +27,8 @@ bool progress_is_due(const struct progress *progress);
 void progress_draw(struct progress *progress, size_t done, size_t total,
                    const char *text);
 
-/* Clear the bar's line, for a line of standard output; the bar can be drawn again. */
+/* Clear the bar's line, for a line of standard output; the bar can be drawn
+ * again. */
 void progress_clear(const struct progress *progress);
 
 /* Clear the bar's line, and draw no more. */

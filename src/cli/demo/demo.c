@@ -25,12 +25,12 @@
 
 #define NS_PER_MS (NS_PER_S / 1000)
 
-/* How long the run waits for a rank that stalls, and for an abort, which takes NCCL
- * half a second. */
+/* How long the run waits for a rank that stalls, and for an abort, which takes
+ * NCCL half a second. */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-/* The deadline of a call that all ranks have made: shorter than the time for which a rank
- * waits for its step. */
+/* The deadline of a call that all ranks have made: shorter than the time for
+ * which a rank waits for its step. */
 #define EXEC_DEADLINE_NS (5 * NS_PER_S)
 
 enum { DEFAULT_RANKS = 4, MAX_EPOCHS = 10000 };
@@ -101,7 +101,8 @@ static int read_rate(const struct cli_option *option, const char *text)
 	return CLI_OK;
 }
 
-/* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they exist. */
+/* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they exist.
+ * */
 static int read_fault(const struct cli_option *option, const char *text)
 {
 	struct demo_options *options = option->value;
@@ -169,9 +170,10 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 }
 
 /*
- * Set the number of ranks, and of devices of the host platform.  The latter must be set
- * before the host platform is used, and has no effect on GPUs.  Devices are not probed
- * if there are several processes: those that are forked later could not use them.
+ * Set the number of ranks, and of devices of the host platform.  The latter
+ * must be set before the host platform is used, and has no effect on GPUs.
+ * Devices are not probed if there are several processes: those that are forked
+ * later could not use them.
  */
 static int settle_ranks(struct demo_options *o)
 {
@@ -246,8 +248,8 @@ static int settle_fault(struct demo_options *o, uint64_t steps)
 
 /* ---- images ----------------------------------------------------------- */
 
-/* Defined in digits_data.S: each row has 64 pixels 0..16 and a class 0..9, separated by
- * commas, and ends with a newline. */
+/* Defined in digits_data.S: each row has 64 pixels 0..16 and a class 0..9,
+ * separated by commas, and ends with a newline. */
 extern const char digits_csv[] __attribute__((visibility("hidden")));
 
 /* Read a number, and move @text to the next one. */

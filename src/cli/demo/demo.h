@@ -5,10 +5,10 @@
 /*
  * cohort demo: trains a perceptron on handwritten digits, one thread per rank
  *
- *	demo.c    the options, the images, the processes, and the group
- *	train.c   the rank's thread and the supervisor
- *	report.c  the results as text or JSON, and the comparison with a single run
- *	mlp.c     the arithmetic of a perceptron
+ *  demo.c    the options, the images, the processes, and the group train.c
+ *  the rank's thread and the supervisor report.c  the results as text or JSON,
+ *  and the comparison with a single run mlp.c     the arithmetic of a
+ *  perceptron
  */
 
 #include <semaphore.h>
@@ -64,8 +64,9 @@ struct model {
 };
 
 /*
- * State of a rank, in memory that the processes of the demo share.  It belongs to the
- * rank's thread, and once that has ended to its process, and at the end to process 0.
+ * State of a rank, in memory that the processes of the demo share.  It belongs
+ * to the rank's thread, and once that has ended to its process, and at the end
+ * to process 0.
  */
 struct rank {
 	struct model model;
@@ -77,8 +78,8 @@ struct rank {
 	uint64_t compute_ns;
 	uint64_t comm_ns; /* copies, reduction and waiting */
 
-	/* The last generation that the rank was in; and for each the step it began with
-	 * and its number of ranks, or 0 if it ended before that. */
+	/* The last generation that the rank was in; and for each the step it
+	 * began with and its number of ranks, or 0 if it ended before that. */
 	int generation;
 	struct {
 		uint64_t step;
@@ -97,8 +98,9 @@ struct rank {
 };
 
 /*
- * State of a process, which is never freed: a thread that was left behind may still use
- * it.  Times are of CLOCK_MONOTONIC, or 0 if the event did not happen.
+ * State of a process, which is never freed: a thread that was left behind may
+ * still use it.  Times are of CLOCK_MONOTONIC, or 0 if the event did not
+ * happen.
  */
 struct demo {
 	struct demo_options options;
@@ -114,12 +116,14 @@ struct demo {
 	struct cohort_group *group;
 	int platform; /* of the group */
 
-	/* A rank that stalls waits for release, and posts released as it ends. */
+	/* A rank that stalls waits for release, and posts released as it ends.
+	 * */
 	atomic_bool is_stalled;
 	sem_t release;
 	sem_t released;
 
-	/* The cause that ended generation 1; status COHORT_OK if there is none. */
+	/* The cause that ended generation 1; status COHORT_OK if there is none.
+	 * */
 	struct cohort_cause cause;
 	uint64_t start_ns;
 	uint64_t returned_ns;  /* the run of generation 1 was over */
@@ -127,20 +131,22 @@ struct demo {
 	uint64_t end_ns;
 };
 
-/* Return the number of the first rank of @process in generation 1; of the process after
- * the last, the number of ranks. */
+/* Return the number of the first rank of @process in generation 1; of the
+ * process after the last, the number of ranks. */
 int demo_first_rank(const struct demo_options *options, int process);
 
 /*
- * Train to the end, in as many generations as it takes, or until no rank of this process
- * is left.  Returns an enum cli_exit, after a complaint.
+ * Train to the end, in as many generations as it takes, or until no rank of
+ * this process is left.  Returns an enum cli_exit, after a complaint.
  */
 int train(struct demo *d);
 
-/* End the thread of a rank that stalls, and free what a thread that died has left. */
+/* End the thread of a rank that stalls, and free what a thread that died has
+ * left. */
 void train_release(struct demo *d);
 
-/* Compute the gradients of part @part of @parts of the batch of @rank's step. */
+/* Compute the gradients of part @part of @parts of the batch of @rank's step.
+ * */
 void train_gradients(const struct demo *d, struct rank *rank, size_t part,
                      size_t parts);
 

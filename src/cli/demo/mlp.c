@@ -99,8 +99,8 @@ static int largest(const float outputs[MLP_OUTPUTS])
 	return best;
 }
 
-/* The cross-entropy of the softmax of @outputs, and its derivative with respect to
- * them. */
+/* The cross-entropy of the softmax of @outputs, and its derivative with respect
+ * to them. */
 static float loss_derivative(const float outputs[MLP_OUTPUTS], int label,
                              float derivative[MLP_OUTPUTS])
 {

@@ -3,11 +3,12 @@
 #define CLI_DEMO_MLP_H
 
 /*
- * A multilayer perceptron with one hidden layer, the functions to train it, and images
+ * A multilayer perceptron with one hidden layer, the functions to train it, and
+ * images
  *
- * The functions have no state, allocate nothing and start no threads.  The order of
- * every sum depends on the arguments alone, so equal arguments give equal bits on any
- * thread.
+ * The functions have no state, allocate nothing and start no threads.  The
+ * order of every sum depends on the arguments alone, so equal arguments give
+ * equal bits on any thread.
  */
 
 #include <stddef.h>
@@ -21,9 +22,9 @@ enum {
 };
 
 /*
- * The parameters, or their gradients or momentum.  Weights are stored by input, so
- * that the inner loops run over neighbours.  The structure has floats without
- * padding, and may be used as one array of MLP_FLOATS.
+ * The parameters, or their gradients or momentum.  Weights are stored by input,
+ * so that the inner loops run over neighbours.  The structure has floats
+ * without padding, and may be used as one array of MLP_FLOATS.
  */
 struct mlp {
 	float w1[MLP_INPUTS][MLP_HIDDEN];
@@ -60,8 +61,8 @@ void mlp_init(struct mlp *m, uint64_t seed);
 void mlp_shuffle(uint16_t *order, size_t n, uint64_t seed, uint64_t epoch);
 
 /*
- * Compute the gradients of @samples[@order[0]] to @samples[@order[@n - 1]], summed
- * and divided by @batch; zeros if @n is 0.  Adds their loss to @loss.
+ * Compute the gradients of @samples[@order[0]] to @samples[@order[@n - 1]],
+ * summed and divided by @batch; zeros if @n is 0.  Adds their loss to @loss.
  */
 void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
                    const uint16_t *order, size_t n, size_t batch,
@@ -78,12 +79,12 @@ void mlp_update(struct mlp *m, struct mlp *momentum,
 unsigned mlp_correct(const struct mlp *m, const struct mlp_sample *samples,
                      size_t n);
 
-/* Return the largest absolute difference between two parameters.  Two NaNs are equal; a
- * NaN and a number differ by infinity. */
+/* Return the largest absolute difference between two parameters.  Two NaNs are
+ * equal; a NaN and a number differ by infinity. */
 double mlp_difference(const struct mlp *a, const struct mlp *b);
 
-/* The images of handwritten digits that are part of the binary (data/README.md), of which
- * every fifth is held out from training. */
+/* The images of handwritten digits that are part of the binary
+ * (data/README.md), of which every fifth is held out from training. */
 enum {
 	DIGITS_ROWS = 1797,
 	DIGITS_HELD_OUT = DIGITS_ROWS / 5,

@@ -40,9 +40,9 @@ static int ranks_at(const struct rank *rank, uint64_t step)
 }
 
 /*
- * Train once more, with one thread and without the library.  The gradients of the shards
- * are added in rank order.  The host platform adds in that order as well, so there the
- * weights must agree to the last bit.
+ * Train once more, with one thread and without the library.  The gradients of
+ * the shards are added in rank order.  The host platform adds in that order as
+ * well, so there the weights must agree to the last bit.
  */
 static const struct mlp *train_single(const struct demo *d,
                                       const struct rank *final)
@@ -65,8 +65,8 @@ static const struct mlp *train_single(const struct demo *d,
 	return &single.model.weights;
 }
 
-/* Return the largest difference between the weights of the final ranks and those of a
- * single run. */
+/* Return the largest difference between the weights of the final ranks and
+ * those of a single run. */
 static double compare(const struct demo *d, const struct summary *s)
 {
 	const struct mlp *single = train_single(d, s->final);

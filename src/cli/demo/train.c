@@ -3,14 +3,15 @@
 /*
  * Training with one thread per rank
  *
- * Every rank has its own copy of the weights.  A step cuts a batch of images into one
- * shard per rank, and every rank computes the gradients of its shard, divided by the
- * size of the whole batch.  A reducer sums them, and every rank makes the same update,
- * so that the weights stay equal.
+ * Every rank has its own copy of the weights.  A step cuts a batch of images
+ * into one shard per rank, and every rank computes the gradients of its shard,
+ * divided by the size of the whole batch.  A reducer sums them, and every rank
+ * makes the same update, so that the weights stay equal.
  *
- * If the group ends, the supervisor continues without the ranks that are lost, in a new
- * generation, from the state of a rank that is furthest ahead.  A step is done on a rank
- * when its reduction is done, so ranks are at most one step apart.
+ * If the group ends, the supervisor continues without the ranks that are lost,
+ * in a new generation, from the state of a rank that is furthest ahead.  A step
+ * is done on a rank when its reduction is done, so ranks are at most one step
+ * apart.
  */
 
 #include "cli/demo/demo.h"
@@ -44,9 +45,9 @@ static int copy_in(struct rank *rank, struct mlp *to)
 }
 
 /*
- * Broadcast @values from rank @root.  The wait comes before the copy, which may block
- * until everything before it in the stream is done: a peer that never comes must end in
- * the timeout of the wait.
+ * Broadcast @values from rank @root.  The wait comes before the copy, which may
+ * block until everything before it in the stream is done: a peer that never
+ * comes must end in the timeout of the wait.
  */
 static int receive(struct rank *rank, struct mlp *values, int root)
 {
@@ -64,7 +65,8 @@ static int receive(struct rank *rank, struct mlp *values, int root)
 	return rc == COHORT_OK ? copy_in(rank, values) : rc;
 }
 
-/* Take over the state of the first rank that is furthest ahead: in generation 1 of rank
+/* Take over the state of the first rank that is furthest ahead: in generation 1
+ * of rank
  * 0.  After an error the rank has the state that it had. */
 static int catch_up(struct rank *rank)
 {
@@ -129,8 +131,8 @@ static int reduce_gradients(struct rank *rank)
 	return rc == COHORT_OK ? copy_in(rank, &rank->gradients) : rc;
 }
 
-/* Shards are contiguous and differ by at most one image; some are empty if there are
- * more ranks than images. */
+/* Shards are contiguous and differ by at most one image; some are empty if
+ * there are more ranks than images. */
 void train_gradients(const struct demo *d, struct rank *rank, size_t part,
                      size_t parts)
 {
@@ -149,8 +151,8 @@ void train_gradients(const struct demo *d, struct rank *rank, size_t part,
 	              &rank->gradients, &rank->loss);
 }
 
-/* Let a rank fail once, at the chosen step.  Returns the status of the call that the other
- * ranks do not make. */
+/* Let a rank fail once, at the chosen step.  Returns the status of the call
+ * that the other ranks do not make. */
 static int fail_on_purpose(struct demo *d, struct rank *rank)
 {
 	const struct demo_options *o = &d->options;
@@ -179,8 +181,8 @@ static int fail_on_purpose(struct demo *d, struct rank *rank)
 	return COHORT_OK;
 }
 
-/* Compute and reduce gradients, and update the weights.  After an error the step is as if
- * it had not begun. */
+/* Compute and reduce gradients, and update the weights.  After an error the
+ * step is as if it had not begun. */
 static int train_step(struct demo *d, struct rank *rank)
 {
 	const struct mlp_loss before = rank->loss;
@@ -218,9 +220,9 @@ static int train_step(struct demo *d, struct rank *rank)
 /* ---- the rank's thread ------------------------------------------------ */
 
 /*
- * End the group, unless it has ended, so that the other ranks learn of the failure.  Then
- * wait until the rank's operations are answered, which the abort deadline bounds: no buffer
- * may be freed while an operation may use it.
+ * End the group, unless it has ended, so that the other ranks learn of the
+ * failure.  Then wait until the rank's operations are answered, which the abort
+ * deadline bounds: no buffer may be freed while an operation may use it.
  */
 static int give_up(struct rank *rank, int rc)
 {

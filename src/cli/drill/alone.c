@@ -27,8 +27,8 @@ static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 	                               COHORT_SUM, streams, ticket);
 }
 
-/* Sum ones over the group, which has @n ranks in all processes, and check the result; false
- * after a complaint. */
+/* Sum ones over the group, which has @n ranks in all processes, and check the
+ * result; false after a complaint. */
 static bool sum(struct drill_run *run, int n)
 {
 	const int own = cohort_group_size(run->group);
@@ -123,7 +123,8 @@ void drill_at_group(struct drill_run *run)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* True if the error is the one that this process must have for what struck it. */
+/* True if the error is the one that this process must have for what struck it.
+ * */
 static bool says_why(const struct drill_run *run)
 {
 	return (run->trouble == BY_DESCRIPTORS && drill_has_victim(run) &&
@@ -132,8 +133,8 @@ static bool says_why(const struct drill_run *run)
 	        strstr(cohort_last_error(), "was removed"));
 }
 
-/* Note what the opening that began at @began_ns has returned; true if the group is
- * open. */
+/* Note what the opening that began at @began_ns has returned; true if the group
+ * is open. */
 static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 {
 	static const struct {
@@ -188,7 +189,8 @@ static void strike_open(struct drill_run *run)
 			strike_later(run);
 		break;
 	case BY_UNLINK:
-		/* The victim comes when the others' file has no name any more. */
+		/* The victim comes when the others' file has no name any more.
+		 * */
 		if (drill_has_victim(run))
 			drill_await(run, is_removed, 1);
 		else

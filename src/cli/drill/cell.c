@@ -53,8 +53,8 @@ void drill_note(struct drill_run *run, struct drill_verdict verdict,
 	pthread_mutex_unlock(&run->lock);
 }
 
-/* The rank to blame by its number in the group.  Of the ranks of a process that is
- * stopped, the library knows only the numbers in the child. */
+/* The rank to blame by its number in the group.  Of the ranks of a process that
+ * is stopped, the library knows only the numbers in the child. */
 static int number_in_group(const struct drill_run *run,
                            const struct cohort_cause *cause)
 {
@@ -112,11 +112,13 @@ int drill_struck_rank(const struct drill_run *run)
 /* The number of the native call that has the fault. */
 static uint64_t struck_operation(const struct drill_run *run)
 {
-	/* The first one, of the group or of the generation that is about to open. */
+	/* The first one, of the group or of the generation that is about to
+	 * open. */
 	if (run->place == AT_OPEN || run->place == AT_FIRST ||
 	    run->place == AT_RESPAWN)
 		return 0;
-	/* An error shows at the next native call; in a batch, at the last one. */
+	/* An error shows at the next native call; in a batch, at the last one.
+	 * */
 	return 1 + (run->place == AT_BATCH && drill_is_asked_for(run));
 }
 
@@ -263,7 +265,8 @@ int drill_copy(struct cohort_comm *comm, void *to, const void *from,
 	return rc == COHORT_OK ? cohort_synchronize(comm, DRILL_LIMIT_NS) : rc;
 }
 
-/* Return the stream of a group that was closed, which was on the victim's device. */
+/* Return the stream of a group that was closed, which was on the victim's
+ * device. */
 static void *destroyed_stream(struct drill_run *run)
 {
 	struct cohort_group_options options;

@@ -17,8 +17,8 @@
 #include "cli/drill/drill.h"
 #include "sim/strict/census.h"
 
-/* Simulated devices keep these threads for a while, for reuse: those of streams, whose
- * names begin so, and the poller. */
+/* Simulated devices keep these threads for a while, for reuse: those of
+ * streams, whose names begin so, and the poller. */
 #define KEPT_STREAM "stream:"
 #define KEPT_POLLER "poller"
 

@@ -60,7 +60,8 @@ static void print_help(void)
 	/* clang-format on */
 }
 
-/* True if @text is @name, in which '-' may stand for ' ' and '/' to save quotes. */
+/* True if @text is @name, in which '-' may stand for ' ' and '/' to save
+ * quotes. */
 static bool is_name(const char *text, const char *name)
 {
 	for (; *text && *name; text++, name++)
@@ -191,8 +192,8 @@ struct drill {
 	struct drill_result results[PLACES * TROUBLES];
 };
 
-/* Return why the cell is left out: "" if it is impossible or was not asked for, NULL if it
- * is run. */
+/* Return why the cell is left out: "" if it is impossible or was not asked for,
+ * NULL if it is run. */
 static const char *why_not(const struct drill_options *options,
                            enum place place, enum trouble trouble)
 {
@@ -269,8 +270,9 @@ static void leave_out(struct drill *d, enum place place, enum trouble trouble,
 	printf("left out: %s\n", why);
 }
 
-/* Run a cell without a fault, which must succeed.  The platform then has what it keeps
- * after its first use, which would otherwise be left behind by the first cell. */
+/* Run a cell without a fault, which must succeed.  The platform then has what
+ * it keeps after its first use, which would otherwise be left behind by the
+ * first cell. */
 static bool warm_up(struct drill *d)
 {
 	struct drill_result *result = &d->results[0];
@@ -393,8 +395,8 @@ static bool probe_nvidia(int platform)
 	       info.platform == COHORT_PLATFORM_GPU && info.is_drop_in != 1;
 }
 
-/* Probe in a process of its own: this one may be to fork, and then must not have loaded the
- * platform. */
+/* Probe in a process of its own: this one may be to fork, and then must not
+ * have loaded the platform. */
 static bool is_nvidia(int platform)
 {
 	int status = 1; /* no exit status */

@@ -3,18 +3,20 @@
 #define CLI_DRILL_DRILL_H
 
 /*
- * The drill: causes every fault in every place, and checks what the library says of it
+ * The drill: causes every fault in every place, and checks what the library
+ * says of it
  *
- * A *cell* is one fault in one place.  The files, each of which uses those below it:
+ * A *cell* is one fault in one place.  The files, each of which uses those
+ * below it:
  *
- *	drill.c     the command: all cells in turn, and how they are shown
- *	run_cell.c  one cell, from its group's options to whether it did what it should
- *	forked.c    a cell in several processes, and what strikes one of them
- *	alone.c     the places where one thread acts for all ranks
- *	ranks.c     the places where each rank has a thread, and what it calls there
- *	census.c    whether a cell has left anything behind
- *	cell.c      what all places use: notes, faults, waits, aborts, groups
- *	table.c     each cell: what is expected, what is scripted, and what each thread does
+ *  drill.c     the command: all cells in turn, and how they are shown
+ *  run_cell.c  one cell, from its group's options to whether it did what it
+ *  should forked.c    a cell in several processes, and what strikes one of them
+ *  alone.c     the places where one thread acts for all ranks ranks.c     the
+ *  places where each rank has a thread, and what it calls there census.c
+ *  whether a cell has left anything behind cell.c      what all places use:
+ *  notes, faults, waits, aborts, groups table.c     each cell: what is
+ *  expected, what is scripted, and what each thread does
  */
 
 #include <pthread.h>
@@ -29,8 +31,9 @@
 
 /* ---- the table -------------------------------------------------------- */
 
-/* Places; in a group call, one thread calls for the whole group; at a wait, all ranks have
- * called; a child is a call in a communicator that was split from the group's. */
+/* Places; in a group call, one thread calls for the whole group; at a wait, all
+ * ranks have called; a child is a call in a communicator that was split from
+ * the group's. */
 #define DRILL_PLACES(X)                                                        \
 	X(OPEN, "open")                                                        \
 	X(FIRST, "first call")                                                 \
@@ -137,8 +140,8 @@ struct drill_script {
 	uint64_t value;
 };
 
-/* What the simulator's own NCCL has to be told to cause the trouble, which NVIDIA's cannot
- * be; or NULL. */
+/* What the simulator's own NCCL has to be told to cause the trouble, which
+ * NVIDIA's cannot be; or NULL. */
 const struct drill_script *drill_script(enum place place, enum trouble trouble);
 
 /* Why the cell is left out on NVIDIA's NCCL, NULL: it is not. */
@@ -214,8 +217,8 @@ struct drill_result {
 	bool ok;
 };
 
-/* Device memory of a process's ranks that outlives a cell's group: it belongs to a
- * group of its own. */
+/* Device memory of a process's ranks that outlives a cell's group: it belongs
+ * to a group of its own. */
 struct drill_memory {
 	struct cohort_group *keeper;
 	int first, n;
@@ -224,14 +227,14 @@ struct drill_memory {
 		[DRILL_MOST_RANKS]; /* two tensors for each rank, by rank */
 };
 
-/* Allocate for @n ranks, from rank @first; false after a complaint.  Close in any
- * case. */
+/* Allocate for @n ranks, from rank @first; false after a complaint.  Close in
+ * any case. */
 bool drill_memory_open(struct drill_memory *memory,
                        const struct drill_options *options, int first, int n);
 void drill_memory_close(struct drill_memory *memory);
 
-/* Run a cell that is possible.  @memory is not used if there are several processes:
- * each has its own. */
+/* Run a cell that is possible.  @memory is not used if there are several
+ * processes: each has its own. */
 void drill_run(const struct drill_options *options,
                const struct drill_memory *memory, enum place place,
                enum trouble trouble, struct drill_result *result);
@@ -262,27 +265,30 @@ struct drill_outcome {
 
 /* What all processes of a cell see. */
 struct drill_shared {
-	/* Where all ranks and the main threads meet before the drilled calls. */
+	/* Where all ranks and the main threads meet before the drilled calls.
+	 * */
 	pthread_barrier_t ready;
 
 	/* Atomic; number of ranks that have joined by id, or have failed to. */
 	atomic_int joined;
 
-	/* Atomic; number of ranks that have called, or are about to call where a
-	 * call waits for all ranks. */
+	/* Atomic; number of ranks that have called, or are about to call where
+	 * a call waits for all ranks. */
 	atomic_int called;
 
-	/* Atomic; number of ranks whose threads are done with their communicators. */
+	/* Atomic; number of ranks whose threads are done with their
+	 * communicators. */
 	atomic_int left;
 
-	/* Atomic; how often the group was told to end, and how often that has ended
-	 * it. */
+	/* Atomic; how often the group was told to end, and how often that has
+	 * ended it. */
 	atomic_int fires;
 	atomic_int fired;
 
-	/* Atomic flags; is_stuck: a warning has named a rank that is inside its native
-	 * call; is_closing: the group is about to be closed; has_ids: the ids are
-	 * there; is_removed: the file by which the processes meet has no name. */
+	/* Atomic flags; is_stuck: a warning has named a rank that is inside its
+	 * native call; is_closing: the group is about to be closed; has_ids:
+	 * the ids are there; is_removed: the file by which the processes meet
+	 * has no name. */
 	atomic_int is_stuck;
 	atomic_int is_closing;
 	atomic_int has_ids;
@@ -291,8 +297,8 @@ struct drill_shared {
 	/* Atomic; when the fault struck. */
 	_Atomic uint64_t fault_ns;
 
-	/* Ids of two communicators: the one that all ranks should join first, and
-	 * another one.  Constant once has_ids is set. */
+	/* Ids of two communicators: the one that all ranks should join first,
+	 * and another one.  Constant once has_ids is set. */
 	struct cohort_unique_id ids[2];
 
 	struct drill_outcome outcomes[DRILL_MOST_RANKS]; /* by process */
@@ -306,7 +312,8 @@ struct drill_rank {
 	/* The group's communicator if @comm was split from it, or NULL. */
 	struct cohort_comm *parent;
 
-	/* For BY_SIBLING: the communicator of the victim and the rank before it. */
+	/* For BY_SIBLING: the communicator of the victim and the rank before
+	 * it. */
 	struct cohort_comm *sibling;
 	void *stream;     /* of the rank's calls */
 	void *bad_stream; /* one that they must refuse first, or NULL */
@@ -317,8 +324,8 @@ struct drill_rank {
 	bool is_told;        /* that must be the cause's */
 };
 
-/* One run of one cell, as one process sees it.  It is not freed if a thread does not
- * come back. */
+/* One run of one cell, as one process sees it.  It is not freed if a thread
+ * does not come back. */
 struct drill_run {
 	/* Constant while threads run. */
 	const struct drill_options *options;
@@ -333,8 +340,8 @@ struct drill_run {
 	struct cohort_group_options group_options;
 	struct cohort_bootstrap bootstrap;
 	struct cohort_group *group;
-	struct drill_rank
-		ranks[DRILL_MOST_RANKS];   /* those of the process are used */
+	/* Those of the process are used. */
+	struct drill_rank ranks[DRILL_MOST_RANKS];
 	const struct drill_memory *memory; /* of the process's ranks */
 	pthread_t runner; /* runs the ranks if they are workers */
 
@@ -350,7 +357,8 @@ struct drill_run {
 	pthread_mutex_t lock;
 };
 
-/* Run the cell in this process, which has the ranks and memory of @run->process. */
+/* Run the cell in this process, which has the ranks and memory of
+ * @run->process. */
 void drill_run_here(struct drill_run *run, const struct drill_memory *memory);
 
 /* Run @run in processes of its own, after @warm_up. */
@@ -393,40 +401,44 @@ static inline bool drill_has_victim(const struct drill_run *run)
 /* The rank whose call has the fault. */
 int drill_struck_rank(const struct drill_run *run);
 
-/* Script the cell's fault, if it is scripted, for a group that has warmed up or does not. */
+/* Script the cell's fault, if it is scripted, for a group that has warmed up or
+ * does not. */
 void drill_arm(struct drill_run *run);
 
 /* Note that the fault strikes now. */
 void drill_mark_fault(struct drill_run *run);
 
-/* Wait until a count of the cell's is @n, or a flag is 1; false, after a complaint, if that
- * takes too long. */
+/* Wait until a count of the cell's is @n, or a flag is 1; false, after a
+ * complaint, if that takes too long. */
 #define drill_await(run, what, n)                                              \
 	drill_await_count(run, &(run)->shared->what, n, #what " < " #n)
 bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
                        const char *what);
 
-/* Wait until the group has a cause; false, after a complaint, if that takes too long. */
+/* Wait until the group has a cause; false, after a complaint, if that takes too
+ * long. */
 bool drill_await_cause(struct drill_run *run);
 
 /* Be late, but within the deadline. */
 void drill_dawdle(const struct drill_run *run);
 
-/* Fire the handle, or abort a group that has none, and count that: for BY_TWO_ABORTS,
- * twice; for BY_SIGNAL, from a signal handler in @thread. */
+/* Fire the handle, or abort a group that has none, and count that: for
+ * BY_TWO_ABORTS, twice; for BY_SIGNAL, from a signal handler in @thread. */
 void drill_fire(struct drill_run *run, pthread_t thread);
 
 /* The signal whose handler fires. */
 #define DRILL_SIGNAL SIGUSR1
 
-/* Open the group, which drill_close() closes: its status, or false after a complaint. */
+/* Open the group, which drill_close() closes: its status, or false after a
+ * complaint. */
 int drill_open_quietly(struct drill_run *run);
 bool drill_open(struct drill_run *run);
 
 /* Split the group, and take a handle; false after a complaint. */
 bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 
-/* Copy the cause of the communicators that the cell is about: false if there is none. */
+/* Copy the cause of the communicators that the cell is about: false if there is
+ * none. */
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause);
 
 /* Note that cause as the verdict. */
@@ -439,14 +451,16 @@ void drill_close(struct drill_run *run, int status);
 int drill_copy(struct cohort_comm *comm, void *to, const void *from,
                size_t size);
 
-/* Return a stream that the calls of rank @rank must refuse, or NULL if the cell has none. */
+/* Return a stream that the calls of rank @rank must refuse, or NULL if the cell
+ * has none. */
 void *drill_bad_stream(struct drill_run *run, int rank);
 
 /* Note that the fault strikes now, and strike the process. */
 void drill_strike(struct drill_run *run);
 
-/* Strike the process, if the cell does: stop or kill it, take its descriptors away until
- * they are given back, or remove the name of the file by which it opens its group. */
+/* Strike the process, if the cell does: stop or kill it, take its descriptors
+ * away until they are given back, or remove the name of the file by which it
+ * opens its group. */
 void drill_strike_process(struct drill_run *run);
 
 /* ---- where each rank has a thread ------------------------------------- */
@@ -458,8 +472,8 @@ static inline bool drill_warms_up(const struct drill_run *run)
 	       (run->place != AT_TRANSFER || run->trouble != BY_REMOTE);
 }
 
-/* Start a thread of each rank of this process, for which @main has the rank as argument, or
- * the workers; false after a complaint. */
+/* Start a thread of each rank of this process, for which @main has the rank as
+ * argument, or the workers; false after a complaint. */
 bool drill_start(struct drill_run *run, void *(*main)(void *rank));
 
 /* Wait until they have ended. */
@@ -495,7 +509,8 @@ bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 /* Write a verdict as text, such as "busy in the program, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);
 
-/* The rank that the verdict must blame among @ranks ranks of @processes, or -1. */
+/* The rank that the verdict must blame among @ranks ranks of @processes, or -1.
+ * */
 int drill_expected_rank(const struct cell *cell, int ranks, int processes);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A cell in several processes, which are forked for it, and what strikes one of them
+ * A cell in several processes, which are forked for it, and what strikes one of
+ * them
  *
- * The caller is none of them and must not have used a device, because what a process has
- * of CUDA does not survive a fork.  It continues a process that has stopped, and judges
- * when all have ended.
+ * The caller is none of them and must not have used a device, because what a
+ * process has of CUDA does not survive a fork.  It continues a process that has
+ * stopped, and judges when all have ended.
  */
 
 #include "cli/drill/drill.h"
@@ -82,7 +83,8 @@ void drill_strike_process(struct drill_run *run)
 		break;
 	case BY_PAUSE:
 	case BY_STOP:
-		raise(SIGSTOP); /* kill() would let this thread go on a little */
+		/* kill() would let this thread go on a little. */
+		raise(SIGSTOP);
 		break;
 	case BY_DESCRIPTORS:
 		take_descriptors(run);

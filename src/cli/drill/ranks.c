@@ -3,8 +3,8 @@
 /*
  * Cells in which each rank has a thread of its own that is bound to it
  *
- * All ranks warm up, meet, and then act: sound ranks call and wait, the victim does what
- * the cell is about, and the main thread watches, aborts or closes.
+ * All ranks warm up, meet, and then act: sound ranks call and wait, the victim
+ * does what the cell is about, and the main thread watches, aborts or closes.
  */
 
 #include "cli/drill/drill.h"
@@ -36,8 +36,8 @@ static int fill(struct drill_rank *k)
 	return drill_copy(k->comm, k->tensors, values, sizeof(values));
 }
 
-/* In transfers: the rank that sends to @k or receives from it, which is in another process
- * if there are several. */
+/* In transfers: the rank that sends to @k or receives from it, which is in
+ * another process if there are several. */
 static int partner(const struct drill_rank *k)
 {
 	return k->number ^ (k->run->options->processes > 1 ? k->run->n / 2 : 1);
@@ -48,8 +48,8 @@ static bool sends(const struct drill_rank *k)
 	return k->number < partner(k);
 }
 
-/* The value that tensor @i must hold at the end: each rank sends its number plus
- * one. */
+/* The value that tensor @i must hold at the end: each rank sends its number
+ * plus one. */
 static float expected(const struct drill_rank *k, int i)
 {
 	int n = k->run->n;
@@ -133,15 +133,15 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	return rc != COHORT_OK ? rc : ended;
 }
 
-/* For a call of the victim that nobody answers: the deadline of the ranks that wait for
- * the victim must pass first, as they name it. */
+/* For a call of the victim that nobody answers: the deadline of the ranks that
+ * wait for the victim must pass first, as they name it. */
 static const struct cohort_deadlines patient = {
 	.join_ns = DRILL_LIMIT_NS,
 	.exec_ns = DRILL_LIMIT_NS,
 };
 
-/* A sender sends to its partner, which receives; where the order must differ, they also
- * send back. */
+/* A sender sends to its partner, which receives; where the order must differ,
+ * they also send back. */
 static int call_transfer(struct drill_rank *k)
 {
 	const size_t count = DRILL_COUNT - is_odd(k, BY_COUNT);
@@ -179,8 +179,8 @@ static int sum(struct drill_rank *k, struct cohort_comm *comm)
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, DRILL_LIMIT_NS) : rc;
 }
 
-/* Make a first call in @comm, so that the deadline for it does not apply any more, and fill
- * the tensors with what the rank sends. */
+/* Make a first call in @comm, so that the deadline for it does not apply any
+ * more, and fill the tensors with what the rank sends. */
 static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 {
 	void *stream = cohort_comm_stream(c);
@@ -203,7 +203,8 @@ static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 	drill_must(k->run, rc, "warm up");
 }
 
-/* Use the new communicator and the parent, in an order that must be equal on all ranks. */
+/* Use the new communicator and the parent, in an order that must be equal on
+ * all ranks. */
 static int use_both(struct drill_rank *k, struct cohort_comm *child)
 {
 	int rc;
@@ -296,8 +297,8 @@ static int call_cell(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
 	const bool waits = meets(k);
-	/* BY_TIMEOUT launches ahead of the last rank's call: while launched calls wait on the
-	 * devices, a copy may wait for them. */
+	/* BY_TIMEOUT launches ahead of the last rank's call: while launched
+	 * calls wait on the devices, a copy may wait for them. */
 	int rc = run->place == AT_FIRST && run->trouble != BY_TIMEOUT
 	                 ? fill(k)
 	                 : COHORT_OK;
@@ -324,8 +325,8 @@ static bool has_workers(const struct drill_run *run)
 	return run->trouble == BY_RETURN || run->trouble == BY_TIMEOUT;
 }
 
-/* Split the group, with its ranks in reverse order, and return the rank's new communicator:
- * NULL if @color is COHORT_NO_COLOR. */
+/* Split the group, with its ranks in reverse order, and return the rank's new
+ * communicator: NULL if @color is COHORT_NO_COLOR. */
 static struct cohort_comm *split(struct drill_rank *k, int color)
 {
 	struct cohort_comm *child = NULL;
@@ -337,8 +338,9 @@ static struct cohort_comm *split(struct drill_rank *k, int color)
 	return child;
 }
 
-/* Make the cell's communicator a child that has all ranks.  If the cell needs a sibling,
- * the victim is only in the sibling, and the rank before it is in both. */
+/* Make the cell's communicator a child that has all ranks.  If the cell needs a
+ * sibling, the victim is only in the sibling, and the rank before it is in
+ * both. */
 static void enter_child(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
@@ -363,16 +365,16 @@ static void enter_child(struct drill_rank *k)
 	run->handle = cohort_comm_abort_handle(k->comm);
 }
 
-/* True if the rank is paused during the cell.  That is one rank of each process, since a
- * process does not see the pauses of others. */
+/* True if the rank is paused during the cell.  That is one rank of each
+ * process, since a process does not see the pauses of others. */
 static bool is_paused(const struct drill_rank *k)
 {
 	return k->run->trouble == BY_PAUSED_PARENT &&
 	       k->number == k->run->first + k->run->own_n - 1;
 }
 
-/* Wait until all ranks have joined: a kernel that waits for a rank may hold up what that
- * rank allocates as it joins. */
+/* Wait until all ranks have joined: a kernel that waits for a rank may hold up
+ * what that rank allocates as it joins. */
 static void meet_joined(struct drill_run *run)
 {
 	atomic_fetch_add(&run->shared->joined, 1);
@@ -394,9 +396,9 @@ static bool join_by_id(struct drill_rank *k)
 }
 
 /*
- * Be the missing rank of another process.  The simulated devices connect ranks of one
- * process only.  Therefore this one joins by NCCL's own functions, and the library knows as
- * little of it as of a rank in another process.
+ * Be the missing rank of another process.  The simulated devices connect ranks
+ * of one process only.  Therefore this one joins by NCCL's own functions, and
+ * the library knows as little of it as of a rank in another process.
  */
 static void be_stranger(struct drill_rank *k)
 {
@@ -458,15 +460,16 @@ static void leave(struct drill_rank *k)
 {
 	if (is_paused(k))
 		drill_must(k->run, cohort_resume(k->parent), "resume");
-	/* A worker is unbound when it returns, and a thread that exits stays bound. */
+	/* A worker is unbound when it returns, and a thread that exits stays
+	 * bound. */
 	if (!has_workers(k->run) && !is_odd(k, BY_EXIT))
 		cohort_comm_unbind(k->parent ? k->parent : k->comm);
 	atomic_fetch_add(&k->run->shared->left, 1);
 }
 
-/* The thread that a signal interrupts: the one that closes; or a rank of this process that
- * waits for the victim; or this one, if its partner is in another process and other ranks
- * are done. */
+/* The thread that a signal interrupts: the one that closes; or a rank of this
+ * process that waits for the victim; or this one, if its partner is in another
+ * process and other ranks are done. */
 static pthread_t waiting_thread(const struct drill_run *run)
 {
 	if (run->place == AT_CLOSE)
@@ -479,8 +482,8 @@ static pthread_t waiting_thread(const struct drill_run *run)
 	        .thread;
 }
 
-/* Do one step of a part: @k's, or the main thread's in the process whose first rank is
- * @k. */
+/* Do one step of a part: @k's, or the main thread's in the process whose first
+ * rank is @k. */
 static void act(struct drill_rank *k, enum drill_step step)
 {
 	struct drill_run *run = k->run;
@@ -699,8 +702,8 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
                        int status)
 {
 	bool is_victim = k->number == drill_victim(run);
-	/* A pair of ranks without the victim may be done; and what was called while the
-	 * abort was under way. */
+	/* A pair of ranks without the victim may be done; and what was called
+	 * while the abort was under way. */
 	bool may_be_done =
 		run->place == AT_CLOSE ||
 		(run->place == AT_ABORT &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs one cell of the drill: makes its group's options, runs it in its place, and
- * judges the outcome
+ * Runs one cell of the drill: makes its group's options, runs it in its place,
+ * and judges the outcome
  */
 
 #include "cli/drill/drill.h"
@@ -47,8 +47,8 @@ static int keep_verdict(const struct cohort_verdict *told, void *user)
 	return 0;
 }
 
-/* True if the call that must expire connects ranks, which may take until the init
- * deadline. */
+/* True if the call that must expire connects ranks, which may take until the
+ * init deadline. */
 static bool call_connects(const struct drill_run *run)
 {
 	return run->trouble == BY_REMOTE && !drill_warms_up(run);
@@ -149,7 +149,8 @@ static struct drill_run *create(const struct drill_options *options,
 	/* The close must find a call in flight in which nobody waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
-	/* A wait has a timeout, but a call that waits for all ranks has none. */
+	/* A wait has a timeout, but a call that waits for all ranks has none.
+	 * */
 	if (run->trouble == BY_TIMEOUT)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
 	/* A rank that joins by NCCL's own functions, or never, connects as NCCL
@@ -293,9 +294,9 @@ static bool names_all(const struct drill_run *run, const char *text)
 	return false;
 }
 
-/* True if a text has the stack of the thread that is waited for, or says why not;
- * or if such a stack would not help, or the thread may be another process's or have ended,
- * or the rank that gives up does not wait for one. */
+/* True if a text has the stack of the thread that is waited for, or says why
+ * not; or if such a stack would not help, or the thread may be another
+ * process's or have ended, or the rank that gives up does not wait for one. */
 static bool has_stack(const struct drill_run *run, int kind, const char *text)
 {
 	if (run->options->processes > 1 || run->cell->blame == NOBODY ||
@@ -336,8 +337,8 @@ static void check_fires(struct drill_run *run)
 		               atomic_load(&run->shared->fires));
 }
 
-/* True if a process needs no verdict of its own: it knows that it was struck; or it was
- * told that the file is gone. */
+/* True if a process needs no verdict of its own: it knows that it was struck;
+ * or it was told that the file is gone. */
 static bool is_excused(const struct drill_run *run, int process)
 {
 	/* It is dead; or the others have given up when it goes on. */
@@ -374,8 +375,8 @@ static void add_wrong(struct drill_result *result, const struct drill_run *run,
 		text_add(&t, "; does not name it: %.300s", text);
 }
 
-/* Judge what @process has noticed.  The first one's becomes the result's, and of times the
- * latest. */
+/* Judge what @process has noticed.  The first one's becomes the result's, and
+ * of times the latest. */
 static void judge_process(const struct drill_run *run, int process,
                           struct drill_result *result)
 {

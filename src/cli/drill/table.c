@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The outcome of every fault in every place, or why the fault is impossible there
+ * The outcome of every fault in every place, or why the fault is impossible
+ * there
  */
 
 #include "cli/drill/drill.h"
@@ -308,8 +309,9 @@ static const struct rule spread[] = {
 	{ P(TRANSFER), T(COUNT) | T(TYPE),
 	  CANNOT("Sends and receives are not compared between processes, and "
 	         "NCCL leaves those that differ undefined.") },
-	/* A process asks what the other's rank does when the deadline has passed.  Then
-	 * the run of the victim's process is over, as its other ranks are done. */
+	/* A process asks what the other's rank does when the deadline has
+	 * passed.  Then the run of the victim's process is over, as its other
+	 * ranks are done. */
 	{ P(TRANSFER), T(RETURN),
 	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "is busy in the program") },
 	{ P(TRANSFER), T(CLOSING),
@@ -421,7 +423,8 @@ static const struct part {
 	  STEPS(AWAIT_CAUSE, DAWDLE, DAWDLE, DAWDLE, CALL, FINISH, LEAVE) },
 	{ P(ABORT), EVERY, STRICKEN, STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
 
-	/* Where the main thread closes, when no thread may use a communicator. */
+	/* Where the main thread closes, when no thread may use a communicator.
+	 * */
 	{ P(CLOSE), T(ABSENCE), STRICKEN, STEPS(LEAVE) },
 	{ P(CLOSE), T(CLOSING), STRICKEN, STEPS(CALL, STRIKE, CLOSE, LEAVE) },
 	/* Nothing is in flight when it is stopped. */
@@ -433,7 +436,8 @@ static const struct part {
 	  STEPS(CALL, LEAVE, AWAIT_CLOSE, DAWDLE, ABORT) },
 	{ P(CLOSE), EVERY, STRICKEN, STEPS(CALL, LEAVE) },
 
-	/* Where all ranks have called, and their operations do not end before the fault. */
+	/* Where all ranks have called, and their operations do not end before
+	 * the fault. */
 	{ P(WAIT), T(EXIT) | T(KILL), STRICKEN,
 	  STEPS(CALL, AWAIT_ALL, STRIKE) },
 	{ P(WAIT), T(RETURN), STRICKEN, STEPS(CALL, AWAIT_ALL, STRIKE, LEAVE) },
@@ -486,7 +490,8 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 
 	if (drill_script(place, trouble))
 		return "only scripted";
-	/* It keeps a message of the drill's size for the rank that is to receive it. */
+	/* It keeps a message of the drill's size for the rank that is to
+	 * receive it. */
 	if (place == AT_TRANSFER && trouble != BY_NOTHING &&
 	    trouble != BY_LATE && trouble != BY_STREAM &&
 	    trouble != BY_DEAD_STREAM)

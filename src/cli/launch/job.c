@@ -72,8 +72,8 @@ static bool is_here(const char *host)
 	return strcmp(host, "localhost") == 0 || strcmp(host, own) == 0;
 }
 
-/* Cut @list, which @text is a copy of, at its commas.  The number of hosts, or 0 after a
- * complaint. */
+/* Cut @list, which @text is a copy of, at its commas.  The number of hosts, or
+ * 0 after a complaint. */
 static int split_hosts(const char *text, char *list, const char **hosts,
                        int most)
 {
@@ -125,7 +125,8 @@ static void count_local(struct launch *l)
 			}
 }
 
-/* @list: a copy of @text that outlives the processes; both NULL: all are here. */
+/* @list: a copy of @text that outlives the processes; both NULL: all are here.
+ *        */
 static int place(struct launch *l, const char *text, char *list)
 {
 	const char *hosts[COHORT_MAX_RANKS];
@@ -145,8 +146,8 @@ static int place(struct launch *l, const char *text, char *list)
 
 /* ---- running ----------------------------------------------------------- */
 
-/* Block what launch_wait() reads, before there are other threads.  A signal that is
- * ignored stays so. */
+/* Block what launch_wait() reads, before there are other threads.  A signal
+ * that is ignored stays so. */
 static int open_signals(struct launch *l)
 {
 	static const int passed[] = { SIGINT, SIGTERM, SIGHUP };

@@ -3,14 +3,15 @@
 #define CLI_LAUNCH_JOB_H
 
 /*
- * cohort launch: starts the processes of a program, and tells each which have ended
+ * cohort launch: starts the processes of a program, and tells each which have
+ * ended
  *
  * The files, each of which uses those below it:
  *
- *	job.c     the command: its options, and which process is on which host
- *	wait.c    passing signals on, and waiting until all have ended
- *	start.c   finding the program, and starting a process, here or elsewhere
- *	server.c  the PMIx server, whose clients they are, by libpmix
+ * 	job.c     the command: its options, and which process is on which host
+ * 	wait.c    passing signals on, and waiting until all have ended
+ * 	start.c   finding the program, and starting a process, here or elsewhere
+ * 	server.c  the PMIx server, whose clients they are, by libpmix
  */
 
 #include <signal.h>
@@ -34,8 +35,8 @@ struct process {
 	int local_number, local_count; /* among those of its host */
 
 	pid_t pid; /* of itself or its agent; 0: it does not run */
-	/* What an agent reads, -1 without one: a line for each signal.  The process is
-	 * ended when the other end is closed. */
+	/* What an agent reads, -1 without one: a line for each signal.  The
+	 * process is ended when the other end is closed. */
 	int lifeline;
 	enum ending ending;
 	uint64_t ending_ns; /* when to go on with that */
@@ -63,15 +64,16 @@ struct launch {
 /* True if there are processes on other hosts, or here. */
 bool launch_has(const struct launch *l, bool is_remote);
 
-/* Find the program if any process is local, and the agent if any is remote.  Returns an
- * enum cli_exit, after a complaint. */
+/* Find the program if any process is local, and the agent if any is remote.
+ * Returns an enum cli_exit, after a complaint. */
 int launch_find_programs(struct launch *l);
 
 /* Start @p.  CLI_OK, or CLI_FAILED after a complaint. */
 int launch_start(const struct launch *l, struct process *p);
 
 /* Wait until every process that has a pid has ended.  @signals: a signalfd;
- * @wake: the server's.  Returns the exit status of the first that has failed, or 0. */
+ * @wake: the server's.  Returns the exit status of the first that has failed,
+ *        or 0. */
 int launch_wait(struct launch *l, int signals, int wake);
 
 /* Ask all processes to end, with @signal. */

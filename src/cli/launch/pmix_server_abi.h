@@ -35,13 +35,14 @@ struct pmix_array {
 	void *array;
 };
 
-/* The receiver of @data calls @release, if that is not NULL, with @release_arg. */
+/* The receiver of @data calls @release, if that is not NULL, with @release_arg.
+ * */
 typedef void (*pmix_modex_callback)(int status, const char *data, size_t bytes,
                                     void *arg, void (*release)(void *),
                                     void *release_arg);
 
-/* How a launcher answers.  A function that returns PMIX_ABI_SUCCESS calls the callback;
- * one that returns PMIX_ABI_OPERATION_SUCCEEDED does not. */
+/* How a launcher answers.  A function that returns PMIX_ABI_SUCCESS calls the
+ * callback; one that returns PMIX_ABI_OPERATION_SUCCEEDED does not. */
 struct pmix_server_module {
 	int (*client_connected)(const struct pmix_proc *client, void *object,
 	                        pmix_op_callback callback, void *arg);
@@ -67,8 +68,8 @@ struct pmix_server_module {
 	void *rest[64];
 };
 
-/* The functions, by name.  Those that register wait for their end if the callback is
- * NULL, and return PMIX_ABI_OPERATION_SUCCEEDED then. */
+/* The functions, by name.  Those that register wait for their end if the
+ * callback is NULL, and return PMIX_ABI_OPERATION_SUCCEEDED then. */
 #define PMIX_ABI_SERVER_FUNCTIONS(X)                                           \
 	X(PMIx_server_init, int,                                               \
 	  (struct pmix_server_module *, struct pmix_info *, size_t))           \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All clients are local to this one server, on whatever host they are, so that libpmix
- * itself has what they put, and carries out their fences.
+ * All clients are local to this one server, on whatever host they are, so that
+ * libpmix itself has what they put, and carries out their fences.
  *
- * A process has ended when it was reaped and has lost its last connection: libpmix has
- * handled all that it had sent then.  One that has only finalized PMIx may live on, and a
- * child of it may have been a client as well.  The library says which connection it uses:
- * once that is lost the process is of no use to its groups, and ends, which takes a while
- * if it has much memory.
+ * A process has ended when it was reaped and has lost its last connection:
+ * libpmix has handled all that it had sent then.  One that has only finalized
+ * PMIx may live on, and a child of it may have been a client as well.  The
+ * library says which connection it uses: once that is lost the process is of no
+ * use to its groups, and ends, which takes a while if it has much memory.
  */
 
 #include "cli/launch/server.h"
@@ -86,7 +86,8 @@ static int load_library(void)
 	return CLI_OK;
 }
 
-/* Judge what @function has returned: CLI_OK, or CLI_FAILED after a complaint. */
+/* Judge what @function has returned: CLI_OK, or CLI_FAILED after a complaint.
+ * */
 static int check_status(const char *function, int status)
 {
 	if (status == PMIX_ABI_SUCCESS ||
@@ -110,8 +111,8 @@ struct client {
 	atomic_bool is_aborted;
 };
 
-/* There is one in a process.  Constant once it has started, but for what the clients'
- * fields say. */
+/* There is one in a process.  Constant once it has started, but for what the
+ * clients' fields say. */
 static struct {
 	struct client *clients;
 	int processes;
@@ -178,8 +179,8 @@ void server_tell_end(int process, bool has_failed)
 	};
 
 	atomic_store(&server.clients[process].is_told, true);
-	/* The range is the source's job, so that processes that register later are told,
-	 * too. */
+	/* The range is the source's job, so that processes that register later
+	 * are told, too. */
 	send_event(
 		has_failed || !server_has_lost(process) ||
 				atomic_load(&server.clients[process].was_lost)
@@ -201,8 +202,8 @@ static void lose(const struct pmix_proc *p, bool was_lost)
 	eventfd_write(server.wake, 1);
 }
 
-/* libpmix makes one event of connections that it loses together: the source is the
- * first, and the info names the others. */
+/* libpmix makes one event of connections that it loses together: the source is
+ * the first, and the info names the others. */
 static void on_lost(size_t id, int code, const struct pmix_proc *source,
                     struct pmix_info *info, size_t n, struct pmix_info *results,
                     size_t n_results, pmix_event_done done, void *arg)
@@ -221,8 +222,8 @@ static void on_lost(size_t id, int code, const struct pmix_proc *source,
 
 /* ---- what clients ask for ---------------------------------------------- */
 
-/* libpmix does not say which the new one is.  Two events in a row would wait 40 ms for
- * an acknowledgement. */
+/* libpmix does not say which the new one is.  Two events in a row would wait 40
+ * ms for an acknowledgement. */
 static void hurry_connections(void)
 {
 	DIR *all = opendir("/proc/self/fd");
@@ -345,8 +346,8 @@ static int control(const struct pmix_proc *requestor,
 	return pass_on(requestor, n ? targets : NULL, directives);
 }
 
-/* libpmix has given the event of a client to the others: there is no other server to
- * pass it to. */
+/* libpmix has given the event of a client to the others: there is no other
+ * server to pass it to. */
 static int notify(int code, const struct pmix_proc *source, uint8_t range,
                   struct pmix_info *info, size_t n, pmix_op_callback callback,
                   void *arg)
@@ -358,7 +359,8 @@ static int notify(int code, const struct pmix_proc *source, uint8_t range,
 
 /* ---- starting ---------------------------------------------------------- */
 
-/* Variables of a launcher that has started this one, which libpmix would follow. */
+/* Variables of a launcher that has started this one, which libpmix would
+ * follow. */
 static void forget_outer_launcher(void)
 {
 	char name[256];
@@ -447,10 +449,11 @@ static int init(const struct launch *l)
 		                      (char *)(uintptr_t)l->interface);
 	/* Other hosts cannot map a store in shared memory. */
 	setenv("PMIX_MCA_gds", "hash", 1);
-	/* A lost connection is reported at once, and not after a second in which no
-	 * other was lost. */
+	/* A lost connection is reported at once, and not after a second in
+	 * which no other was lost. */
 	setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
-	/* Ends are kept for processes that register later: all, and for ever. */
+	/* Ends are kept for processes that register later: all, and for ever.
+	 * */
 	setenv("PMIX_MCA_pmix_max_events", "2048", 1);
 	setenv("PMIX_MCA_pmix_event_eviction_time", "1000000000", 1);
 	status = library.PMIx_server_init(&module, info, n);
@@ -519,7 +522,8 @@ static void set_facts(struct pmix_info *info, struct facts *f, uint32_t process)
 	*info = PMIX_INFO(PMIX_ABI_PROC_DATA, DATA_ARRAY, array, &f->array);
 }
 
-/* OpenPMIx 4.2.2 gives a job to no client if it knows nothing of the last process. */
+/* OpenPMIx 4.2.2 gives a job to no client if it knows nothing of the last
+ * process. */
 static int register_namespace(const char *job, int n, struct pmix_info *info,
                               struct facts *facts)
 {

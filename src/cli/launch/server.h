@@ -5,24 +5,24 @@
 /*
  * The launcher's PMIx server, whose clients are all processes of the job
  *
- * It answers on threads of libpmix, which inherit the signal mask of the one that starts
- * it.
+ * It answers on threads of libpmix, which inherit the signal mask of the one
+ * that starts it.
  */
 
 #include <stdbool.h>
 
 #include "cli/launch/job.h"
 
-/* Start the server of @l, whose processes are known.  @wake: an eventfd, which is written to
- * for an abort, and a lost connection.  Returns CLI_OK, or CLI_FAILED after a complaint:
- * nothing is left then. */
+/* Start the server of @l, whose processes are known.  @wake: an eventfd, which
+ * is written to for an abort, and a lost connection.  Returns CLI_OK, or
+ * CLI_FAILED after a complaint: nothing is left then. */
 int server_start(const struct launch *l, int wake);
 
 /* The job's name, with 128 random bits. */
 const char *server_job(void);
 
-/* What libpmix sets in the environment of @process, NAME=value...: the array and its
- * strings are the caller's to free.  NULL after a complaint. */
+/* What libpmix sets in the environment of @process, NAME=value...: the array
+ * and its strings are the caller's to free.  NULL after a complaint. */
 char **server_environment(int process);
 
 /* True if @process has no connection: it has lost the last one, or had none. */

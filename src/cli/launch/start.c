@@ -30,13 +30,13 @@
 /*
  * What an agent's shell does.  "$1" is the folder; the rest is the program.
  *
- * The environment comes first, a variable in each line, up to an empty line: the command
- * line is for everybody to read, and the job's name is a secret.
+ * The environment comes first, a variable in each line, up to an empty line:
+ * the command line is for everybody to read, and the job's name is a secret.
  *
- * When an agent ends, what it has started goes on.  So a second shell reads the names of
- * signals from the agent, and ends the program at the end of the file.  A shell starts what
- * it does not wait for with SIGINT ignored, unless env undoes it.  The status is 128 and the
- * signal if one ends the program.
+ * When an agent ends, what it has started goes on.  So a second shell reads the
+ * names of signals from the agent, and ends the program at the end of the file.
+ * A shell starts what it does not wait for with SIGINT ignored, unless env
+ * undoes it.  The status is 128 and the signal if one ends the program.
  */
 static const char script[] =
 	"while IFS= read -r line && [ -n \"$line\" ]; do\n"
@@ -132,7 +132,8 @@ int launch_find_programs(struct launch *l)
 
 /* ---- the environment --------------------------------------------------- */
 
-/* What a process finds in its environment, or what an agent adds to that of its host. */
+/* What a process finds in its environment, or what an agent adds to that of its
+ * host. */
 struct environment {
 	char *text; /* NAME=value, and a zero, for each variable */
 	size_t size;
@@ -260,8 +261,8 @@ static _Noreturn void become(const struct launch *l, const struct process *p,
 {
 	int err;
 
-	/* A terminal sends its signals to the processes themselves; one of an agent
-	 * would be cut off by them. */
+	/* A terminal sends its signals to the processes themselves; one of an
+	 * agent would be cut off by them. */
 	if (p->is_remote)
 		setpgid(0, 0);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != launcher)
@@ -306,8 +307,8 @@ static bool is_for_shell(const char *line)
 	       !strchr(line, '\n');
 }
 
-/* Write the environment to the agent, whose pipe has room for it.  False after a
- * complaint. */
+/* Write the environment to the agent, whose pipe has room for it.  False after
+ * a complaint. */
 static bool send_environment(const struct process *p, char **environment)
 {
 	FILE *out;

@@ -18,8 +18,8 @@
 #define GRACE_NS (5 * NS_PER_S)
 #define AGENT_NS NS_PER_S
 
-/* How long after a process's end its connection may stay open.  If it is open still, the
- * network is cut, or a child of the process has it. */
+/* How long after a process's end its connection may stay open.  If it is open
+ * still, the network is cut, or a child of the process has it. */
 #define LOST_NS NS_PER_S
 
 /* ---- ending ------------------------------------------------------------ */
@@ -145,8 +145,9 @@ static int end_process(struct process *p, int status)
 	return exit_status(status);
 }
 
-/* The status of the process @pid as waitpid() stores it; -1 if it runs.  It stays a zombie
- * until the launcher ends, so that the other processes can see how it ended. */
+/* The status of the process @pid as waitpid() stores it; -1 if it runs.  It
+ * stays a zombie until the launcher ends, so that the other processes can see
+ * how it ended. */
 static int status_of(pid_t pid)
 {
 	siginfo_t info = { .si_pid = 0 };
@@ -176,8 +177,8 @@ static int note_ends(struct launch *l)
 
 /* ---- waiting ----------------------------------------------------------- */
 
-/* A signal from the terminal goes to all processes of its group, and agents have
- * groups of their own. */
+/* A signal from the terminal goes to all processes of its group, and agents
+ * have groups of their own. */
 static void pass_on(struct launch *l, const struct signalfd_siginfo *s)
 {
 	const bool is_second = l->was_signalled;

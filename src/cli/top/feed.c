@@ -3,8 +3,9 @@
 /*
  * cohort top: the FIFO that asks for dumps, and the files that come
  *
- * A file counts as an answer if it has changed since the last look: dumps replace files as
- * a whole, so one that has another inode or time is new, and is complete.
+ * A file counts as an answer if it has changed since the last look: dumps
+ * replace files as a whole, so one that has another inode or time is new, and
+ * is complete.
  */
 
 #include "cli/top/top.h"
@@ -22,8 +23,8 @@
 
 #include "cli/common/cli.h"
 
-/* Operations that are read of a dump, of all ranks together, as far as these are known; and
- * the fewest of one rank. */
+/* Operations that are read of a dump, of all ranks together, as far as these
+ * are known; and the fewest of one rank. */
 #define OPERATIONS 2048
 #define RANK_LEAST 64
 
@@ -96,8 +97,8 @@ static int take_operand(struct feed *f, const char *path)
 	return CLI_OK;
 }
 
-/* Unless the FIFO is known, find the one in the folder that a process reads.  True also if
- * there is none. */
+/* Unless the FIFO is known, find the one in the folder that a process reads.
+ * True also if there is none. */
 static bool find_fifo(struct feed *f)
 {
 	char path[sizeof(f->found)];
@@ -256,7 +257,8 @@ bool feed_same_process(const struct top_dump *a, const struct top_dump *b)
 	       strcmp(a->trace->flight.host, b->trace->flight.host) == 0;
 }
 
-/* Drop what an earlier generation of @d's group has dumped in the same process. */
+/* Drop what an earlier generation of @d's group has dumped in the same process.
+ * */
 static void drop_former(struct feed *f, struct top_dump *d)
 {
 	const struct flight *now = &d->trace->flight;

@@ -3,8 +3,8 @@
 /*
  * cohort top: a sample as lines of text
  *
- * The texts of a dump are plain already; for a terminal they become ASCII, because a
- * character there may be as wide as two.
+ * The texts of a dump are plain already; for a terminal they become ASCII,
+ * because a character there may be as wide as two.
  */
 
 #include "cli/top/top.h"
@@ -39,7 +39,8 @@ struct page_number page_count(double value)
 
 	if (isnan(value))
 		return number("-");
-	/* The rounded value decides, so that 999,960 is 1.0M and not 1000.0K. */
+	/* The rounded value decides, so that 999,960 is 1.0M and not 1000.0K.
+	 * */
 	for (; value >= (u ? 999.95 : 999.5) && units[u + 1]; u++)
 		value /= 1000;
 	if (u)
@@ -134,7 +135,8 @@ static void add_wrapped(struct page *p, const char *text)
 
 /* ---- the head ---------------------------------------------------------- */
 
-/* Add the processes, of which there may be more than fit; returns how many there are. */
+/* Add the processes, of which there may be more than fit; returns how many
+ * there are. */
 static int add_pids(struct text *t, const struct top_sample *s)
 {
 	int i, j, n = 0;
@@ -255,7 +257,8 @@ static const struct column {
 
 enum { COLUMNS = ARRAY_SIZE(columns) };
 
-/* The least width of the last call for which other columns than the first two stay. */
+/* The least width of the last call for which other columns than the first two
+ * stay. */
 #define CALL_LEAST 14
 
 /* How many columns are shown in this width. */

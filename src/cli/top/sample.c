@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: what dumps say of the ranks at one moment, and since the moment before
+ * cohort top: what dumps say of the ranks at one moment, and since the moment
+ * before
  *
- * Processes dump one after the other, and a rank must not count as behind because its
- * process was first.  So each rank is compared with how far the others were at the time
- * of its own dump, which the times of their calls say.
+ * Processes dump one after the other, and a rank must not count as behind
+ * because its process was first.  So each rank is compared with how far the
+ * others were at the time of its own dump, which the times of their calls say.
  */
 
 #include "cli/top/top.h"
@@ -119,7 +120,8 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 		if (op->r.kind != OP_COPY && op->r.kind != OP_SPLIT)
 			bytes += (double)op->r.bytes;
 	}
-	/* Calls that are not on record count as if they were like the others. */
+	/* Calls that are not on record count as if they were like the others.
+	 * */
 	if (seen > 0)
 		bytes *= (double)(end[-1].r.ticket - ticket) / seen;
 	if (before)
@@ -153,8 +155,8 @@ static void take_rank(struct top_rank *out, const struct flight *f,
 
 /* ---- all ranks --------------------------------------------------------- */
 
-/* How many collectives the foremost rank of all dumps had called at a time, as far as is on
- * record. */
+/* How many collectives the foremost rank of all dumps had called at a time, as
+ * far as is on record. */
 static uint64_t front_at(struct top_dump *const *dumps, int n, uint64_t time_ns)
 {
 	const struct flight_meeting *m;
@@ -174,7 +176,8 @@ static uint64_t front_at(struct top_dump *const *dumps, int n, uint64_t time_ns)
 	return front;
 }
 
-/* The rank that came last to a collective; NULL if not all ranks have called it. */
+/* The rank that came last to a collective; NULL if not all ranks have called
+ * it. */
 static struct top_rank *find_last(const struct top_sample *s,
                                   struct top_dump *const *dumps, int n,
                                   uint64_t number)

@@ -3,8 +3,8 @@
 /*
  * cohort top on a terminal, with ncurses
  *
- * Signals are blocked except while the command waits for a key, so that no handler interrupts
- * ncurses.  Every exit path restores the terminal.
+ * Signals are blocked except while the command waits for a key, so that no
+ * handler interrupts ncurses.  Every exit path restores the terminal.
  */
 
 #include "cli/top/top.h"
@@ -28,8 +28,9 @@
 /* The longest line that is drawn. */
 #define MOST_COLUMNS ((int)sizeof(((struct page_line *)NULL)->text) - 1)
 
-/* The signal that came while the command waited, 0 for none.  Of several the lowest counts,
- * as those that end the command are below SIGCONT and SIGTSTP. */
+/* The signal that came while the command waited, 0 for none.  Of several the
+ * lowest counts, as those that end the command are below SIGCONT and SIGTSTP.
+ * */
 static volatile sig_atomic_t caught;
 
 /* The mask while the command waits. */
@@ -45,8 +46,8 @@ static void handle(int number)
 		caught = number;
 }
 
-/* Handle signals, all of which are blocked but in wait_for_key().  ncurses handles SIGWINCH;
- * it would lose a SIGTSTP that comes while it draws. */
+/* Handle signals, all of which are blocked but in wait_for_key().  ncurses
+ * handles SIGWINCH; it would lose a SIGTSTP that comes while it draws. */
 static void block_signals(void)
 {
 	static const int handled[] = { SIGINT,  SIGTERM, SIGHUP,
@@ -72,8 +73,9 @@ static void leave(void)
 		endwin();
 }
 
-/* Give the terminal back, and have the signal do what it does by default.  The next frame
- * takes the terminal again: after a stop, or after SIGCONT, because the shell has had it. */
+/* Give the terminal back, and have the signal do what it does by default.  The
+ * next frame takes the terminal again: after a stop, or after SIGCONT, because
+ * the shell has had it. */
 static void obey(int number)
 {
 	sigset_t blocked;

@@ -3,15 +3,15 @@
 #define CLI_TOP_TOP_H
 
 /*
- * The parts of cohort top, which has a group write dumps again and again, and shows what
- * changes
+ * The parts of cohort top, which has a group write dumps again and again, and
+ * shows what changes
  *
- *	top.c          options, and the output that is no terminal's
- *	terminal.c     the terminal, if there is ncurses: keys, signals, frames
- *	watch_group.c  rounds: a group is asked, and answers, or does not, or has ended
- *	feed.c         the FIFO, and the files that come
- *	sample.c       pure: what dumps say of the ranks, and how fast these were since
- *	page.c         pure: a sample as lines of text
+ *  top.c          options, and the output that is no terminal's terminal.c
+ *  the terminal, if there is ncurses: keys, signals, frames watch_group.c
+ *  rounds: a group is asked, and answers, or does not, or has ended feed.c
+ *  the FIFO, and the files that come sample.c       pure: what dumps say of the
+ *  ranks, and how fast these were since page.c         pure: a sample as lines
+ *  of text
  */
 
 #include <limits.h>
@@ -57,8 +57,8 @@ struct top_rank {
 	size_t in_flight;
 	bool is_more;
 
-	/* Since the sample before; or, in the first one, since the first call on
-	 * record.  Bytes: of all calls but copies.  NAN: not known. */
+	/* Since the sample before; or, in the first one, since the first call
+	 * on record.  Bytes: of all calls but copies.  NAN: not known. */
 	double collectives_rate, bytes_rate; /* a second */
 
 	size_t last; /* collectives to which it came last, of @met */
@@ -92,15 +92,16 @@ struct top_dump {
 	int pidfd;                    /* of the process that wrote it, or -1 */
 	const struct top_dump *group; /* its first dump; NULL: not shown */
 
-	/* Of the first dump of a group: the ranks of all its dumps; and whether the
-	 * group is shown or, before one is, matches the options. */
+	/* Of the first dump of a group: the ranks of all its dumps; and whether
+	 * the group is shown or, before one is, matches the options. */
 	uint64_t ranks[COHORT_RANK_WORDS];
 	bool is_meant;
 };
 
 /*
- * Make a sample of @n dumps of one group, by rank.  @before: the sample before, or NULL.
- * Dumps that did not come in @round are shown as silent.  False without memory.
+ * Make a sample of @n dumps of one group, by rank.  @before: the sample before,
+ * or NULL.  Dumps that did not come in @round are shown as silent.  False
+ * without memory.
  */
 bool sample_take(struct top_sample *sample, struct top_dump *const *dumps,
                  int n, unsigned round, const struct top_sample *before);
@@ -111,7 +112,8 @@ enum top_sort { TOP_BY_RANK, TOP_BY_LAST, TOP_BY_RATE };
 /* "rank", "last", "rate"; NULL for no sort. */
 const char *top_sort_name(int sort);
 
-/* Sort by rank, by the longest time since the last call, or by the lowest rate. */
+/* Sort by rank, by the longest time since the last call, or by the lowest rate.
+ * */
 void sample_sort(struct top_sample *sample, enum top_sort sort);
 
 /* ---- pages ------------------------------------------------------------- */
@@ -135,12 +137,12 @@ struct page {
 	struct page_line *lines;
 };
 
-/* Sort the sample, and put it on the page; returns how many ranks are shown.  The caller
- * frees @lines in the end. */
+/* Sort the sample, and put it on the page; returns how many ranks are shown.
+ * The caller frees @lines in the end. */
 int page_make(struct page *page, struct top_sample *sample);
 
-/* Numbers for a column of six: "999", "12.3K", "1.2M", "-" for NAN; "999us", "12.3s",
- * "3h07m". */
+/* Numbers for a column of six: "999", "12.3K", "1.2M", "-" for NAN; "999us",
+ * "12.3s", "3h07m". */
 struct page_number {
 	char at[24];
 };
@@ -166,19 +168,20 @@ struct feed {
 	char problem[256];
 };
 
-/* Find the FIFO and the folder, by the @n operands or the environment, for a feed of zeros.
- * CLI_OK, or an exit status after a complaint. */
+/* Find the FIFO and the folder, by the @n operands or the environment, for a
+ * feed of zeros.  CLI_OK, or an exit status after a complaint. */
 int feed_open(struct feed *feed, char *const *operands, int n);
 void feed_close(struct feed *feed);
 
 /* Ask all groups that have the FIFO for a dump. */
 enum feed_answer feed_ask(const struct feed *feed);
 
-/* Read what has come since the last look.  False with errno if the folder cannot be
- * read. */
+/* Read what has come since the last look.  False with errno if the folder
+ * cannot be read. */
 bool feed_look(struct feed *feed);
 
-/* Read a file, the last @most operations of each rank; feed_drop() frees that. */
+/* Read a file, the last @most operations of each rank; feed_drop() frees that.
+ * */
 struct trace *feed_read(const struct feed *feed, const char *file, size_t most);
 void feed_drop(struct trace *trace);
 
@@ -223,25 +226,27 @@ struct watch {
 	int error;          /* errno */
 };
 
-/* Look what has come, and begin a round if it is time; to be called again at @next_ns. */
+/* Look what has come, and begin a round if it is time; to be called again at
+ * @next_ns. */
 enum watch_state watch_look(struct watch *watch);
 
 /* Complain that no group, or none of several ones, can be chosen. */
 void watch_list(const struct watch *watch);
 
-/* After the end, store the cause in the sample or, if there is none, which of its processes
- * have ended without closing the group.  False if such have, as far as is known. */
+/* After the end, store the cause in the sample or, if there is none, which of
+ * its processes have ended without closing the group.  False if such have, as
+ * far as is known. */
 bool watch_find_end(struct watch *watch);
 
 /* How long there has been no answer, 0: there was one in the last round. */
 uint64_t watch_silence(const struct watch *watch);
 
-/* Take the terminal; false after a complaint, always if the command was built without
- * ncurses. */
+/* Take the terminal; false after a complaint, always if the command was built
+ * without ncurses. */
 bool terminal_open(void);
 
-/* Watch on the terminal, and give it back.  Returns the state in which the watch ended;
- * another one if the user has ended it. */
+/* Watch on the terminal, and give it back.  Returns the state in which the
+ * watch ended; another one if the user has ended it. */
 enum watch_state terminal_watch(struct watch *watch);
 
 #endif

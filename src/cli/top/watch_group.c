@@ -3,9 +3,9 @@
 /*
  * cohort top: rounds, in each of which a group is asked for a dump and answers
  *
- * All groups of a process that have the FIFO answer what is written to it.  Processes that
- * share it take turns: one of them reads what was written, so it is written again until
- * each has answered.
+ * All groups of a process that have the FIFO answer what is written to it.
+ * Processes that share it take turns: one of them reads what was written, so it
+ * is written again until each has answered.
  */
 
 #include "cli/top/top.h"
@@ -35,7 +35,8 @@
 /* How often it looks for answers. */
 #define LOOK_NS (NS_PER_S / 50)
 
-/* How long a living process may be without its FIFO, as while its group respawns. */
+/* How long a living process may be without its FIFO, as while its group
+ * respawns. */
 #define GONE_NS (5 * NS_PER_S)
 
 static const struct flight *flight_of(const struct top_dump *d)
@@ -54,7 +55,8 @@ static bool is_here(const struct top_dump *d)
 	       strcmp(host, flight_of(d)->host) == 0;
 }
 
-/* True if the process does not exist, or its parent has yet to hear of its end. */
+/* True if the process does not exist, or its parent has yet to hear of its end.
+ * */
 static bool is_dead(const struct top_dump *d)
 {
 	char state;
@@ -67,8 +69,8 @@ static bool is_dead(const struct top_dump *d)
 	return state == 'Z' || state == 'X';
 }
 
-/* True if a group has missed a round and this one, while its process has answered for
- * another group. */
+/* True if a group has missed a round and this one, while its process has
+ * answered for another group. */
 static bool is_closed(const struct feed *f, const struct top_dump *d)
 {
 	const struct top_dump *other;
@@ -81,8 +83,8 @@ static bool is_closed(const struct feed *f, const struct top_dump *d)
 	return false;
 }
 
-/* Add how the process has ended, unless it runs or has closed the group: then it has removed
- * the FIFO, or has exited with 0. */
+/* Add how the process has ended, unless it runs or has closed the group: then
+ * it has removed the FIFO, or has exited with 0. */
 static void add_gone(struct text *t, const struct watch *w,
                      const struct top_dump *d)
 {
@@ -168,7 +170,8 @@ static bool is_named(const struct top_options *o, const struct top_dump *d)
 	       (!o->group || strcmp(o->group, flight_of(d)->group) == 0);
 }
 
-/* Put the dumps into groups: those of this round, and of members that may still answer. */
+/* Put the dumps into groups: those of this round, and of members that may still
+ * answer. */
 static void find_groups(struct watch *w)
 {
 	struct feed *f = &w->feed;
@@ -194,8 +197,8 @@ static void find_groups(struct watch *w)
 	}
 }
 
-/* True if the group was split from one that is meant, too: then it has that one's name, a
- * dot and a color. */
+/* True if the group was split from one that is meant, too: then it has that
+ * one's name, a dot and a color. */
 static bool is_child(const struct watch *w, const struct top_dump *group)
 {
 	const struct top_dump *g;
@@ -213,8 +216,8 @@ static bool is_child(const struct watch *w, const struct top_dump *group)
 	return false;
 }
 
-/* The first group after @g that may be shown, from the start if that is NULL; NULL if there
- * is no more. */
+/* The first group after @g that may be shown, from the start if that is NULL;
+ * NULL if there is no more. */
 static struct top_dump *next_group(const struct watch *w, struct top_dump *g)
 {
 	for (g = g ? g->next : w->feed.dumps; g; g = g->next)
@@ -269,8 +272,8 @@ static void begin_round(struct watch *w, uint64_t now)
 		w->answered_ns = now;
 }
 
-/* Count this round's answers, and those that are awaited: of members or, in the first
- * round, of other processes of the groups. */
+/* Count this round's answers, and those that are awaited: of members or, in the
+ * first round, of other processes of the groups. */
 static void count(const struct watch *w, int *answers, int *awaited)
 {
 	const struct top_dump *d;
@@ -310,7 +313,8 @@ static bool is_over(const struct watch *w, uint64_t now)
 	return true;
 }
 
-/* Write to the FIFO, again after a while; soon if it is another process's turn. */
+/* Write to the FIFO, again after a while; soon if it is another process's turn.
+ * */
 static enum watch_state ask(struct watch *w, uint64_t now, bool is_turn)
 {
 	if (w->again_ns && now - w->again_ns < (is_turn ? TURN_NS : AGAIN_NS))

@@ -3,9 +3,10 @@
 /*
  * The writer of the page of cohort trace --html
  *
- * The template, its style, and the parts of its script are in the folder page.  All text
- * of a dump is untrusted: it is escaped here in markup, and in the data, which are in
- * trace_json.c, no '<' ends the script element that they stand in.
+ * The template, its style, and the parts of its script are in the folder page.
+ * All text of a dump is untrusted: it is escaped here in markup, and in the
+ * data, which are in trace_json.c, no '<' ends the script element that they
+ * stand in.
  */
 
 #include "cli/trace/trace.h"
@@ -58,7 +59,8 @@ static void escape(struct page *p, const char *text)
 	}
 }
 
-/* Write markup, in which %s stands for a text, which is escaped, and %d for a number. */
+/* Write markup, in which %s stands for a text, which is escaped, and %d for a
+ * number. */
 static void put(struct page *p, const char *markup, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -273,7 +275,8 @@ static void put_newest(struct page *p, const struct trace_call *c,
 	put(p, "</td><td>%s</td></tr>\n", op && p->flight->now_ns ? ago : "");
 }
 
-/* A row for rank @i and all ranks behind it that are like it; these are added to @told. */
+/* A row for rank @i and all ranks behind it that are like it; these are added
+ * to @told. */
 static void put_last_row(struct page *p, int i, uint64_t *told)
 {
 	const struct flight *f = p->flight;

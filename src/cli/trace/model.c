@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The model of cohort trace: all that is computed from the dumps, once for all writers
+ * The model of cohort trace: all that is computed from the dumps, once for all
+ * writers
  */
 
 #include "cli/trace/trace.h"
@@ -58,8 +59,9 @@ static uint64_t first_number(const struct flight_rank *r)
 	return first;
 }
 
-/* Return the number after that of the last collective that every rank has completed.
- * Collectives older than a rank's records count as completed by it. */
+/* Return the number after that of the last collective that every rank has
+ * completed.  Collectives older than a rank's records count as completed by it.
+ * */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i;
@@ -134,7 +136,8 @@ static struct trace_spread spread(uint64_t *ns, size_t n)
 	return s;
 }
 
-/* Compute how often each rank called last.  @scratch has room for all calls of a rank. */
+/* Compute how often each rank called last.  @scratch has room for all calls of
+ * a rank. */
 static void find_late(struct trace_model *m, uint64_t *scratch)
 {
 	const struct flight *f = m->flight;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The objects of a dump: the facts and stacks at its head, the heads of ranks, and entries
+ * The objects of a dump: the facts and stacks at its head, the heads of ranks,
+ * and entries
  */
 
 #ifdef HAVE_JSON_C

@@ -3,8 +3,9 @@
 /*
  * The reader of dumps, and of what is left of damaged ones
  *
- * A dump has its head on the first line and then one entry on each.  A file that is not
- * valid JSON is read line by line, so that its intact lines are kept.
+ * A dump has its head on the first line and then one entry on each.  A file
+ * that is not valid JSON is read line by line, so that its intact lines are
+ * kept.
  */
 
 #include "cli/trace/trace.h"
@@ -60,7 +61,8 @@ struct reader {
 	struct flight one; /* its facts */
 	struct trace_stacks stacks;
 
-	/* The rank whose entries follow, if has_part; else entries are dropped. */
+	/* The rank whose entries follow, if has_part; else entries are dropped.
+	 * */
 	struct part now;
 	bool has_part;
 	bool is_whole;   /* the file is a dump of one rank, not a merged one */
@@ -139,7 +141,8 @@ static int open_file(const char *file)
 	return fd;
 }
 
-/* A disk that lost power may leave zero bytes in a file: they must not end the text. */
+/* A disk that lost power may leave zero bytes in a file: they must not end the
+ * text. */
 static void replace_zeros(char *text, size_t n)
 {
 	char *zero;
@@ -151,7 +154,8 @@ static void replace_zeros(char *text, size_t n)
 	}
 }
 
-/* Load a file, with a zero byte behind it.  NULL if it cannot be read, with errno. */
+/* Load a file, with a zero byte behind it.  NULL if it cannot be read, with
+ * errno. */
 static char *load_file(const char *file, size_t *n_out)
 {
 	int fd = open_file(file), err;
@@ -180,8 +184,8 @@ static char *load_file(const char *file, size_t *n_out)
 	return text;
 }
 
-/* Parse @n bytes of JSON that a zero byte follows; NULL if they are none.  @rest_out is
- * what follows the JSON. */
+/* Parse @n bytes of JSON that a zero byte follows; NULL if they are none.
+ * @rest_out is what follows the JSON. */
 static object *parse_text(const char *text, size_t n, const char **rest_out)
 {
 	json_tokener *tokener = trace_need(json_tokener_new());
@@ -193,8 +197,8 @@ static object *parse_text(const char *text, size_t n, const char **rest_out)
 	return o;
 }
 
-/* Parse a line with @end behind it, which completes what the line only begins.  NULL if
- * that is no object. */
+/* Parse a line with @end behind it, which completes what the line only begins.
+ * NULL if that is no object. */
 static object *parse_line(const char *line, const char *end)
 {
 	size_t n = strlen(line);
@@ -264,8 +268,8 @@ static bool source_is_better(const struct source *a, const struct source *b)
 	return a->verdict - 1 < b->verdict - 1;
 }
 
-/* Add the stacks of the file's head that the trace does not have: each file of a dump has
- * the same. */
+/* Add the stacks of the file's head that the trace does not have: each file of
+ * a dump has the same. */
 static void adopt_stacks(struct reader *r)
 {
 	struct trace_stacks *to = &r->trace->stacks;
@@ -306,8 +310,9 @@ static bool read_facts(struct reader *r, object *o)
 	return false;
 }
 
-/* Add the file's facts to the trace: only once a rank of the file counts, because the
- * verdict of a process whose ranks are left out is not that of the others. */
+/* Add the file's facts to the trace: only once a rank of the file counts,
+ * because the verdict of a process whose ranks are left out is not that of the
+ * others. */
 static void adopt_facts(struct reader *r)
 {
 	struct flight *f = &r->trace->flight, former = *f;
@@ -335,8 +340,8 @@ static struct part *find_part(struct reader *r, int rank)
 	return &r->parts[r->n++];
 }
 
-/* True if @p is to be taken from the file's dump.  If @p is from another dump already,
- * complain, and drop the worse of both. */
+/* True if @p is to be taken from the file's dump.  If @p is from another dump
+ * already, complain, and drop the worse of both. */
 static bool choose_source(struct reader *r, struct part *p)
 {
 	const struct source *now = &r->source, *other = &p->source;
@@ -539,8 +544,9 @@ static void salvage(struct reader *r, char *text)
 		add_problem(r, "is damaged, or ends in the middle");
 }
 
-/* Take out the entries of each rank before its last @most.  Returns how long the text is
- * then.  A text without the lines of a merged file stays as it is. */
+/* Take out the entries of each rank before its last @most.  Returns how long
+ * the text is then.  A text without the lines of a merged file stays as it is.
+ * */
 static size_t keep_last(char *text, size_t n, size_t most)
 {
 	char *end = text + n, *to = end, *line, *next;

@@ -18,7 +18,8 @@ struct trace_frame {
 	char build_id[2 * IMAGE_BUILD_ID + 1];
 	uint64_t offset; /* as addr2line takes it */
 
-	/* Found in the file, if it has the same build ID: "f (a.c:12)", "f+0x2a" or "". */
+	/* Found in the file, if it has the same build ID: "f (a.c:12)",
+	 * "f+0x2a" or "". */
 	char function[PLACE_NAME + 64];
 	bool is_other_build; /* the file has another build ID */
 };
@@ -58,14 +59,16 @@ struct trace {
 bool trace_is_able(const char *command);
 
 /*
- * Read the files, also if some are damaged.  False if none has a rank.  What is wrong with
- * them is among the trace's problems, with the files' names as they are.
- * @most: of the operations of a rank in a merged file only this many last ones are read;
- *        0: all
+ * Read the files, also if some are damaged.  False if none has a rank.  What is
+ * wrong with them is among the trace's problems, with the files' names as they
+ * are.
+ * @most: of the operations of a rank in a merged file only this many last ones
+ *        are read; 0: all
  */
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most);
 
-/* As trace_gather(), with all operations: CLI_OK, or CLI_FAILED after a complaint. */
+/* As trace_gather(), with all operations: CLI_OK, or CLI_FAILED after a
+ * complaint. */
 int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
 
@@ -98,12 +101,12 @@ struct trace_call {
 	const char *tag, *label;
 	size_t kind; /* index of its kind */
 
-	/* Its bar in a picture.  A call that failed, or whose end is not known, takes no
-	 * time there. */
+	/* Its bar in a picture.  A call that failed, or whose end is not known,
+	 * takes no time there. */
 	struct flight_span drawn;
 
-	/* Its times, if it has ended: without those that depend on an end that only a
-	 * later look found. */
+	/* Its times, if it has ended: without those that depend on an end that
+	 * only a later look found. */
 	bool has[TRACE_TIMES];
 	uint64_t ns[TRACE_TIMES];
 };
@@ -118,7 +121,8 @@ struct trace_spread {
 struct trace_rank {
 	const struct trace_call *newest; /* or NULL */
 
-	/* How often it called last, of how many, and how long after the first rank. */
+	/* How often it called last, of how many, and how long after the first
+	 * rank. */
 	size_t last, of;
 	struct trace_spread late;
 
@@ -126,9 +130,9 @@ struct trace_rank {
 	uint64_t waiting_ns, execution_ns, bytes;
 };
 
-/* A site: the calls of one operation, type, count, tag and label.  Tags that differ
- * only in their numbers count as one tag, in which '#' replaces a number that
- * varies. */
+/* A site: the calls of one operation, type, count, tag and label.  Tags that
+ * differ only in their numbers count as one tag, in which '#' replaces a number
+ * that varies. */
 struct trace_site {
 	const struct flight_op *op; /* one of the calls */
 	char tag[TAG_SIZE];
@@ -144,7 +148,8 @@ struct trace_model {
 	const struct trace *trace;
 	const struct flight *flight;
 
-	/* The verdict, or else the cause, in words; NULL if the group had not ended. */
+	/* The verdict, or else the cause, in words; NULL if the group had not
+	 * ended. */
 	const char *verdict, *text;
 	int culprit; /* a rank, or -1 */
 
@@ -153,10 +158,11 @@ struct trace_model {
 	struct trace_rank *ranks; /* as in the flight */
 
 	size_t n_calls;
-	struct trace_call
-		*calls; /* rank after rank, in the order of the flight */
+	/* Rank after rank, in the order of the flight. */
+	struct trace_call *calls;
 
-	/* A call of each kind; those of one kind differ only in numbers and times. */
+	/* A call of each kind; those of one kind differ only in numbers and
+	 * times. */
 	size_t n_kinds;
 	const struct trace_call **kinds;
 
@@ -180,11 +186,12 @@ const struct flight_op *trace_first(const struct flight *flight,
 void trace_print(const struct trace_model *model);
 void trace_json(FILE *out, const struct trace_model *model);
 
-/* Write a page for a browser.  False with errno if that fails; ferror() reports what
- * stdio could not write. */
+/* Write a page for a browser.  False with errno if that fails; ferror() reports
+ * what stdio could not write. */
 bool trace_html(FILE *out, const struct trace_model *model);
 
-/* Write the data that the page's script draws and sorts, as JSON without '<'. */
+/* Write the data that the page's script draws and sorts, as JSON without '<'.
+ * */
 void trace_page_data(FILE *out, const struct trace_model *model);
 
 /* A time as text: eight columns, up to a quarter of an hour. */
@@ -197,7 +204,8 @@ struct trace_time trace_time(uint64_t ns);
 /* Return how often a rank called last, in percent. */
 double trace_share(const struct trace_rank *rank);
 
-/* When the dump was written, by the local clock: "2026-11-27 15:40:06 +0100". */
+/* When the dump was written, by the local clock: "2026-11-27 15:40:06 +0100".
+ * */
 struct trace_date {
 	char at[64];
 };

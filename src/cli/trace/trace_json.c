@@ -3,11 +3,11 @@
 /*
  * The writer of JSON: cohort trace --json, and the data of the page of --html
  *
- * The page's data has tables, each a list of its cells, row after row.  A row of "ops" is a
- * call, rank after rank.  What many calls share is a row of "calls", to which they point.
- * Times are relative: to the rank's call before ("submitted", at first to "base_ns"), to
- * the own call ("started", "begin"), to the begin ("joined"), and to the moment when all
- * ranks had joined ("end").
+ * The page's data has tables, each a list of its cells, row after row.  A row
+ * of "ops" is a call, rank after rank.  What many calls share is a row of
+ * "calls", to which they point.  Times are relative: to the rank's call before
+ * ("submitted", at first to "base_ns"), to the own call ("started", "begin"),
+ * to the begin ("joined"), and to the moment when all ranks had joined ("end").
  */
 
 #include "base/json.h"
@@ -49,8 +49,8 @@ static void put_ranks(struct json *j, const struct trace_model *m)
 	json_close(j, ']');
 }
 
-/* Write the sites; those of the page have their call in words, and the sum of their
- * times. */
+/* Write the sites; those of the page have their call in words, and the sum of
+ * their times. */
 static void put_sites(struct json *j, const struct trace_model *m, bool is_page)
 {
 	static const char *const keys[TRACE_TIMES] = {
@@ -237,8 +237,9 @@ static void put_calls(struct json *j, const struct trace_model *m)
 	json_close(j, ']');
 }
 
-/* Write the collectives from number "lowest" on: how many ranks have called, the index of
- * the last of them, when the first one called, and how long after it the last one. */
+/* Write the collectives from number "lowest" on: how many ranks have called,
+ * the index of the last of them, when the first one called, and how long after
+ * it the last one. */
 static void put_meetings(struct json *j, const struct trace_model *m)
 {
 	const struct flight *f = m->flight;

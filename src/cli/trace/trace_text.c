@@ -281,8 +281,8 @@ static bool is_unnamed(const struct trace_frame *f)
 	return !*f->function && *f->path == '/';
 }
 
-/* Print the command that names the frames in the same file as frame @i, if that is the
- * first of them. */
+/* Print the command that names the frames in the same file as frame @i, if that
+ * is the first of them. */
 static void print_command(const struct trace_stack *s, int i)
 {
 	const struct trace_frame *f = &s->frames[i];

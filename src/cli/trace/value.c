@@ -102,8 +102,8 @@ bool value_is_null(object *o, const char *key)
 	return json_object_object_get_ex(o, key, &value) && !value;
 }
 
-/* @value as a number, or @otherwise after a complaint if it is out of range.  It may be
- * NULL. */
+/* @value as a number, or @otherwise after a complaint if it is out of range.
+ * It may be NULL. */
 static int64_t number(struct values *v, const char *key, object *value,
                       int64_t min, int64_t max, int64_t otherwise)
 {

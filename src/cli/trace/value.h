@@ -3,10 +3,11 @@
 #define CLI_TRACE_VALUE_H
 
 /*
- * The JSON of a dump: values, whose types and ranges are checked, and what is made of them
+ * The JSON of a dump: values, whose types and ranges are checked, and what is
+ * made of them
  *
- * For each key the first wrong value is kept in words, and how many there are.  Strings
- * are returned without control characters.
+ * For each key the first wrong value is kept in words, and how many there are.
+ * Strings are returned without control characters.
  */
 
 #include <json-c/json.h>
@@ -35,7 +36,8 @@ struct values {
 };
 
 /* The functions below read values of the object @o.  A value that is missing or
- * has another type is wrong: the result is then NULL, @otherwise, "", false, or 0. */
+ * has another type is wrong: the result is then NULL, @otherwise, "", false, or
+ * 0. */
 struct json_object *value_of(struct values *v, struct json_object *o,
                              const char *key, enum json_type type);
 
@@ -51,8 +53,8 @@ int value_int(struct values *v, struct json_object *o, const char *key, int min,
 /* Read a count or a time. */
 uint64_t value_count(struct values *v, struct json_object *o, const char *key);
 
-/* Read a rank, at least @least, which is 0 or -1. -1 stands for no rank, and for a
- * wrong value. */
+/* Read a rank, at least @least, which is 0 or -1. -1 stands for no rank, and
+ * for a wrong value. */
 int value_rank(struct values *v, struct json_object *o, const char *key,
                int least);
 
@@ -71,14 +73,15 @@ int value_name(struct values *v, struct json_object *o, const char *key,
 void value_ranks(struct values *v, struct json_object *o, const char *key,
                  uint64_t *set);
 
-/* Return the next object in a list that is called @key, from index *@i on, which is
- * advanced; NULL at the end.  @list may be NULL. */
+/* Return the next object in a list that is called @key, from index *@i on,
+ * which is advanced; NULL at the end.  @list may be NULL. */
 struct json_object *value_next(struct values *v, struct json_object *list,
                                const char *key, size_t *i);
 
 /* ---- parse.c ---------------------------------------------------------- */
 
-/* Read the facts at the head of a dump; those that are unknown are 0 or empty. */
+/* Read the facts at the head of a dump; those that are unknown are 0 or empty.
+ * */
 void parse_facts(struct values *v, struct json_object *o, struct flight *f);
 
 /* Read the stacks at the head of a dump of @process. */

@@ -103,7 +103,8 @@ static int open_locked(int *devices_out,
 	if (rc == COHORT_OK)
 		rc = gpu_find_marks(&libraries, &table);
 	if (rc == COHORT_OK)
-		table.cudaGetLastError(); /* of optional functions that are missing */
+		/* Of optional functions that are missing. */
+		table.cudaGetLastError();
 	return rc;
 }
 

@@ -3,8 +3,8 @@
 #define PLATFORM_GPU_KNOWN_H
 
 /*
- * What is known of versions of NCCL, of CUDA and of the driver: the library's notes
- * tell some of it, `cohort check` all
+ * What is known of versions of NCCL, of CUDA and of the driver: the library's
+ * notes tell some of it, `cohort check` all
  */
 
 #include <stdbool.h>
@@ -13,10 +13,12 @@
 /* See the first of the known versions. */
 #define OLDEST_NCCL 22602
 
-/* The first version in which the driver's stream memory operations need no opt-in. */
+/* The first version in which the driver's stream memory operations need no
+ * opt-in. */
 #define OLDEST_CUDA 12000
 
-/* The version of the driver's kernel module, such as 525.60.13, as one number. */
+/* The version of the driver's kernel module, such as 525.60.13, as one number.
+ * */
 #define DRIVER_VERSION(major, minor, patch)                                    \
 	((major)*1000000 + (minor)*1000 + (patch))
 

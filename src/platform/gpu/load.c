@@ -74,7 +74,8 @@ static const char *file_of(void *library)
 	return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : NULL;
 }
 
-/* The file of NVIDIA's NCCL if @library runs that one on the simulator, or NULL. */
+/* The file of NVIDIA's NCCL if @library runs that one on the simulator, or
+ * NULL. */
 static const char *file_within(void *library)
 {
 	const char *(*file)(void);

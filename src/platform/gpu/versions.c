@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which versions of NCCL and CUDA can be used, notes on those that can (known.c),
- * and libraries that only look like NCCL
+ * Which versions of NCCL and CUDA can be used, notes on those that can
+ * (known.c), and libraries that only look like NCCL
  */
 
 #include <dlfcn.h>

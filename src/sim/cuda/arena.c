@@ -19,8 +19,8 @@
 #define ALIGNMENT ((size_t)256) /* as cudaMalloc() */
 #define LARGE ((size_t)2 * 1024 * 1024)
 
-/* Atomic; written by the first arena_init() that succeeds.  Relaxed: constants after
- * that. */
+/* Atomic; written by the first arena_init() that succeeds.  Relaxed: constants
+ * after that. */
 static atomic_bool is_shared, is_initialized;
 
 /* How many processes a launcher has started, by its environment. */
@@ -94,8 +94,8 @@ bool arena_has(const void *p, size_t bytes)
 
 #else
 
-/* How much is reserved at a time: addresses alone.  A larger allocation has a reservation
- * of its own. */
+/* How much is reserved at a time: addresses alone.  A larger allocation has a
+ * reservation of its own. */
 #define RESERVED ((size_t)64 * 1024 * 1024 * 1024)
 
 /* What is freed and larger than that goes back to the system, as by free(). */
@@ -110,8 +110,8 @@ struct ranges {
 	size_t used, room;
 };
 
-/* Guarded by the table's lock: what is reserved, and what of it is free, in two parts,
- * so that small pieces do not break up large ones. */
+/* Guarded by the table's lock: what is reserved, and what of it is free, in two
+ * parts, so that small pieces do not break up large ones. */
 static struct ranges reserved, free_small, free_large;
 
 /* How many ranges start at or below @p. */
@@ -180,8 +180,8 @@ static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 
 /* ---- memory that other processes can map ------------------------------ */
 
-/* The size of the file, of which only what is touched takes memory; and how much of it
- * is for small pieces. */
+/* The size of the file, of which only what is touched takes memory; and how
+ * much of it is for small pieces. */
 #define SHARED_BYTES (4 * RESERVED)
 #define SHARED_SMALL (RESERVED / 16)
 

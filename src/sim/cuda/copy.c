@@ -119,8 +119,8 @@ static int device_of(const void *p)
 	               : -1;
 }
 
-/* The fault of the path that a copy takes.  The host's memory is on every device's own
- * path. */
+/* The fault of the path that a copy takes.  The host's memory is on every
+ * device's own path. */
 static struct cohort_fault path_fault(const void *dst, const void *src)
 {
 	const int a = device_of(dst), b = device_of(src);

@@ -66,8 +66,8 @@ static void row_do(const struct rows *r, size_t row)
 		memset(dst, r->value, r->width);
 }
 
-/* How many bytes the rows span, from the first byte to behind the last; SIZE_MAX if that
- * is too much. */
+/* How many bytes the rows span, from the first byte to behind the last;
+ * SIZE_MAX if that is too much. */
 static size_t extent(size_t pitch, size_t width, size_t height)
 {
 	size_t all;

@@ -37,8 +37,8 @@ static atomic_int first_device;
 
 static _Thread_local int current = -1; /* -1: not set */
 
-/* The driver's context on the current device, NULL: the primary one; and true if a
- * call has used the first device while none was set. */
+/* The driver's context on the current device, NULL: the primary one; and true
+ * if a call has used the first device while none was set. */
 static _Thread_local struct CUctx_st *current_context;
 static _Thread_local bool uses_first;
 

@@ -27,9 +27,9 @@ int device_current(void);
 struct CUctx_st;
 
 /*
- * The calling thread's device for the driver: -1 if it has neither set one nor used
- * one; and set it, -1: none.  @context is the driver's, NULL for the device's primary
- * one, which cudaSetDevice() sets, too.
+ * The calling thread's device for the driver: -1 if it has neither set one nor
+ * used one; and set it, -1: none.  @context is the driver's, NULL for the
+ * device's primary one, which cudaSetDevice() sets, too.
  */
 int device_bound(struct CUctx_st **context);
 void device_bind(int device, struct CUctx_st *context);
@@ -48,15 +48,16 @@ cudaError_t device_error(cudaError_t error);
 /* The calling thread's last CUDA error, to read and to reset. */
 cudaError_t *device_last_error(void);
 
-/* Say that the calling thread is about to run a host function or a callback of a
- * stream, or has run it. */
+/* Say that the calling thread is about to run a host function or a callback of
+ * a stream, or has run it. */
 void device_forbid_calls(bool forbidden);
 
-/* cudaErrorNotPermitted if the calling thread runs a host function or callback of
- * a stream, which must not call CUDA; else cudaSuccess. */
+/* cudaErrorNotPermitted if the calling thread runs a host function or callback
+ * of a stream, which must not call CUDA; else cudaSuccess. */
 cudaError_t stream_permits_calls(void);
 
-/* Store the value of a device attribute; false if there is none of that number. */
+/* Store the value of a device attribute; false if there is none of that number.
+ * */
 bool device_attribute(int *value, int attribute, int device);
 
 /* How much memory each device has. */

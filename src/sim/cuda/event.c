@@ -9,8 +9,9 @@
  * already.  As streams, events are never given back to the allocator: work in a
  * stream may still refer to a destroyed one.
  *
- * If other processes may have opened an event, its last recording may be theirs.  Such a
- * recording has a number instead of a position (shared_event.h).
+ * If other processes may have opened an event, its last recording may be
+ * theirs.  Such a recording has a number instead of a position
+ * (shared_event.h).
  */
 
 #include <pthread.h>
@@ -94,8 +95,8 @@ struct begun {
 	uint64_t version;
 };
 
-/* Begin a recording in @s; false if too many streams have one of the event on its way,
- * which is shared. */
+/* Begin a recording in @s; false if too many streams have one of the event on
+ * its way, which is shared. */
 static bool record_begin(struct event *e, const struct stream *s,
                          struct begun *out)
 {
@@ -132,8 +133,8 @@ static void record_end(struct event *e, struct stream *s, const struct begun *b,
 		shared_event_put(b->shared);
 }
 
-/* Record @e in @s; false if recordings in too many streams are on their way, and other
- * processes may have opened the event. */
+/* Record @e in @s; false if recordings in too many streams are on their way,
+ * and other processes may have opened the event. */
 static bool event_record(struct event *e, struct stream *s)
 {
 	struct begun b;
@@ -148,8 +149,8 @@ static bool event_record(struct event *e, struct stream *s)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* A use of what is shared of @e, if the last recording is another process's: stores
- * that.  NULL if it is this one's, or there is none. */
+/* A use of what is shared of @e, if the last recording is another process's:
+ * stores that.  NULL if it is this one's, or there is none. */
 static struct shared_event *elsewhere(struct event *e, uint64_t *recording_out)
 {
 	SCOPED_LOCK(&e->lock);
@@ -158,8 +159,8 @@ static struct shared_event *elsewhere(struct event *e, uint64_t *recording_out)
 	                                     : NULL;
 }
 
-/* Let @s wait for the last recording, which is @m unless another process has recorded the
- * event since. */
+/* Let @s wait for the last recording, which is @m unless another process has
+ * recorded the event since. */
 static void event_wait(struct event *e, const struct moment *m,
                        struct stream *s)
 {
@@ -428,7 +429,8 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 		                            : cudaErrorMemoryAllocation);
 	SCOPED_LOCK(&e->lock);
 	forget_point_locked(e);
-	e->version++; /* a recording that is still queued is not the last one any more */
+	/* A recording that is still queued is not the last one any more. */
+	e->version++;
 	e->point = point;
 	return cudaSuccess;
 }

@@ -71,7 +71,8 @@ struct node *graph_add(struct graph *graph, const struct node *like,
 bool graph_has(const struct graph *graph, struct node *const *nodes,
                size_t count);
 
-/* A node that records @event, for graph_add(); without a kind if it is no event. */
+/* A node that records @event, for graph_add(); without a kind if it is no
+ * event. */
 struct node event_record_node(cudaEvent_t event);
 
 /* A copy of @graph, or NULL without memory. */

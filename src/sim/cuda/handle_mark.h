@@ -17,8 +17,8 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 void stream_flush(int device, cudaStream_t stream);
 
 /* For the functions of the driver: @address is of memory that was given out or
- * registered, and @compare is as cuStreamWaitValue32() has it.  They set no last
- * error. */
+ * registered, and @compare is as cuStreamWaitValue32() has it.  They set no
+ * last error. */
 cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
                                uint32_t value);
 cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,

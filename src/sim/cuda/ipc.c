@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles of memory for other processes (for those of events see shared_event.h)
+ * Handles of memory for other processes (for those of events see
+ * shared_event.h)
  */
 
 #include <pthread.h>
@@ -32,7 +33,8 @@ struct content {
 _Static_assert(sizeof(struct content) <= sizeof(cudaIpcMemHandle_t),
                "it is a handle's content");
 
-/* Memory that was opened.  A handle that is opened again gives the same address. */
+/* Memory that was opened.  A handle that is opened again gives the same
+ * address. */
 struct opened {
 	struct opened *next;
 	struct content content;

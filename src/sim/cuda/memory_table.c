@@ -37,7 +37,8 @@ static size_t used, room;
 /* Guarded by lock: how much of each device's memory is used. */
 static size_t used_bytes[COHORT_SIM_MAX_DEVICES];
 
-/* Guarded by lock: addresses that are the devices' without being the arena's. */
+/* Guarded by lock: addresses that are the devices' without being the arena's.
+ * */
 struct span {
 	const char *start;
 	size_t bytes;
@@ -263,8 +264,8 @@ bool memory_set_sync(const void *p, bool sync)
 	return true;
 }
 
-/* True if memory of the program's own may be in the range, which the table does not
- * know. */
+/* True if memory of the program's own may be in the range, which the table does
+ * not know. */
 static bool is_of_program_locked(const char *p, size_t bytes)
 {
 	const uintptr_t first = (uintptr_t)p;
@@ -291,7 +292,8 @@ static size_t gap_locked(const char *p, size_t bytes)
 	return before < bytes ? before : bytes;
 }
 
-/* How many of the @bytes at @p a device may use, from there on; 0 if it must not. */
+/* How many of the @bytes at @p a device may use, from there on; 0 if it must
+ * not. */
 static size_t usable_locked(const char *p, size_t bytes, bool write)
 {
 	const struct memory *m = at_locked(p);

@@ -47,15 +47,16 @@ bool memory_find(const void *p, struct memory *out);
 bool memory_is_known(const void *p, size_t bytes);
 
 /*
- * True if a device may read [@p, @p + @bytes), or write there: the range is inside of one
- * allocation, inside of pieces that are mapped one behind the other, or in memory of the
- * program's own.  False for memory that was freed, addresses that only are reserved,
- * and a range that wraps.
+ * True if a device may read [@p, @p + @bytes), or write there: the range is
+ * inside of one allocation, inside of pieces that are mapped one behind the
+ * other, or in memory of the program's own.  False for memory that was freed,
+ * addresses that only are reserved, and a range that wraps.
  */
 bool memory_may_use(const void *p, size_t bytes, bool write);
 
 /* Allocate @m->bytes, which are not 0, and enter the memory in the table; or
- * enter memory of the program's.  False without memory, of the device as well. */
+ * enter memory of the program's.  False without memory, of the device as well.
+ * */
 bool memory_allocate(struct memory *m);
 bool memory_enter(const struct memory *m);
 
@@ -63,20 +64,22 @@ bool memory_enter(const struct memory *m);
 struct arena_share;
 bool memory_share(struct arena_share *out);
 
-/* Memory of @bytes, zeros, that other processes can map and that the program does not
- * know of: it is not in the table, and is never given back.  NULL if there is none. */
+/* Memory of @bytes, zeros, that other processes can map and that the program
+ * does not know of: it is not in the table, and is never given back.  NULL if
+ * there is none. */
 void *memory_share_more(size_t bytes);
 
-/* Count @bytes of @device's memory as used; false if it has not so much.  And count
- * them no more. */
+/* Count @bytes of @device's memory as used; false if it has not so much.  And
+ * count them no more. */
 bool memory_claim(int device, size_t bytes);
 void memory_unclaim(int device, size_t bytes);
 
 /* How much of @device's memory is not used. */
 size_t memory_unused(int device);
 
-/* Say that [@start, @start + @bytes) are addresses for devices, where memory of the
- * program's own never is (false without memory); and that they are no more. */
+/* Say that [@start, @start + @bytes) are addresses for devices, where memory of
+ * the program's own never is (false without memory); and that they are no more.
+ * */
 bool memory_reserve(const void *start, size_t bytes);
 void memory_unreserve(const void *start);
 
@@ -105,7 +108,8 @@ bool memory_end(const void *p, unsigned int kinds);
 /* How many freed pieces of the heap strict mode keeps. */
 size_t memory_kept(void);
 
-/* Free what belongs to @device, but for what pools have given out and what is mapped. */
+/* Free what belongs to @device, but for what pools have given out and what is
+ * mapped. */
 void memory_reset(int device);
 
 #endif

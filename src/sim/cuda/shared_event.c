@@ -3,8 +3,9 @@
 /*
  * What processes share of an event (see shared_event.h)
  *
- * The words are in memory of the process that has made the event, which goes on using
- * them for other events: another process may still have work queued that stores there.
+ * The words are in memory of the process that has made the event, which goes on
+ * using them for other events: another process may still have work queued that
+ * stores there.
  */
 
 #include "sim/cuda/shared_event.h"
@@ -33,30 +34,31 @@
 #define NUMBER(recording) ((recording) >> LANE_BITS)
 #define LANE(recording) ((recording) & (LANES - 1))
 
-/* One word for each lane, with the number of the last recording that was begun there.
- * While they differ, the lane is that recording's stream's. */
+/* One word for each lane, with the number of the last recording that was begun
+ * there.  While they differ, the lane is that recording's stream's. */
 struct lane {
-	/* Atomic; written by the taker of the lane, any process (acquire and release, with
-	 * each other: what it finds done was begun before). */
+	/* Atomic; written by the taker of the lane, any process (acquire and
+	 * release, with each other: what it finds done was begun before). */
 	_Atomic uint64_t begun;
 
-	/* Atomic; written by the lane's recording (release), read by those that wait and
-	 * those that look for a lane (acquire). */
+	/* Atomic; written by the lane's recording (release), read by those that
+	 * wait and those that look for a lane (acquire). */
 	_Atomic uint64_t done;
 };
 
 /* What the processes share.  Zeros at first. */
 struct words {
-	/* Atomic; written by the process whose memory it is: which of its events has the
-	 * words, 0: none (release).  Read by those that open it (acquire). */
+	/* Atomic; written by the process whose memory it is: which of its
+	 * events has the words, 0: none (release).  Read by those that open it
+	 * (acquire). */
 	_Atomic uint64_t id;
 
-	/* Atomic; the number of the last recording that was begun, any process.  Relaxed:
-	 * a counter. */
+	/* Atomic; the number of the last recording that was begun, any process.
+	 * Relaxed: a counter. */
 	_Atomic uint64_t numbers;
 
-	/* Atomic; the last recording, 0: none.  Written by those that record (release:
-	 * its lane), read by those that wait or ask (acquire). */
+	/* Atomic; the last recording, 0: none.  Written by those that record
+	 * (release: its lane), read by those that wait or ask (acquire). */
 	_Atomic uint64_t last;
 
 	struct lane lanes[LANES];
@@ -79,12 +81,12 @@ struct shared_event {
 	bool is_foreign;
 	pid_t pid; /* that has created or opened it */
 
-	/* Atomic; acquire and release: who gives back the last use sees what the others
-	 * did. */
+	/* Atomic; acquire and release: who gives back the last use sees what
+	 * the others did. */
 	atomic_int uses;
 
-	/* Caller synchronizes: the last recording in this process and its stream, NULL:
-	 * there is none, or another one is being queued. */
+	/* Caller synchronizes: the last recording in this process and its
+	 * stream, NULL: there is none, or another one is being queued. */
 	const struct stream *stream;
 	uint64_t recording;
 
@@ -94,8 +96,8 @@ struct shared_event {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: those of this process that no event has, also from before a fork; and
- * the id of the last event. */
+/* Guarded by lock: those of this process that no event has, also from before a
+ * fork; and the id of the last event. */
 static struct shared_event *unused;
 static uint64_t last_id;
 
@@ -119,8 +121,8 @@ static bool is_quiet(const struct words *w)
 	return true;
 }
 
-/* One that this process has made, and whose words nobody will store in; NULL: there is
- * none. */
+/* One that this process has made, and whose words nobody will store in; NULL:
+ * there is none. */
 static struct shared_event *reuse_locked(pid_t self)
 {
 	struct shared_event *e;
@@ -167,7 +169,8 @@ struct shared_event *shared_event_create(void)
 
 struct shared_event *shared_event_get(struct shared_event *e)
 {
-	/* Relaxed: the caller has a use already, or the lock under which there is one. */
+	/* Relaxed: the caller has a use already, or the lock under which there
+	 * is one. */
 	add_relaxed(&e->uses, 1);
 	return e;
 }
@@ -256,8 +259,8 @@ cudaError_t shared_event_open(const cudaIpcEventHandle_t *handle,
 
 /* ---- recording -------------------------------------------------------- */
 
-/* Begin recording @number in a lane where @begun was the last one; false if another
- * recording has begun there meanwhile. */
+/* Begin recording @number in a lane where @begun was the last one; false if
+ * another recording has begun there meanwhile. */
 static bool take(struct lane *l, uint64_t begun, uint64_t number)
 {
 	return atomic_compare_exchange_strong_explicit(&l->begun, &begun,
@@ -266,8 +269,8 @@ static bool take(struct lane *l, uint64_t begun, uint64_t number)
 	                                               memory_order_relaxed);
 }
 
-/* Store a lane in which nothing is on its way, and nothing later than @number was;
- * false if there is none. */
+/* Store a lane in which nothing is on its way, and nothing later than @number
+ * was; false if there is none. */
 static bool find_lane(struct words *w, uint64_t number, uint64_t *lane_out)
 {
 	struct lane *l;
@@ -292,7 +295,8 @@ static enum step record_step(struct stream *s, struct work *work,
 
 	(void)s;
 	(void)d;
-	/* Release: what the stream did before.  Pairs with shared_event_has(). */
+	/* Release: what the stream did before.  Pairs with shared_event_has().
+	 * */
 	store_release(&e->words->lanes[LANE(recording)].done,
 	              NUMBER(recording));
 	shared_event_put(e);
@@ -356,7 +360,8 @@ static enum step wait_step(struct stream *s, struct work *work,
 
 	(void)s;
 	(void)d;
-	/* The thread that records may be another process's, and kicks nobody. */
+	/* The thread that records may be another process's, and kicks nobody.
+	 * */
 	if (!shared_event_has(e, work->shared.recording))
 		return STEP_WATCH;
 	shared_event_put(e);

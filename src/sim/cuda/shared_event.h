@@ -5,16 +5,17 @@
 /*
  * What processes share of an event
  *
- * Positions of streams mean nothing to another process, so a recording has a number
- * there, one more for each recording of the event, and a lane: a word in which the
- * stream stores the number when it gets there.  The recordings of one lane happen in
- * the order of their numbers, as those of one stream do, so whoever waits for one waits
- * until the word has come so far.  Recordings whose order nobody knows are in different
- * lanes: a later one that happens first lets no one go on.
+ * Positions of streams mean nothing to another process, so a recording has a
+ * number there, one more for each recording of the event, and a lane: a word in
+ * which the stream stores the number when it gets there.  The recordings of one
+ * lane happen in the order of their numbers, as those of one stream do, so
+ * whoever waits for one waits until the word has come so far.  Recordings whose
+ * order nobody knows are in different lanes: a later one that happens first
+ * lets no one go on.
  *
- * Numbers are never used again, not even for another event.  So a recording or a wait
- * that is still queued when its event is destroyed, in whatever process, does no harm
- * to the event that has the words next.
+ * Numbers are never used again, not even for another event.  So a recording or
+ * a wait that is still queued when its event is destroyed, in whatever process,
+ * does no harm to the event that has the words next.
  *
  * A process that dies leaves its recordings unfinished, as on a GPU.
  */
@@ -31,8 +32,9 @@ struct work;
 /* A new event, with one use, or NULL without memory. */
 struct shared_event *shared_event_create(void);
 
-/* Open the event of another process, with one use: shared_event_put() gives it back,
- * in each process for itself.  An error as cudaIpcOpenEventHandle() has it. */
+/* Open the event of another process, with one use: shared_event_put() gives it
+ * back, in each process for itself.  An error as cudaIpcOpenEventHandle() has
+ * it. */
 cudaError_t shared_event_open(const cudaIpcEventHandle_t *handle,
                               struct shared_event **out);
 
@@ -53,9 +55,10 @@ void shared_event_end(struct shared_event *event);
 /*
  * Recording: begin, queue the work on @stream, then publish
  *
- * shared_event_record  - store the work, which has a use of its own; false if recordings in
- *                        too many streams have not happened yet
- * shared_event_publish - what is queued is the last recording, unless a later one is
+ * shared_event_record  - store the work, which has a use of its own; false if
+ *                        recordings in too many streams have not happened yet
+ * shared_event_publish - what is queued is the last recording, unless a later
+ *                        one is
  *
  * The caller synchronizes them, for each use that was created or opened.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's functions on streams, over exec/stream_queue.h; and what a stream is: flags,
- * priority, number, device and attributes, which the host platform remembers and has
- * no other use for
+ * CUDA's functions on streams, over exec/stream_queue.h; and what a stream is:
+ * flags, priority, number, device and attributes, which the host platform
+ * remembers and has no other use for
  */
 
 #include <string.h>

@@ -18,8 +18,8 @@
 #include "sim/strict/fault.h"
 
 /*
- * One lock guards all captures.  Functions whose name ends in _locked are called with
- * it held.
+ * One lock guards all captures.  Functions whose name ends in _locked are
+ * called with it held.
  */
 pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -41,13 +41,13 @@ struct capture {
 static struct capture *captures;
 static unsigned long long numbers; /* given out */
 
-/* Atomic; how many captures there are.  Written under capture_lock, read without it to
- * skip all the rest.  Relaxed: a thread that may not know of a capture is in no
- * order with it. */
+/* Atomic; how many captures there are.  Written under capture_lock, read
+ * without it to skip all the rest.  Relaxed: a thread that may not know of a
+ * capture is in no order with it. */
 static atomic_int active;
 
-/* The calling thread's mode, as cudaThreadExchangeStreamCaptureMode() sets it.  Its
- * address is the thread's own, and tells it from other threads. */
+/* The calling thread's mode, as cudaThreadExchangeStreamCaptureMode() sets it.
+ * Its address is the thread's own, and tells it from other threads. */
 static _Thread_local enum cudaStreamCaptureMode thread_mode =
 	cudaStreamCaptureModeGlobal;
 

@@ -69,8 +69,9 @@ cudaError_t capture_permits_unsafe(void);
 /* True if @stream is part of a capture. */
 bool capture_has(const struct stream *stream);
 
-/* Take @stream, which is to be destroyed, out of its capture: what it did stays, and need
- * not be joined.  If the capture began there, nothing can end it: it is given up. */
+/* Take @stream, which is to be destroyed, out of its capture: what it did
+ * stays, and need not be joined.  If the capture began there, nothing can end
+ * it: it is given up. */
 void capture_leave(struct stream *stream);
 
 /* Whether work that is ordered between all of @streams can be queued or
@@ -97,7 +98,8 @@ void capture_invalidate(unsigned long long id);
 /* True if no stream is being captured. */
 bool capture_none(void);
 
-/* The lock of all captures: while a graph is captured into, it guards the graph, too. */
+/* The lock of all captures: while a graph is captured into, it guards the
+ * graph, too. */
 extern pthread_mutex_t capture_lock;
 
 #endif

@@ -3,12 +3,12 @@
 /*
  * Map handles to streams
  *
- * A handle is the address of an entry in a table, so that one that was destroyed, or
- * never was one, is found without a look at what it points to.
+ * A handle is the address of an entry in a table, so that one that was
+ * destroyed, or never was one, is found without a look at what it points to.
  *
- * A thread has a default stream of its own on each device, which is created when it
- * is first used and destroyed when the thread ends.  It is a blocking stream like any
- * other.
+ * A thread has a default stream of its own on each device, which is created
+ * when it is first used and destroyed when the thread ends.  It is a blocking
+ * stream like any other.
  */
 
 #include "sim/cuda/stream_handle.h"
@@ -26,8 +26,8 @@
 
 #define MOST_HANDLES ((size_t)1 << 16)
 
-/* Atomic; the stream of each handle, or NULL if there is none.  Release and acquire:
- * the stream's fields. */
+/* Atomic; the stream of each handle, or NULL if there is none.  Release and
+ * acquire: the stream's fields. */
 static struct stream *_Atomic table[MOST_HANDLES];
 
 /* Guarded by table_lock. */
@@ -38,8 +38,8 @@ static size_t next; /* the entry to try first, of those in use */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Find an entry without a stream.  Entries are used in turn, so that a destroyed handle
- * does not soon become another stream's. */
+/* Find an entry without a stream.  Entries are used in turn, so that a
+ * destroyed handle does not soon become another stream's. */
 static struct stream *_Atomic *find_free_locked(void)
 {
 	if (handles == MOST_HANDLES)

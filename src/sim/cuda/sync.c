@@ -85,8 +85,9 @@ int sync_init(void)
 
 /* ---- memory functions ------------------------------------------------- */
 
-/* Atomic; how many calls that block launches wait: on each device, and in the last place
- * on all devices.  seq_cst: a launch that begins after one has begun to wait sees it. */
+/* Atomic; how many calls that block launches wait: on each device, and in the
+ * last place on all devices.  seq_cst: a launch that begins after one has begun
+ * to wait sees it. */
 static atomic_int waiting[COHORT_SIM_MAX_DEVICES + 1];
 #define ALL_DEVICES COHORT_SIM_MAX_DEVICES
 
@@ -161,9 +162,9 @@ static bool are_loaded(const int *devices, int n, uint32_t kernels)
 	return true;
 }
 
-/* Wait for the lock; false if another thread has loaded them meanwhile.  The thread
- * that has the lock may wait for another rank's kernel, and so for a launch of the
- * thread that would wait here. */
+/* Wait for the lock; false if another thread has loaded them meanwhile.  The
+ * thread that has the lock may wait for another rank's kernel, and so for a
+ * launch of the thread that would wait here. */
 static bool begin_loading(const int *devices, int n, uint32_t kernels)
 {
 	struct backoff b = BACKOFF;

@@ -33,7 +33,8 @@ static void retain(struct user_object *o, unsigned int count)
 	o->uses += count;
 }
 
-/* False if it has not so many uses.  The program's function must not call CUDA. */
+/* False if it has not so many uses.  The program's function must not call CUDA.
+ * */
 static bool release(struct user_object *o, unsigned int count)
 {
 	const bool was_forbidden = stream_permits_calls() != cudaSuccess;
@@ -95,8 +96,8 @@ void user_objects_drop(struct graph_use *use)
 	}
 }
 
-/* Take @count uses of @o from @list; false if it has not so many in one place, which is
- * where they were added. */
+/* Take @count uses of @o from @list; false if it has not so many in one place,
+ * which is where they were added. */
 static bool take(struct graph_use **list, struct user_object *o,
                  unsigned int count)
 {

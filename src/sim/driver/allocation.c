@@ -105,8 +105,8 @@ void allocation_settle_locked(struct allocation *a)
 	free(a);
 }
 
-/* Give the program a handle for @file, which is the allocation's then, as are the
- * @claimed bytes of its device. */
+/* Give the program a handle for @file, which is the allocation's then, as are
+ * the @claimed bytes of its device. */
 static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
                       size_t bytes, size_t claimed,
                       const CUmemAllocationProp *prop)
@@ -235,7 +235,8 @@ CUresult driver_cuMemExportToShareableHandle(
 	return CUDA_SUCCESS;
 }
 
-/* Where the memory of a file is, and how much; false if it is not one of ours. */
+/* Where the memory of a file is, and how much; false if it is not one of ours.
+ * */
 static bool look_at_file(int file, int *place, size_t *bytes)
 {
 	char path[64], name[64];

@@ -23,7 +23,8 @@ struct allocation {
 	int file;
 	size_t bytes;
 	CUmemAllocationProp prop;
-	size_t claimed; /* of its device's memory; 0: of the host, or imported */
+	/* Of its device's memory; 0: of the host, or imported. */
+	size_t claimed;
 
 	/* Guarded by the lock: how often the program holds its handle, and in
 	 * how many places it is mapped.  The last one frees it. */

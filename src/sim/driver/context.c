@@ -3,8 +3,8 @@
 /*
  * Contexts: which is current in a thread
  *
- * The top of a thread's stack is what cuda_device.h says that the thread is bound
- * to, so that cudaSetDevice() replaces it; what is below is kept here.
+ * The top of a thread's stack is what cuda_device.h says that the thread is
+ * bound to, so that cudaSetDevice() replaces it; what is below is kept here.
  */
 
 #include <pthread.h>
@@ -40,8 +40,8 @@ static unsigned int retained[COHORT_SIM_MAX_DEVICES];
 static struct CUctx_st *created;
 static unsigned long long last_id = COHORT_SIM_MAX_DEVICES;
 
-/* Owned by the thread; NULL is one that was empty.  Freed when the thread ends, by the
- * key, whose value is below. */
+/* Owned by the thread; NULL is one that was empty.  Freed when the thread ends,
+ * by the key, whose value is below. */
 static _Thread_local CUcontext *below;
 static _Thread_local size_t depth, room;
 static pthread_key_t key;
@@ -447,7 +447,8 @@ CUresult driver_cuCtxSetCacheConfig(CUfunc_cache config)
 
 /* ---- peers, and streams ------------------------------------------------ */
 
-/* Whether peer access may be set to @peer, a context of @device, or of none (-1). */
+/* Whether peer access may be set to @peer, a context of @device, or of none
+ * (-1). */
 static CUresult check_peer(CUcontext peer, int device)
 {
 	CUcontext now = NULL;

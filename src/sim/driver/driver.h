@@ -20,8 +20,8 @@ DRIVER_FUNCTIONS(DRIVER_FORMS)
 
 /* ---- errors (driver_runtime.c) ---- */
 
-/* driver_code(): the driver's code for the runtime's @error.  driver_result(): that
- * code, and the thread's last error is @last again. */
+/* driver_code(): the driver's code for the runtime's @error.  driver_result():
+ * that code, and the thread's last error is @last again. */
 CUresult driver_code(cudaError_t error);
 CUresult driver_result(cudaError_t last, cudaError_t error);
 

@@ -18,8 +18,8 @@
  *           streams need a context
  * STREAMS - as STREAM, and so is a second one, src
  * CONFIG  - as STREAM, where the stream is in @config
- * WAITS   - symbol_ptds(), which runs on the thread's own stream alone and waits for
- *           it (driver_names.c); a current context
+ * WAITS   - symbol_ptds(), which runs on the thread's own stream alone and
+ *           waits for it (driver_names.c); a current context
  *
  * The functions in runtime_functions.h call the runtime's.  Those here are
  * written out: driver_cuInit() stands for cuInit().
@@ -43,8 +43,8 @@
 	DRIVER_RUNTIME_FUNCTIONS(X) \
 	DRIVER_OWN_FUNCTIONS(X)
 
-/* DRIVER_FUNCTIONS(DRIVER_FORMS) is DRIVER_FORM(symbol, parameters, arguments) for every
- * function, and for every other form of one. */
+/* DRIVER_FUNCTIONS(DRIVER_FORMS) is DRIVER_FORM(symbol, parameters, arguments)
+ * for every function, and for every other form of one. */
 #define DRIVER_FORMS(since, name, symbol, form, parameters, arguments, ...) \
 	DRIVER_FORM(symbol, parameters, arguments) \
 	DRIVER_OTHER_##form(symbol, parameters, arguments)

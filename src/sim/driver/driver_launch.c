@@ -101,9 +101,9 @@ static const struct graph_kind kernel_kind = {
 
 /* ---- launches --------------------------------------------------------- */
 
-/* Record those events among the attributes that come before the launch, or @behind
- * it.  A programmatic event is behind unless it is triggered as blocks start: blocks
- * may trigger it only at their end. */
+/* Record those events among the attributes that come before the launch, or
+ * @behind it.  A programmatic event is behind unless it is triggered as blocks
+ * start: blocks may trigger it only at their end. */
 static cudaError_t record_events(const struct host_launch *l, bool behind)
 {
 	cudaError_t error = cudaSuccess;

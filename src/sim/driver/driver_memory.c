@@ -44,8 +44,8 @@ static CUresult may_give_rows(const CUdeviceptr *out, size_t width,
 	               : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* A function that stores in @memory what @call of the runtime stores in got, if @may is
- * CUDA_SUCCESS. */
+/* A function that stores in @memory what @call of the runtime stores in got, if
+ * @may is CUDA_SUCCESS. */
 #define GIVES(symbol, parameters, may, call)                                   \
 	CUresult driver_##symbol parameters                                    \
 	{                                                                      \
@@ -109,8 +109,8 @@ static bool is_host(const struct memory *m)
 	return m->kind == MEMORY_PINNED || m->kind == MEMORY_REGISTERED;
 }
 
-/* What other processes may be given of mapped memory: what its allocation was created
- * for. */
+/* What other processes may be given of mapped memory: what its allocation was
+ * created for. */
 static int handle_types(const struct memory *m)
 {
 	CUmemGenericAllocationHandle handle;
@@ -123,8 +123,8 @@ static int handle_types(const struct memory *m)
 	return (int)prop.requestedHandleTypes;
 }
 
-/* What the current context's device may do; other memory than what is mapped can be used
- * everywhere. */
+/* What the current context's device may do; other memory than what is mapped
+ * can be used everywhere. */
 static int access_flags(const struct memory *m)
 {
 	struct cudaMemLocation l = { .type = cudaMemLocationTypeDevice };
@@ -273,8 +273,8 @@ CUresult driver_cuPointerGetAttributes(unsigned int count,
 	return CUDA_SUCCESS;
 }
 
-/* It is remembered only: copies of the memory are synchronous where CUDA's may be
- * anyway. */
+/* It is remembered only: copies of the memory are synchronous where CUDA's may
+ * be anyway. */
 CUresult driver_cuPointerSetAttribute(const void *value,
                                       CUpointer_attribute attribute,
                                       CUdeviceptr memory)

@@ -13,7 +13,8 @@
 
 /* ---- for the threads' own streams ------------------------------------- */
 
-/* What such a program's @stream is; and its @config, copied to @room if need be. */
+/* What such a program's @stream is; and its @config, copied to @room if need
+ * be. */
 static CUstream own_stream(CUstream stream)
 {
 	return stream ? stream : cudaStreamPerThread;
@@ -29,8 +30,8 @@ static const CUlaunchConfig *own_config(const CUlaunchConfig *config,
 	return room;
 }
 
-/* What symbol_ptds() of a function that waits queues on the thread's own stream, for
- * which it waits then. */
+/* What symbol_ptds() of a function that waits queues on the thread's own
+ * stream, for which it waits then. */
 #define ASYNC_OF_cuMemcpy cuMemcpyAsync
 #define ASYNC_OF_cuMemcpyPeer cuMemcpyPeerAsync
 #define ASYNC_OF_cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2

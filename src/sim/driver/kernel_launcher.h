@@ -66,8 +66,9 @@ struct host_kernel {
 typedef CUresult (*host_launcher)(const struct host_launch *launch,
                                   struct host_kernel *kernel);
 
-/* True if a kernel may read [@p, @p + @bytes), or write there; if not, its error is
- * CUDA_ERROR_ILLEGAL_ADDRESS.  Memory of the program's own may be used.  Any thread. */
+/* True if a kernel may read [@p, @p + @bytes), or write there; if not, its
+ * error is CUDA_ERROR_ILLEGAL_ADDRESS.  Memory of the program's own may be
+ * used.  Any thread. */
 COHORT_API bool cohort_host_may_use(const void *p, size_t bytes, bool write);
 
 /* True if COHORT_HOST_QUIET asks that nothing is said of what is missing. */

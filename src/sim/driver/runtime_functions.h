@@ -4,9 +4,9 @@
 
 /*
  * The functions of the driver that a function of the runtime does: as in
- * driver_functions.h, with the runtime's call behind the arguments (driver_runtime.c).
- * CU_SAME(X, since, name, form, parameters, arguments) is cu##name, for which
- * cuda##name with these arguments is called.
+ * driver_functions.h, with the runtime's call behind the arguments
+ * (driver_runtime.c).  CU_SAME(X, since, name, form, parameters, arguments) is
+ * cu##name, for which cuda##name with these arguments is called.
  */
 
 #include "sim/driver/driver_abi.h"

@@ -234,8 +234,8 @@ static void unmap_one_locked(struct mapping **at)
 	free(m);
 }
 
-/* Wait for all that is queued on the devices whose memory is in the range, or that have
- * access to it: it may still use that memory. */
+/* Wait for all that is queued on the devices whose memory is in the range, or
+ * that have access to it: it may still use that memory. */
 static void wait_for_users(const char *start, size_t bytes)
 {
 	bool uses[COHORT_SIM_MAX_DEVICES] = { false };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What CUDA's driver 13.0 has and the host platform has not: as in cudart_absent.c
+ * What CUDA's driver 13.0 has and the host platform has not: as in
+ * cudart_absent.c
  *
  * cuGetProcAddress() finds none of it.
  */

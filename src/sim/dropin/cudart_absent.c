@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What CUDA's runtime has and the host platform has not: functions of 13.0, and those of 12
- * that 13.0 lacks
+ * What CUDA's runtime has and the host platform has not: functions of 13.0, and
+ * those of 12 that 13.0 lacks
  *
  * A program that is linked against such a function but never calls it has to
  * start, and a program that calls it is told which it is.

@@ -4,11 +4,11 @@
  * What a program with kernels calls of libcudart
  *
  * The host platform runs no kernels, unless somebody has given it a launcher
- * (driver/kernel_launcher.h).  A program that has some starts all the same: they are
- * registered quietly, and one that is launched can be named.
+ * (driver/kernel_launcher.h).  A program that has some starts all the same:
+ * they are registered quietly, and one that is launched can be named.
  *
- * Here and in cudart_absent.c functions take no more arguments than they use; callers
- * pass all of them, which the calling conventions of C allow.
+ * Here and in cudart_absent.c functions take no more arguments than they use;
+ * callers pass all of them, which the calling conventions of C allow.
  */
 
 #include "sim/dropin/unsupported.h"

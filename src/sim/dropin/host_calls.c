@@ -17,8 +17,8 @@
 #include "sim/nccl/lazy.h"
 #include "sim/strict/fault.h"
 
-/* Constant once set_up() has run, but for a fork: in the child, where the threads
- * of the streams are missing, the one thread that there is refuses. */
+/* Constant once set_up() has run, but for a fork: in the child, where the
+ * threads of the streams are missing, the one thread that there is refuses. */
 static struct host_calls calls = {
 #define HOST_CALL(since, result, name, parameters, arguments)                  \
 	.name = host_##name,

@@ -9,12 +9,12 @@
  * libcohort-host.so holds the host platform and hides all of it but
  * cohort_host_calls(), which hands out its functions as one table,
  * cohort_host_knobs(), and cohort_host_set_launcher() and cohort_host_may_use()
- * (driver/kernel_launcher.h).
- * libnccl.so.2 (libnccl.c), libcudart.so.13 and .12 (libcudart.c, cudart_kernels.c),
- * libcuda.so.1 (libcuda.c) and libnvidia-ml.so.1 (libnvidia_ml.c) hold nothing but
- * functions that forward through that table, so that all share one
- * platform, and so that a process may have the one built into libcohort beside
- * it: the two know nothing of each other.
+ * (driver/kernel_launcher.h).  libnccl.so.2 (libnccl.c), libcudart.so.13 and
+ * .12 (libcudart.c, cudart_kernels.c), libcuda.so.1 (libcuda.c) and
+ * libnvidia-ml.so.1 (libnvidia_ml.c) hold nothing but functions that forward
+ * through that table, so that all share one platform, and so that a process may
+ * have the one built into libcohort beside it: the two know nothing of each
+ * other.
  *
  * What is exported follows from the lists of functions, platform/functions.h,
  * sim/exports.h, driver/driver_functions.h and nvml_abi.h.
@@ -24,8 +24,8 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
-/* Which of CUDA's majors a file of libcudart is compiled for: the Makefile says -DCUDART=12
- * and -DCUDART=13. */
+/* Which of CUDA's majors a file of libcudart is compiled for: the Makefile says
+ * -DCUDART=12 and -DCUDART=13. */
 #ifndef CUDART
 #define CUDART 13
 #endif
@@ -60,9 +60,9 @@ struct host_calls {
 	cudaError_t (*fail)(cudaError_t error);
 };
 
-/* The functions of this process's drop-in platform, which is set up by the first
- * call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and
- * COHORT_FAULTS.  Never NULL, constant.  Any thread. */
+/* The functions of this process's drop-in platform, which is set up by the
+ * first call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC
+ * and COHORT_FAULTS.  Never NULL, constant.  Any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
 
 /* Never NULL, constant.  Any thread. */
@@ -77,8 +77,8 @@ COHORT_API const char *cohort_drop_in(void);
 	COHORT_API result name parameters;                                     \
 	result name parameters
 
-/* A text where a function that gives texts is called, an error of the right kind
- * where another one is and the platform was refused. */
+/* A text where a function that gives texts is called, an error of the right
+ * kind where another one is and the platform was refused. */
 #define CALLS_FORWARD(result, name, arguments)                                 \
 	const struct host_calls *calls = cohort_host_calls();                  \
                                                                                \

@@ -3,9 +3,10 @@
 /*
  * libcuda.so.1
  *
- * Every function of the list forwards by its own symbol, and so does the other form that
- * those which use a stream have for programs that were compiled for one default stream per
- * thread, under the symbols that CUDA's header maps theirs to.
+ * Every function of the list forwards by its own symbol, and so does the other
+ * form that those which use a stream have for programs that were compiled for
+ * one default stream per thread, under the symbols that CUDA's header maps
+ * theirs to.
  */
 
 #include "sim/dropin/host_calls.h"

@@ -113,8 +113,8 @@ static nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 	return NVML_SUCCESS;
 }
 
-/* What keeps a call from storing something in a structure that has @version and must have
- * @wanted. */
+/* What keeps a call from storing something in a structure that has @version and
+ * must have @wanted. */
 static nvmlReturn_t nvml_check_version(unsigned int version,
                                        unsigned int wanted)
 {
@@ -418,8 +418,8 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
 	return NVML_SUCCESS;
 }
 
-/* Memory is the host's, and free as far as the host has it; CUDA tells that of the device of
- * the current context. */
+/* Memory is the host's, and free as far as the host has it; CUDA tells that of
+ * the device of the current context. */
 static CUresult ask_memory(int device, size_t *free, size_t *total)
 {
 	const struct host_calls *calls = cohort_host_calls();

@@ -16,8 +16,8 @@
 bool inline_round_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, for which inline_round_fits().  What it
- * sends is read now.  inline_round_bring(): the same, with a slot from slot_next() that
- * says what is called. */
+ * sends is read now.  inline_round_bring(): the same, with a slot from
+ * slot_next() that says what is called. */
 void inline_round_arrive(const struct world *world, struct launch *launch);
 void inline_round_bring(const struct world *world, const struct launch *launch,
                         struct slot *mine);

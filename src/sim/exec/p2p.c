@@ -8,8 +8,8 @@
  * of a rank take turns, a lane holds transfers of one launch only, in the order
  * called.
  *
- * A pair is copied by one thread at a time, in pieces.  When its ends meet it is
- * given to the driver of the send, which takes it without the lock: of two
+ * A pair is copied by one thread at a time, in pieces.  When its ends meet it
+ * is given to the driver of the send, which takes it without the lock: of two
  * ranks that exchange messages, each copies its own.  The driver of the receive
  * may take it, too, with the lock held, but not in the first looks while it
  * waits.  An abort takes it back unless a thread has taken it.

@@ -17,15 +17,15 @@ bool p2p_init(struct member *member);
 /* Let the transfers of a launch that arrives find their partners. */
 void p2p_join_locked(struct launch *launch);
 
-/* Do what can be done of a launch's transfers; without the lock, which is taken if
- * there is anything.  True if this driver leaves some of that. */
+/* Do what can be done of a launch's transfers; without the lock, which is taken
+ * if there is anything.  True if this driver leaves some of that. */
 bool p2p_work(struct launch *launch, const struct drive *drive);
 
 /*
- * p2p_close_locked - let nobody begin to copy without the lock; false if a thread may
- *                    touch their buffers now
- * p2p_leave_locked - then: take the transfers of a launch that is cut short from their
- *                    partners, which will never get another
+ * p2p_close_locked - let nobody begin to copy without the lock; false if a
+ *                    thread may touch their buffers now
+ * p2p_leave_locked - then: take the transfers of a launch that is cut short
+ *                    from their partners, which will never get another
  */
 bool p2p_close_locked(struct launch *launch);
 void p2p_leave_locked(struct launch *launch);

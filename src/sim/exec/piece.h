@@ -35,14 +35,17 @@ enum reach {
 };
 
 /*
- * round_cut   - cut a round whose span, is_single and places are set, and if it has
- *               several calls those of a rank: the result is the same on all ranks
- * round_lay   - the rest of that: as round_cut(), for a round of one call that is set
- * round_keeps - true if a round that was cut would be cut alike with its present
- *               places, which say the same call
- * round_share - store where the share of @rank begins and ends; returns how many
- *               pieces of @piece bytes that is
- * round_do    - do a part of it; false if a rank was aborted before all was done
+ * round_cut   - cut a round whose span, is_single and places are set, and if it
+ *               has several calls those of a rank: the result is the same on
+ *               all ranks
+ * round_lay   - the rest of that: as round_cut(), for a round of one call that
+ * is set
+ * round_keeps - true if a round that was cut would be cut alike with its
+ *               present places, which say the same call
+ * round_share - store where the share of @rank begins and ends; returns how
+ *               many pieces of @piece bytes that is
+ * round_do    - do a part of it; false if a rank was aborted before all was
+ *               done
  */
 void round_cut(struct round *round);
 void round_lay(struct round *round);

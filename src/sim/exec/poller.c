@@ -17,8 +17,8 @@
 /* Looks in vain before it sleeps. */
 #define IDLE_TICKS 50
 
-/* Atomic; streams that were noted since the last tick, each once: a stack to which
- * all push (release) and of which the poller takes all (acquire). */
+/* Atomic; streams that were noted since the last tick, each once: a stack to
+ * which all push (release) and of which the poller takes all (acquire). */
 static struct stream *_Atomic noted;
 
 /* Atomic, seq_cst; the poller sleeps, or is about to.  Set before a last look

@@ -10,8 +10,8 @@
  * queues one mostly waits for it soon.  So a stream whose first work only waits
  * to be looked at is noted, and the poller looks at it about once a
  * millisecond.  If its first work was left to threads that wait, and none does,
- * the poller wakes the stream's own thread.  It sleeps while no stream is noted,
- * and ends if that lasts.
+ * the poller wakes the stream's own thread.  It sleeps while no stream is
+ * noted, and ends if that lasts.
  */
 
 #include "sim/exec/stream_queue.h"

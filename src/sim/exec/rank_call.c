@@ -79,8 +79,8 @@ size_t call_bytes(int ranks, const struct call *c)
 
 /* ---- one word for a call ---------------------------------------------- */
 
-/* All that a place says of a call, in one word: 3 bits of operation, 4 of type, 4
- * of kind, 10 of root, and of the count the 43 that are left. */
+/* All that a place says of a call, in one word: 3 bits of operation, 4 of type,
+ * 4 of kind, 10 of root, and of the count the 43 that are left. */
 #define WHAT_COUNT 21
 
 uint64_t call_what(const struct call *c)

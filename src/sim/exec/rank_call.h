@@ -57,8 +57,9 @@ struct call {
 	/* For a collective: where it begins in the bytes of its launch
 	 * (piece.h), */
 	size_t begin;
-	bool skips; /* and that they lack the root's own block, which is where it
-	               belongs: written when a round of one call is cut */
+	/* And that they lack the root's own block, which is where it belongs:
+	 * written when a round of one call is cut. */
+	bool skips;
 
 	/* In a list: calls whose elements lie side by side in memory and are
 	 * reduced alike are a run, which can be reduced as one call. */
@@ -72,7 +73,8 @@ bool call_reduces(enum call_kind kind);
 /* The name of the function that a program calls for it. */
 const char *call_function(enum call_kind kind);
 
-/* How many blocks of @count elements rank @rank of @n ranks sends, and receives. */
+/* How many blocks of @count elements rank @rank of @n ranks sends, and
+ * receives. */
 size_t call_sends(const struct call *call, int rank, int n);
 size_t call_receives(const struct call *call, int rank, int n);
 
@@ -91,8 +93,8 @@ const char *call_words(const struct call *call, char text[CALL_WORDS]);
 struct place {
 	const void *send;
 	void *recv;
-	uint64_t
-		what; /* the call without its buffers, in one word, or MANY_CALLS */
+	/* The call without its buffers, in one word, or MANY_CALLS. */
+	uint64_t what;
 };
 
 /* There are several calls, or one that does not fit in a word: look at the

@@ -20,7 +20,8 @@
 /* Which end may copy a message that both ends have come to. */
 enum claim {
 	CLAIM_OPEN, /* the driver of either end, with the world's lock held */
-	CLAIM_GIVEN, /* as CLAIM_OPEN, or the driver of the send without the lock */
+	/* As CLAIM_OPEN, or the driver of the send without the lock. */
+	CLAIM_GIVEN,
 	CLAIM_TAKEN, /* the thread that has taken it, and copies */
 	CLAIM_DONE,  /* nobody any more */
 };
@@ -78,11 +79,13 @@ static inline struct call transfer_call(const struct transfer *t)
 
 /* How a rank arrives for a round. */
 enum way {
-	WAY_COUNTED, /* by a counter; also for a round that another rank opens */
-	WAY_INLINE,  /* with a slot: inline_round.h */
-	WAY_SPLIT,   /* with a slot: split_round.h */
-	WAY_LISTED,  /* by both, with several calls: split_round.h */
-	WAY_WHOLE, /* with a slot, and all ranks have the same calls: split_round.h */
+	/* By a counter; also for a round that another rank opens. */
+	WAY_COUNTED,
+	WAY_INLINE, /* with a slot: inline_round.h */
+	WAY_SPLIT,  /* with a slot: split_round.h */
+	WAY_LISTED, /* by both, with several calls: split_round.h */
+	/* With a slot, and all ranks have the same calls: split_round.h. */
+	WAY_WHOLE,
 	WAY_SPAN, /* with a slot that other processes read: span.h */
 };
 
@@ -101,8 +104,8 @@ struct launch {
 	/* Owned by the thread that uses the communicator: see rank_launch.c. */
 	struct launch *next_given;
 
-	uint64_t
-		round; /* the number of this launch among those of its communicator */
+	/* The number of this launch among those of its communicator. */
+	uint64_t round;
 
 	/* The streams named by its calls; it runs on the last, and the others
 	 * are joined before and after. */
@@ -125,8 +128,8 @@ struct launch {
 	struct call own_calls[4];
 	struct place own_places[4];
 
-	struct cohort_fault
-		fault; /* the fault of its last call that had one, or kind 0 */
+	/* The fault of its last call that had one, or kind 0. */
+	struct cohort_fault fault;
 	uint64_t due_ns; /* of a delay, once it has begun */
 
 	/* Atomic; how many use it: the group and, once it is queued, the
@@ -136,21 +139,23 @@ struct launch {
 	/* Owned by the driver of its stream.  calls_done is written with the
 	 * world's lock held if there are transfers, and in strict mode. */
 	bool joined;
-	bool follows; /* the stream may be in the list of its member's followers */
-	bool is_told; /* the other ranks were told that it is for their own threads */
+	/* The stream may be in the list of its member's followers. */
+	bool follows;
+	/* The other ranks were told that it is for their own threads. */
+	bool is_told;
 	unsigned patience; /* looks at pieces that were left to others */
-	uint64_t
-		phase; /* the world's when the round that this waits for is over */
+	/* The world's when the round that this waits for is over. */
+	uint64_t phase;
 	size_t calls_done;
-	_Atomic enum way
-		way; /* atomic; how it has arrived.  Relaxed: strict mode reads it from
-	                         other threads */
+	/* Atomic; how it has arrived.  Relaxed: strict mode reads it from other
+	 * threads. */
+	_Atomic enum way way;
 	uint64_t slot; /* the number of its slot */
 	enum span_stage stage;
 	size_t shared; /* bytes of the share that are done */
-	uint64_t
-		cut_ns; /* when it waits no more for others' threads, once it is
-	                    cut short; or 0 */
+	/* When it waits no more for others' threads, once it is cut short; or
+	 * 0. */
+	uint64_t cut_ns;
 
 	/* From here on: what the drivers of the other ends of its transfers
 	 * read and write, in as few cache lines as possible. */
@@ -230,13 +235,15 @@ bool launch_add_transfer(struct launch *launch, const struct call *call);
 /*
  * The end of a launch
  *
- * launch_end_locked - a transfer or all collectives are done, by the driver of a stream of
- *                     @by: if nothing is left, it is the turn of the rank's next launch
- * launch_end_whole  - all of it is done: it has no transfers, and no other thread knows of
- *                     it
+ * launch_end_locked - a transfer or all collectives are done, by the driver of
+ *                     a stream of
+ *                     @by: if nothing is left, it is the turn of the rank's
+ * next launch
+ * launch_end_whole  - all of it is done: it has no transfers, and no other
+ *                     thread knows of it
  * launch_cut_locked - it is cut short: what is left is never done
- * launch_done       - by the driver of its stream, once it is over: the stream does not
- *                     use it any more
+ * launch_done       - by the driver of its stream, once it is over: the stream
+ *                     does not use it any more
  *
  * The world's lock is held where the name ends in _locked.
  */

@@ -18,11 +18,11 @@
  *     divided by the number of sources, before that rounding.
  *  D.  max and min of floats: a NaN loses to a number; of equal values, +0 and
  *     -0 among them, the earlier source's stays.
- *  E.  A NaN result is the type's one NaN, whatever the payloads and signs were:
- *     f16 7e00, bf16 7fc0, f32 7fc00000, f64 7ff8000000000000, e4m3 7f,
+ *  E.  A NaN result is the type's one NaN, whatever the payloads and signs
+ *     were: f16 7e00, bf16 7fc0, f32 7fc00000, f64 7ff8000000000000, e4m3 7f,
  *     e5m2 7f.  This holds for a single source too; otherwise a single source
- *     comes out as it went in, except that an infinite e5m2 becomes the
- *     largest finite one.
+ *     comes out as it went in, except that an infinite e5m2 becomes the largest
+ *     finite one.
  *
  * C presumes the default floating-point environment in the calling thread
  * (round to nearest, subnormals on), as C does.
@@ -31,8 +31,8 @@
 #include <stddef.h>
 
 /*
- * out[..][i] = src[0][i] op src[1][i] op ... op src[n - 1][i] for i < @count, in
- * each of the @outs outputs: the sources are read once.
+ * out[..][i] = src[0][i] op src[1][i] op ... op src[n - 1][i] for i < @count,
+ * in each of the @outs outputs: the sources are read once.
  *
  * @type, @op: an ncclDataType_t and an ncclRedOp_t.  @n, @outs: 1 or more.  No
  * pointer needs to be aligned.  An output may be the same address as any of the

@@ -32,9 +32,9 @@
 #include "sim/exec/vectors.h"
 
 /*
- * One instruction instead of a comparison and a choice.  Its table has four bits
- * for each class of numbers, quiet and signalling NaNs the first two: 0 takes
- * the first operand, 1 the second.
+ * One instruction instead of a comparison and a choice.  Its table has four
+ * bits for each class of numbers, quiet and signalling NaNs the first two: 0
+ * takes the first operand, 1 the second.
  */
 #define LEVEL_ONE_NAN
 #define FIX_NANS 0x11111100

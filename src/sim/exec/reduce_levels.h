@@ -40,8 +40,8 @@ extern const struct reduce_level reduce_avx512_bf16;
 #endif
 #endif
 
-/* The @nth level that has @type and that this CPU can run, the best one first, or
- * NULL. */
+/* The @nth level that has @type and that this CPU can run, the best one first,
+ * or NULL. */
 const struct reduce_level *reduce_level(int type, int nth);
 
 #endif

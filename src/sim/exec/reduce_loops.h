@@ -10,10 +10,10 @@
  * functions it brings along, because its machine has instructions for them.
  *
  * A step takes one vector of every source.  It is widened to the type that it
- * is folded in, folded from the first source to the last, narrowed and stored to
- * every output: an output is written only after that part of every source was
- * read (it may be one of them), and small floats are rounded once.  What is left
- * at the end goes the same way, in a vector that is not full.
+ * is folded in, folded from the first source to the last, narrowed and stored
+ * to every output: an output is written only after that part of every source
+ * was read (it may be one of them), and small floats are rounded once.  What is
+ * left at the end goes the same way, in a vector that is not full.
  */
 
 #include <stdint.h>
@@ -102,8 +102,8 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 
 /*
  * A vector at any address, or no more than the first @bytes of it.  One element
- * goes by a register: what is written in small pieces and read as a vector costs
- * a wait.  No memcpy() of whole ones, which gcc does by halves for SSE2.
+ * goes by a register: what is written in small pieces and read as a vector
+ * costs a wait.  No memcpy() of whole ones, which gcc does by halves for SSE2.
  */
 #define DEFINE_ACCESS(vector, type)                                            \
 	typedef vector __attribute__((aligned(1), may_alias)) vector##_at;     \
@@ -163,9 +163,10 @@ DEFINE_ACCESS(f64v, double)
 /* ---- the loops ---------------------------------------------------------- */
 
 /*
- * Two vectors at a time, as long as there are so many.  @n and @outs are constants
- * where two ranks reduce to one of them or to both, the common cases: no loop over
- * ranks is left there, and no pointer is read again in case a store changed it.
+ * Two vectors at a time, as long as there are so many.  @n and @outs are
+ * constants where two ranks reduce to one of them or to both, the common cases:
+ * no loop over ranks is left there, and no pointer is read again in case a
+ * store changed it.
  */
 #define DEFINE_FOLD(name, elements, widen, op, finish, narrow)                 \
 	INLINE elements name##_at(const void *const src[], int n, size_t at,   \

@@ -41,8 +41,8 @@ _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,
 		return (u8v)(((x * y) & 0xff) | (x >> 8) * (y & 0xff00));      \
 	}
 
-/* @value: as what it is compared.  @bits: as what it is picked.  @loses: whether
- * anything must replace it. */
+/* @value: as what it is compared.  @bits: as what it is picked.  @loses:
+ * whether anything must replace it. */
 #define DEFINE_MAX_MIN(name, vector, value, bits, loses)                       \
 	INLINE vector name##_max(vector a, vector b)                           \
 	{                                                                      \

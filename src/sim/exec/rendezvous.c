@@ -138,8 +138,8 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* What was flushed is done on all ranks as soon as it can be, not when the
  * poller looks: the last rank to arrive wakes the other ranks' own threads, and
- * so does the one that ends the last call.  @ended: the last call has ended with
- * this look.  A rank that was told at every look would tell the others in
+ * so does the one that ends the last call.  @ended: the last call has ended
+ * with this look.  A rank that was told at every look would tell the others in
  * turn. */
 static void tell_others(const struct stream *s, struct launch *l, bool left,
                         bool ended)

@@ -12,8 +12,8 @@
 
 /* ---- the gate --------------------------------------------------------- */
 
-/* What the gate of a world adds up: threads inside, pieces finished of the round
- * that is open, whether it is, and whether a rank was aborted. */
+/* What the gate of a world adds up: threads inside, pieces finished of the
+ * round that is open, whether it is, and whether a rank was aborted. */
 #define INSIDE UINT64_C(1)
 #define FINISHED (UINT64_C(1) << 16)
 #define OPEN (UINT64_C(1) << 62)

@@ -22,16 +22,17 @@ static _Thread_local struct stream *kicked_by_us;
 
 void stream_kick(struct stream *s)
 {
-	/* Acquire and release: if it was set already, the thread that set it clears
-	 * it with the exchange in take_kicked() before it drives the stream,
-	 * and so sees what we did. */
+	/* Acquire and release: if it was set already, the thread that set it
+	 * clears it with the exchange in take_kicked() before it drives the
+	 * stream, and so sees what we did. */
 	if (atomic_exchange_explicit(&s->kicked, true, memory_order_acq_rel))
 		return;
 	s->next_kicked = kicked_by_us;
 	kicked_by_us = s;
 }
 
-/* Take a stream that the calling thread has kicked, to drive it; NULL: none is left. */
+/* Take a stream that the calling thread has kicked, to drive it; NULL: none is
+ * left. */
 static struct stream *take_kicked(void)
 {
 	struct stream *s = kicked_by_us;
@@ -305,8 +306,8 @@ void stream_go_by_itself(struct stream *s)
 	stream_go(s);
 }
 
-/* For a thread that waits for what @s has left to threads that wait, and does not drive
- * it: have the stream's own thread do that. */
+/* For a thread that waits for what @s has left to threads that wait, and does
+ * not drive it: have the stream's own thread do that. */
 static void stream_urge(struct stream *s)
 {
 	if (load_relaxed(&s->is_left) && !atomic_load(&s->busy))

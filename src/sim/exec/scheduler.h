@@ -5,9 +5,9 @@
 /*
  * What the sources of streams have of each other
  *
- * From below: stream_queue.c (which streams there are, and what is queued), scheduler.c
- * (which ones may go on) with stream_worker.c and poller.c (who drives them),
- * stream_submit.c (queueing and waiting).
+ * From below: stream_queue.c (which streams there are, and what is queued),
+ * scheduler.c (which ones may go on) with stream_worker.c and poller.c (who
+ * drives them), stream_submit.c (queueing and waiting).
  */
 
 #include "base/atomics.h"
@@ -59,7 +59,8 @@ void stream_poll(struct stream *stream, const struct drive *drive);
 bool drive_is_relieved(const struct drive *drive);
 
 /*
- * stream_hold    - keep everybody from driving @stream; false if somebody is driving it
+ * stream_hold    - keep everybody from driving @stream; false if somebody is
+ * driving it
  * stream_first   - for who drives or holds it: its first work, or NULL
  * stream_release - hold it no more; stream_settle() is still to be called
  */
@@ -75,11 +76,11 @@ void stream_look_after(struct stream *stream, uint64_t done);
 /* ---- stream_worker.c ---- */
 
 /*
- * worker_wake      - have the stream's own thread drive it; false if it has none, and
- *                    none can be started
+ * worker_wake      - have the stream's own thread drive it; false if it has
+ *                    none, and none can be started
  * worker_has_begun - true if it has one
- * worker_give_up   - what the stream's own thread could not do, and no timer will have it
- *                    do, is not left to it any more
+ * worker_give_up   - what the stream's own thread could not do, and no timer
+ *                    will have it do, is not left to it any more
  */
 bool worker_wake(struct stream *stream);
 bool worker_has_begun(struct stream *stream);

@@ -33,8 +33,8 @@
 
 /* What a rank brings to a round. */
 struct slot {
-	/* Atomic; the number of the round, counted from 1.  Release: the rest of
-	 * the slot.  Acquire: a rank that has found the number reads the
+	/* Atomic; the number of the round, counted from 1.  Release: the rest
+	 * of the slot.  Acquire: a rank that has found the number reads the
 	 * rest. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
 	uint64_t what;

@@ -47,8 +47,8 @@ void span_abort(const struct member *m)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* The next call of the launch, as the other processes can carry it out.  False without
- * memory. */
+/* The next call of the launch, as the other processes can carry it out.  False
+ * without memory. */
 static bool set_call(struct call *to, const struct launch *l)
 {
 	const struct call *from = &l->calls[l->calls_done];
@@ -71,7 +71,8 @@ static void note_fault(const struct member *m)
 		store_relaxed(&m->world->span->ranks[m->rank].is_struck, true);
 }
 
-/* The way of a call depends on nothing else: ranks may group calls differently. */
+/* The way of a call depends on nothing else: ranks may group calls differently.
+ * */
 static void arrive_inline(const struct world *w, struct launch *l)
 {
 	struct slot *mine = slot_next(w, l);
@@ -81,8 +82,8 @@ static void arrive_inline(const struct world *w, struct launch *l)
 	inline_round_bring(w, l, mine);
 }
 
-/* The most bytes of a block of a round that one rank does alone, as measured with four
- * ranks on two cores. */
+/* The most bytes of a block of a round that one rank does alone, as measured
+ * with four ranks on two cores. */
 #define ALONE_BYTES ((size_t)65536)
 
 static bool is_done_alone(const struct world *w, const struct launch *l)
@@ -93,8 +94,8 @@ static bool is_done_alone(const struct world *w, const struct launch *l)
 	       c->count <= ALONE_BYTES / type_size(c->type);
 }
 
-/* True if all others have come before.  No rank comes for a round before the one before
- * is over. */
+/* True if all others have come before.  No rank comes for a round before the
+ * one before is over. */
 static bool comes_last(const struct world *w)
 {
 	const uint64_t before = atomic_fetch_add_explicit(&w->span->came, 1,
@@ -162,7 +163,8 @@ static bool is_struck(const struct world *w, int rank)
 	return load_relaxed(&w->span->ranks[rank].is_struck);
 }
 
-/* In strict mode: name ranks that differ, but for those with a scripted fault. */
+/* In strict mode: name ranks that differ, but for those with a scripted fault.
+ * */
 static void check_calls(const struct world *w, const struct launch *l)
 {
 	char text[CALL_WORDS], other[CALL_WORDS];
@@ -188,8 +190,8 @@ static void check_calls(const struct world *w, const struct launch *l)
 	}
 }
 
-/* True if all ranks have called the same: where they have not they wait for ever,
- * as on a GPU. */
+/* True if all ranks have called the same: where they have not they wait for
+ * ever, as on a GPU. */
 static bool calls_are_one(const struct world *w, const struct launch *l)
 {
 	const struct call *first = &slot_for(w, 0, l->slot)->call;
@@ -260,8 +262,8 @@ static void look(struct view *v, const struct world *w, const struct launch *l)
 	round_lay(&v->round);
 }
 
-/* Do pieces of the share from @begin to @end, of which l->shared are done, until
- * there are none, a rank was aborted, or the driver's time is over. */
+/* Do pieces of the share from @begin to @end, of which l->shared are done,
+ * until there are none, a rank was aborted, or the driver's time is over. */
 static void work(const struct round *o, struct launch *l, size_t begin,
                  size_t end, const struct drive *d)
 {
@@ -417,9 +419,9 @@ static uint64_t taken(const struct span_lane *lane)
 	return load_acquire(&lane->taken);
 }
 
-/* Transfers of one launch are numbered in the order called, and the launches of a
- * rank take turns: all that came before is taken, unless it was cut short, and then no
- * message is taken any more. */
+/* Transfers of one launch are numbered in the order called, and the launches of
+ * a rank take turns: all that came before is taken, unless it was cut short,
+ * and then no message is taken any more. */
 void span_post(struct launch *l)
 {
 	struct transfer *t, *before;
@@ -485,8 +487,8 @@ static bool send_goes_on(struct transfer *t)
 	return true;
 }
 
-/* True if either end of a message was aborted.  A change by nothing: what was read of
- * the sender's buffer is read before it. */
+/* True if either end of a message was aborted.  A change by nothing: what was
+ * read of the sender's buffer is read before it. */
 static bool is_cut(const struct transfer *t)
 {
 	const struct member *m = t->launch->member;
@@ -531,8 +533,8 @@ static void check_message(const struct transfer *t, const struct call *send)
 	           m->device);
 }
 
-/* True if the receive is over.  NCCL leaves undefined what happens where the ends
- * differ: the shorter one counts. */
+/* True if the receive is over.  NCCL leaves undefined what happens where the
+ * ends differ: the shorter one counts. */
 static bool recv_goes_on(struct transfer *t, size_t *room,
                          const struct drive *d, bool *left)
 {

@@ -24,8 +24,8 @@ void mark_set(uint32_t *word, uint32_t value);
  *
  * mark_step       - set it
  * mark_await_step - wait until a mark has set it
- * mark_poll_step  - wait until it is set, with or without a mark: the program may
- *                   write it
+ * mark_poll_step  - wait until it is set, with or without a mark: the program
+ *                   may write it
  *
  * The wide ones are for words of 64 bits (work.wide_mark).
  */

@@ -5,22 +5,23 @@
 /*
  * Streams: queues of work that run in order, asynchronously to the caller
  *
- * Work has a step function, which either does the work or says what it waits for; it
- * never blocks.  A thread that needs a stream to go on *drives* it, that is, steps its
- * first work.  The thread that queues work does what is cheap; a thread that waits for
- * the stream does the rest; and the stream's own thread, its worker
- * (stream_worker.c), does what no thread waits for, and what only it may do (host
- * functions, delays).  Work that is blocked is stepped again when what it waits for has
- * happened: the thread that makes it happen *kicks* the stream, and drives the streams
- * it has kicked before it returns (stream_settle()).
+ * Work has a step function, which either does the work or says what it waits
+ * for; it never blocks.  A thread that needs a stream to go on *drives* it,
+ * that is, steps its first work.  The thread that queues work does what is
+ * cheap; a thread that waits for the stream does the rest; and the stream's own
+ * thread, its worker (stream_worker.c), does what no thread waits for, and what
+ * only it may do (host functions, delays).  Work that is blocked is stepped
+ * again when what it waits for has happened: the thread that makes it happen
+ * *kicks* the stream, and drives the streams it has kicked before it returns
+ * (stream_settle()).
  *
  * Guarantees
  *
- *  A.  Work of one stream runs in the order queued, one piece at a time, and each piece
- *     sees what the work before it wrote.
- *  B.  Every stream whose first work can run is being driven, has been kicked by a thread
- *     that will drive it, has woken its own thread, or has been noted by the poller, which
- *     looks about once a millisecond.
+ *  A.  Work of one stream runs in the order queued, one piece at a time, and
+ *     each piece sees what the work before it wrote.
+ *  B.  Every stream whose first work can run is being driven, has been kicked
+ *     by a thread that will drive it, has woken its own thread, or has been
+ *     noted by the poller, which looks about once a millisecond.
  *  C.  A step function is called with no lock held.
  */
 
@@ -43,15 +44,18 @@ enum step {
 	STEP_DONE,    /* done, go on with the next */
 	STEP_BLOCKED, /* waits for something that will kick the stream */
 	STEP_LATER,   /* takes more effort than this driver may make */
-	STEP_LEFT, /* as STEP_LATER, but is best left to a thread that waits: poller.h */
-	STEP_WATCH, /* waits for something that nobody will kick the stream for */
+	/* As STEP_LATER, but is best left to a thread that waits: poller.h. */
+	STEP_LEFT,
+	/* Waits for something that nobody will kick the stream for. */
+	STEP_WATCH,
 };
 
 /* How much a driver may do. */
 enum effort {
-	EFFORT_ENQUEUE, /* what takes no longer than a call that queues may take */
-	EFFORT_HELP,    /* all but what is for the stream's own thread */
-	EFFORT_OWN,     /* all: the driver is the stream's own thread */
+	/* What takes no longer than a call that queues may take. */
+	EFFORT_ENQUEUE,
+	EFFORT_HELP, /* all but what is for the stream's own thread */
+	EFFORT_OWN,  /* all: the driver is the stream's own thread */
 };
 
 /* A driver: how much it may do, and what it drives for.  It stops when it has
@@ -59,15 +63,15 @@ enum effort {
 struct drive {
 	enum effort effort;
 	uint64_t position; /* of the stream: until so much is done, */
-	const uint32_t
-		*word; /* or *word - value is not below 0 (NULL: no word), */
+	/* Or *word - value is not below 0 (NULL: no word), */
+	const uint32_t *word;
 	uint32_t value;
-	uint64_t
-		until_ns; /* or this time, checked now and then, also within work */
-	bool attends;     /* looks again at once, but for the last time */
-	bool stays;       /* comes again soon, and does what was flushed */
-	const atomic_bool
-		*stop; /* NULL, or set once another thread takes over */
+	/* Or this time, checked now and then, also within work. */
+	uint64_t until_ns;
+	bool attends; /* looks again at once, but for the last time */
+	bool stays;   /* comes again soon, and does what was flushed */
+	/* NULL, or set once another thread takes over. */
+	const atomic_bool *stop;
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,

@@ -4,7 +4,8 @@
  * The streams' own threads: for what no thread waits for, and what only they
  * may do
  *
- * One is started when it is wanted, sleeps while it is not, and ends if that lasts.
+ * One is started when it is wanted, sleeps while it is not, and ends if that
+ * lasts.
  */
 
 #include "sim/exec/scheduler.h"

@@ -42,8 +42,8 @@ typedef uint32_t u32h VECTOR(WIDTH / 2);
 typedef int32_t i32h VECTOR(WIDTH / 2);
 
 /*
- * The elements of one vector, widened: each of these holds every second or every
- * fourth of them, so that no instruction has to move them across.
+ * The elements of one vector, widened: each of these holds every second or
+ * every fourth of them, so that no instruction has to move them across.
  */
 struct pair {
 	f32v a, b;

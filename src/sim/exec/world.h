@@ -61,8 +61,8 @@ struct member {
 	atomic_bool followed;
 
 	/* Guarded by the world's lock. */
-	struct stream *
-		followers; /* their first work waits for the turn or the flag */
+	/* Their first work waits for the turn or the flag. */
+	struct stream *followers;
 
 	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock;
 	 * set once, by the thread that uses the communicator. */
@@ -140,14 +140,16 @@ struct seat {
 /* What is done together: calls that all ranks have in common. */
 struct round {
 	const struct world *world;
-	size_t span;    /* calls */
-	size_t bytes;   /* see piece.h */
-	bool is_single; /* one call, the same on every rank: only, with places */
-	bool is_joined; /* several calls, whose runs are the same on all ranks */
+	size_t span;  /* calls */
+	size_t bytes; /* see piece.h */
+	/* One call, the same on every rank: only, with places. */
+	bool is_single;
+	/* Several calls, whose runs are the same on all ranks. */
+	bool is_joined;
 	struct call only;
 	const struct place *places; /* by rank */
-	const struct call
-		*calls; /* several calls, as one of the ranks has them */
+	/* Several calls, as one of the ranks has them. */
+	const struct call *calls;
 	const struct place *const *lists; /* and each rank's places of them */
 	const struct call *const
 		*each; /* each rank's call, in a world of several
@@ -174,15 +176,15 @@ struct world {
 	struct connections *connections;
 
 	/* Constant once set by the floor above: where ranks are in several
-	 * processes, what those share, their memory, and how memory becomes such
-	 * (span.h).  NULL: all ranks are here. */
+	 * processes, what those share, their memory, and how memory becomes
+	 * such (span.h).  NULL: all ranks are here. */
 	struct span_shared *span;
 	const struct span_window *windows;
 	const struct span_lender *lender;
 
-	/* By rank; they live as long as the world.  NULL for a member that is in
-	 * another process.  Shares and lists are written and read as the round
-	 * is. */
+	/* By rank; they live as long as the world.  NULL for a member that is
+	 * in another process.  Shares and lists are written and read as the
+	 * round is. */
 	struct member **members;
 	struct share *shares;
 	const struct place **lists;
@@ -231,8 +233,9 @@ struct world {
 
 #define NO_WORLD UINT64_MAX /* the number of one that has not met */
 
-/* A world for @n ranks, @here of which are in this process, and all of which may use
- * @cores, or NULL without memory; and free it.  @span: NULL if all ranks are here. */
+/* A world for @n ranks, @here of which are in this process, and all of which
+ * may use @cores, or NULL without memory; and free it.  @span: NULL if all
+ * ranks are here. */
 struct world *world_create(int n, int here, int cores,
                            struct span_shared *span);
 void world_free(struct world *world);
@@ -242,8 +245,8 @@ void world_free(struct world *world);
  *
  * world_break     - no round is begun any more
  * world_is_broken - whether that is so
- * world_abort     - world_break(), and let every rank see it once stream_settle() is
- *                   called without any lock
+ * world_abort     - world_break(), and let every rank see it once
+ *                   stream_settle() is called without any lock
  */
 void world_break(struct world *world);
 bool world_is_broken(const struct world *world);

@@ -3,10 +3,11 @@
 #define CUDA_RUNTIME_API_H
 
 /*
- * The CUDA runtime as Cohort's simulator has it, for programs that are compiled where
- * there is no CUDA: all functions of its libcudart.so.13, which stand for those of CUDA
- * 13, and the types and constants that they take.  Names, values and layouts are CUDA's;
- * there is nothing about kernels, which the simulator cannot run.
+ * The CUDA runtime as Cohort's simulator has it, for programs that are compiled
+ * where there is no CUDA: all functions of its libcudart.so.13, which stand for
+ * those of CUDA 13, and the types and constants that they take.  Names, values
+ * and layouts are CUDA's; there is nothing about kernels, which the simulator
+ * cannot run.
  *
  * Do not mix it with CUDA's headers.
  */

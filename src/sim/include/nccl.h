@@ -3,8 +3,8 @@
 #define NCCL_H_
 
 /*
- * NCCL as Cohort's simulator has it, for programs that are compiled where there is no NCCL:
- * the host API of NCCL 2.28.  Names, values and layouts are NCCL's.
+ * NCCL as Cohort's simulator has it, for programs that are compiled where there
+ * is no NCCL: the host API of NCCL 2.28.  Names, values and layouts are NCCL's.
  *
  * Do not mix it with NCCL's header.
  */

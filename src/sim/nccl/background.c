@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The asynchronous operation of a communicator that does not block, and the thread that
- * does it
+ * The asynchronous operation of a communicator that does not block, and the
+ * thread that does it
  */
 
 #include "sim/nccl/background.h"

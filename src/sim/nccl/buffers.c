@@ -183,8 +183,8 @@ void buffers_check_arrival(const struct launch *l)
 
 /* ---- buffers that other processes cannot map -------------------------- */
 
-/* Memory that they can, in place of [@p, @p + @bytes); or @p, if that is such.  NULL
- * without memory. */
+/* Memory that they can, in place of [@p, @p + @bytes); or @p, if that is such.
+ * NULL without memory. */
 static void *lend(const struct member *m, void *p, size_t bytes)
 {
 	struct memory lent = {

@@ -30,8 +30,8 @@ static ncclResult_t comm_drain(struct ncclComm *comm)
 	return ncclSuccess;
 }
 
-/* Wait until everything that this rank launched is done, and for the end of every graph
- * that has captured its work. */
+/* Wait until everything that this rank launched is done, and for the end of
+ * every graph that has captured its work. */
 static ncclResult_t comm_sync(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;

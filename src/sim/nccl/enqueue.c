@@ -127,8 +127,8 @@ static bool has_device(const struct world *w, int device)
 	return false;
 }
 
-/* The fault of a path that the ranks of @comm use, and that the rank's device is the
- * second end of.  NCCL takes no direct path if it is told so. */
+/* The fault of a path that the ranks of @comm use, and that the rank's device
+ * is the second end of.  NCCL takes no direct path if it is told so. */
 static struct cohort_fault path_fault(const struct ncclComm *comm)
 {
 	const char *off = getenv("NCCL_P2P_DISABLE");
@@ -153,8 +153,8 @@ static ncclResult_t garble(const struct call *c, struct stream *s)
 	return copied(copy_garble(s, (void *)(uintptr_t)c->send));
 }
 
-/* The rank's part in what a path does to the call: as if the rank were struck by another
- * fault. */
+/* The rank's part in what a path does to the call: as if the rank were struck
+ * by another fault. */
 static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
                           struct stream *s, struct cohort_fault *fault)
 {
@@ -172,8 +172,8 @@ static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
-/* On one rank there is a kernel only for what multiplies: an average of integers divides
- * afterwards, by one. */
+/* On one rank there is a kernel only for what multiplies: an average of
+ * integers divides afterwards, by one. */
 static bool is_copy(const struct ncclComm *comm, const struct call *c)
 {
 	return comm->member.world->n == 1 &&

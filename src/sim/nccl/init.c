@@ -69,8 +69,8 @@ static bool is_own(const struct content *c)
 	return c->process == process_number() && c->pid == (uint64_t)getpid();
 }
 
-/* The number in @id, or 0 if this process cannot use it.  Stores the number of the
- * process that has made it. */
+/* The number in @id, or 0 if this process cannot use it.  Stores the number of
+ * the process that has made it. */
 static uint64_t id_number(const ncclUniqueId *id, uint64_t *process_out)
 {
 	struct content c;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Communicators in two threads at once, or used after their end (see lifetime.h) */
+/* Communicators in two threads at once, or used after their end (see
+ * lifetime.h) */
 
 #include "sim/nccl/lifetime.h"
 

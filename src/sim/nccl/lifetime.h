@@ -3,7 +3,8 @@
 #define SIM_NCCL_LIFETIME_H
 
 /*
- * Strict mode: communicators that are used by two threads at once, or freed too early
+ * Strict mode: communicators that are used by two threads at once, or freed too
+ * early
  *
  * A communicator is not given back when it is freed, but buried: kept, with
  * another magic number, so that its use is seen for certain.
@@ -73,7 +74,8 @@ void lifetime_check_buffers(struct world *world, const char *function);
  * there. */
 void lifetime_check_child(const struct ncclComm *comm, const char *function);
 
-/* Keep a communicator that is freed: lifetime_buried() (census.h) counts them. */
+/* Keep a communicator that is freed: lifetime_buried() (census.h) counts them.
+ * */
 void lifetime_bury(struct ncclComm *comm);
 
 /* A communicator that was buried is used. */

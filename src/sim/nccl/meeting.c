@@ -61,7 +61,8 @@ static int run_end(struct join *const *sorted, int first, int n)
 	return i;
 }
 
-/* Make @comm rank @rank of @world, as part of which it is known from then on. */
+/* Make @comm rank @rank of @world, as part of which it is known from then on.
+ * */
 static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;
@@ -95,9 +96,9 @@ static void settle(struct join *const *sorted, int n, bool keep)
 	}
 }
 
-/* Make a world of the ranks of each color in @places, which has an entry for each of
- * @ranks ranks, NULL for one that is left out; the entries are sorted.  All worlds or,
- * without memory, none. */
+/* Make a world of the ranks of each color in @places, which has an entry for
+ * each of @ranks ranks, NULL for one that is left out; the entries are sorted.
+ * All worlds or, without memory, none. */
 static ncclResult_t make_worlds_locked(struct join **places, int ranks)
 {
 	int i, end, n = sort(places, ranks);
@@ -132,8 +133,8 @@ struct meeting {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Guarded by lock.  Meetings by an id are sorted from the newest to the oldest, the
- * others from the oldest to the newest. */
+/* Guarded by lock.  Meetings by an id are sorted from the newest to the oldest,
+ * the others from the oldest to the newest. */
 static struct meeting *meetings;
 static uint64_t numbers; /* given out */
 

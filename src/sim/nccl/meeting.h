@@ -19,12 +19,13 @@ uint64_t meeting_open(void);
 /* A new number for ncclCommInitAll(). */
 uint64_t meeting_number(void);
 
-/* Let all of a group arrive, or none if one cannot; then wait for the others that
- * are to come. */
+/* Let all of a group arrive, or none if one cannot; then wait for the others
+ * that are to come. */
 ncclResult_t meeting_run(struct join *first);
 
-/* For ranks that meet those of other processes (spans.h): true if @join waits no more,
- * because something of it was aborted; and give its communicator a place in @world. */
+/* For ranks that meet those of other processes (spans.h): true if @join waits
+ * no more, because something of it was aborted; and give its communicator a
+ * place in @world. */
 bool meeting_is_cut(const struct join *join);
 void meeting_place(const struct join *join, struct world *world, int rank);
 

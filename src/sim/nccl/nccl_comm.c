@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators: their life, their state, their abort flags and those of their kin, and
- * NCCL's functions that ask about them
+ * Communicators: their life, their state, their abort flags and those of their
+ * kin, and NCCL's functions that ask about them
  */
 
 #include "sim/nccl/nccl_comm.h"
@@ -67,8 +67,8 @@ void registered_free(struct registration *r)
 	}
 }
 
-/* Strict mode: a buffer that a collective has used must be deregistered before its
- * communicator ends.  NCCL would use a proxy thread that it has freed. */
+/* Strict mode: a buffer that a collective has used must be deregistered before
+ * its communicator ends.  NCCL would use a proxy thread that it has freed. */
 static void check_registered(const struct ncclComm *comm)
 {
 	const struct registration *r;

@@ -108,7 +108,8 @@ void comm_put(struct ncclComm *comm);
 /* Let @child be aborted with @parent, and the other way round. */
 void comm_make_kin(struct ncclComm *parent, struct ncclComm *child);
 
-/* Register @registration (nccl_register.h) with @comm; and free a list of them. */
+/* Register @registration (nccl_register.h) with @comm; and free a list of them.
+ * */
 void comm_register(struct ncclComm *comm, struct registration *registration);
 void registered_free(struct registration *first);
 
@@ -135,12 +136,13 @@ bool comm_shares(const struct ncclComm *comm, int configured);
 
 /*
  * comm_use    - the first checks of a function that needs a communicator, in
- *               NCCL's order: it is one, it is not revoked, it is ready.  An error
- *               is also that of the open group
- * comm_ready  - only the last check: nothing is in progress, and nothing has failed
- *               on one that does not block.  An aborted one is ready
- * comm_answer - what the function answers in the end: @result; for a communicator
- *               that does not block its state, in which an error stays
+ *               NCCL's order: it is one, it is not revoked, it is ready.  An
+ *               error is also that of the open group
+ * comm_ready  - only the last check: nothing is in progress, and nothing has
+ *               failed on one that does not block.  An aborted one is ready
+ * comm_answer - what the function answers in the end: @result; for a
+ *               communicator that does not block its state, in which an error
+ *               stays
  * comm_blocks - false if it does not block
  */
 ncclResult_t comm_use(struct ncclComm *comm, const char *function);

@@ -34,8 +34,8 @@ static bool reaches(const ncclSimInfo_t *info, size_t end)
 	return info->size >= end;
 }
 
-/* As NCCL: ncclInvalidArgument unless there is a magic number, in as much of @info as its
- * size says. */
+/* As NCCL: ncclInvalidArgument unless there is a magic number, in as much of
+ * @info as its size says. */
 static ncclResult_t simulate_check(const ncclSimInfo_t *info)
 {
 	if (reaches(info, offsetof(ncclSimInfo_t, version)) &&
@@ -82,10 +82,10 @@ static float launch_us(const struct launch *l)
 }
 
 /*
- * Store how long the launches, a list, would take: a time for each launch, and the time
- * for the bytes that its rank sends and receives at one rate, all ranks at once.  The
- * number is for comparisons and stands for no machine.  Nothing is stored if there are no
- * launches.
+ * Store how long the launches, a list, would take: a time for each launch, and
+ * the time for the bytes that its rank sends and receives at one rate, all
+ * ranks at once.  The number is for comparisons and stands for no machine.
+ * Nothing is stored if there are no launches.
  */
 static void simulate_launches(const struct launch *first, ncclSimInfo_t *info)
 {
@@ -160,8 +160,8 @@ static void load_kernels(const struct launch *l)
 			kernels_load(l);
 }
 
-/* As batch_run().  If @info is not NULL nothing is queued, and it stores what the launches
- * would take. */
+/* As batch_run().  If @info is not NULL nothing is queued, and it stores what
+ * the launches would take. */
 static ncclResult_t batch_finish(struct batch *batch, ncclResult_t error,
                                  ncclSimInfo_t *info)
 {

@@ -33,8 +33,8 @@ ncclResult_t batch_run(struct batch *batch, ncclResult_t error);
 void group_start(void);
 ncclResult_t group_end(void);
 
-/* End the group that a function has opened for itself: returns @result, that of the function,
- * or if it is no error the end's. */
+/* End the group that a function has opened for itself: returns @result, that of
+ * the function, or if it is no error the end's. */
 ncclResult_t group_end_call(ncclResult_t result);
 
 /* Forget the open group of a thread that ends. */
@@ -56,8 +56,8 @@ struct launch *group_launch(struct ncclComm *comm);
  * group_join - let a rank join at the end of the open group
  * group_job  - run @fn(@comm) at the end of the open group, after all launches
  *
- * The communicators that do so in one group have to be all blocking or all not, and
- * the group's end is done accordingly.  A join that is refused is freed.
+ * The communicators that do so in one group have to be all blocking or all not,
+ * and the group's end is done accordingly.  A join that is refused is freed.
  */
 ncclResult_t group_join(struct join *join);
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);

@@ -26,13 +26,13 @@ struct join {
 	uint64_t process;  /* that has made the id; 0: it joins by none */
 	uint64_t number;   /* of the id or the call, or of the parent's world */
 	size_t list_count; /* how many follow: */
-	uint64_t *list;    /* the further ids (with the process of each, where
-	                      ranks may be in several), or the ranks that are left
-	                      out */
-	int n;             /* ranks that there could be, */
-	int rank;          /* and which of them this is */
-	int color;         /* what is of one color is one communicator */
-	int key; /* its ranks are in this order, then in the old one */
+	/* The further ids (with the process of each, where ranks may be in
+	 * several), or the ranks that are left out. */
+	uint64_t *list;
+	int n;     /* ranks that there could be, */
+	int rank;  /* and which of them this is */
+	int color; /* what is of one color is one communicator */
+	int key;   /* its ranks are in this order, then in the old one */
 	struct ncclComm *parent; /* a reference, or NULL */
 
 	/* The communicator to be, a reference; NULL for a rank that is in none.
@@ -61,8 +61,8 @@ struct join {
  * (@operation: see fault.h): an error, or the join takes longer. */
 ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
 
-/* Let all of a group arrive, or none if one cannot; then wait for the others that
- * are to come. */
+/* Let all of a group arrive, or none if one cannot; then wait for the others
+ * that are to come. */
 ncclResult_t join_run(struct join *first);
 
 void join_free(struct join *first);

@@ -15,8 +15,8 @@
 #include "sim/host.h"
 #include "sim/nccl/nccl_comm.h"
 
-/* A handle: the communicator's mark, which is not 0, and the operation's place in
- * its list. */
+/* A handle: the communicator's mark, which is not 0, and the operation's place
+ * in its list. */
 #define PLACE_BITS 16
 #define MARKS (1 << (30 - PLACE_BITS))
 

@@ -3,9 +3,10 @@
 /*
  * NCCL's memory: allocation, registered buffers and windows
  *
- * The simulator treats all memory alike, and registering it makes nothing faster.  Only
- * the handles are tracked, so that a program that gets them wrong gets NCCL's errors.
- * A buffer is one rank's affair; a window is made by all ranks together.
+ * The simulator treats all memory alike, and registering it makes nothing
+ * faster.  Only the handles are tracked, so that a program that gets them wrong
+ * gets NCCL's errors.  A buffer is one rank's affair; a window is made by all
+ * ranks together.
  */
 
 #include "sim/nccl/nccl_register.h"
@@ -21,8 +22,8 @@
 static const char a_buffer[] = "ncclCommRegister";
 static const char a_window[] = "ncclCommWindowRegister";
 
-/* A registration of [@memory, @memory + @bytes), extended to whole pages of @page bytes, by
- * @function; NULL without memory. */
+/* A registration of [@memory, @memory + @bytes), extended to whole pages of
+ * @page bytes, by @function; NULL without memory. */
 static struct registration *registration_create(const char *function,
                                                 const void *memory,
                                                 size_t bytes, uintptr_t page)
@@ -38,7 +39,8 @@ static struct registration *registration_create(const char *function,
 	return r;
 }
 
-/* One user less of @handle, which @function has made; false if it is nothing. */
+/* One user less of @handle, which @function has made; false if it is nothing.
+ * */
 static bool registered_remove(struct ncclComm *comm, const void *handle,
                               const char *function)
 {
@@ -61,8 +63,8 @@ static bool registered_remove(struct ncclComm *comm, const void *handle,
 	return r;
 }
 
-/* A registration that was made by the same function and covers all of @like, which has one
- * user more now; NULL if there is none. */
+/* A registration that was made by the same function and covers all of @like,
+ * which has one user more now; NULL if there is none. */
 static struct registration *registered_find(struct ncclComm *comm,
                                             const struct registration *like)
 {

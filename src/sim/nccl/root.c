@@ -104,8 +104,8 @@ static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
 		c.head.cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
 		memcpy(CMSG_DATA(&c.head), fds, (size_t)n * sizeof(int));
 	}
-	/* The system limits how many of a user's descriptors are under way: wait
-	 * until others have received theirs. */
+	/* The system limits how many of a user's descriptors are under way:
+	 * wait until others have received theirs. */
 	for (i = 0; i < MOST_TRIES; i++) {
 		if (sendmsg(to, &m, MSG_NOSIGNAL) == (ssize_t)bytes)
 			return true;
@@ -123,8 +123,9 @@ static void close_all(const int *fds, int n)
 			close(fds[n]);
 }
 
-/* Receive a message that has arrived.  Stores the descriptors, at most @most, and how
- * many there are.  False, and there are none, unless @bytes have come. */
+/* Receive a message that has arrived.  Stores the descriptors, at most @most,
+ * and how many there are.  False, and there are none, unless @bytes have come.
+ * */
 static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
                         int *n_out)
 {
@@ -260,8 +261,8 @@ static void sit_down(struct root *r, struct guest *g)
 /* Time that a rank has from its connection to its hello. */
 #define HELLO_NS (5 * NS_PER_S)
 
-/* Wait for a message, or for HELLO_NS.  A stop of the process interrupts a wait that has
- * a limit, even if no handler runs. */
+/* Wait for a message, or for HELLO_NS.  A stop of the process interrupts a wait
+ * that has a limit, even if no handler runs. */
 static void await_message(int fd)
 {
 	const uint64_t deadline = clock_deadline(HELLO_NS);
@@ -370,7 +371,8 @@ static int index_of(const struct root *r, struct processes *p,
 	return i;
 }
 
-/* The area of the communicator that all guests are to have: 0 without memory. */
+/* The area of the communicator that all guests are to have: 0 without memory.
+ * */
 static uint64_t make_area(const struct root *r, struct processes *p,
                           const struct segment *s)
 {
@@ -445,8 +447,8 @@ static void receive_all(struct root *r)
 	}
 }
 
-/* Wait for something, and do it.  A rank that hangs up leaves; ranks that connected
- * before that are heard first. */
+/* Wait for something, and do it.  A rank that hangs up leaves; ranks that
+ * connected before that are heard first. */
 static void serve(struct root *r, struct pollfd *fds)
 {
 	const int n = r->n;

@@ -38,8 +38,9 @@ struct segment_head {
 	/* Atomic; how much was given out, ever. */
 	_Atomic uint64_t top;
 
-	/* Atomic; for areas of each power of two: the one that was given back last,
-	 * in units of CACHE_LINE, below a number that is another one each time. */
+	/* Atomic; for areas of each power of two: the one that was given back
+	 * last, in units of CACHE_LINE, below a number that is another one each
+	 * time. */
 	_Atomic uint64_t free[SEGMENT_CLASSES];
 };
 
@@ -58,8 +59,8 @@ static struct peer *peers;
 
 /* ---- this process ----------------------------------------------------- */
 
-/* Guarded by lock; a pipe of which the write end is open until the process ends, and
- * the process that has made it. */
+/* Guarded by lock; a pipe of which the write end is open until the process
+ * ends, and the process that has made it. */
 static int life[2] = { -1, -1 };
 static pid_t life_of;
 
@@ -137,11 +138,12 @@ static void peer_put_locked(struct peer *p)
 /*
  * Map a process's memory.  MAP_FAILED without memory.
  *
- * Processes that do the same have their buffers at the same offsets.  If a buffer's
- * address here and another's were equal in bits 12 to 27, from which AMD's Zen predicts the
- * way of its level 1 cache ("Take A Way", Lipp and others, 2020), each access to one would
- * miss after one to the other: sums of 1 MiB by two ranks took 87 us instead of 20.  So
- * each process's memory has another shift.
+ * Processes that do the same have their buffers at the same offsets.  If a
+ * buffer's address here and another's were equal in bits 12 to 27, from which
+ * AMD's Zen predicts the way of its level 1 cache ("Take A Way", Lipp and
+ * others, 2020), each access to one would miss after one to the other: sums of
+ * 1 MiB by two ranks took 87 us instead of 20.  So each process's memory has
+ * another shift.
  */
 static void *map_apart(int fd, size_t bytes)
 {
@@ -324,8 +326,8 @@ static _Atomic uint64_t *free_of(const struct segment *s, size_t bytes)
 	return &s->head->free[__builtin_ctzll(bytes)];
 }
 
-/* Zero memory of the segment.  Pages that all of it takes are given back, so that a large
- * area takes no more memory than what is used of it. */
+/* Zero memory of the segment.  Pages that all of it takes are given back, so
+ * that a large area takes no more memory than what is used of it. */
 static void clear(char *p, size_t bytes)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);

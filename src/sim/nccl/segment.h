@@ -5,9 +5,9 @@
 /*
  * Memory that the processes of a communicator, and of those made of it, share
  *
- * It has no name in the file system: the process that made the unique id makes it, and
- * hands it over by a socket (root.h).  So it goes with the last process that has it.
- * In it are areas, one for each communicator.
+ * It has no name in the file system: the process that made the unique id makes
+ * it, and hands it over by a socket (root.h).  So it goes with the last process
+ * that has it.  In it are areas, one for each communicator.
  */
 
 #include <sched.h>
@@ -30,8 +30,8 @@ struct segment_process {
 enum { SEGMENT_MEMORY, SEGMENT_LIFE, SEGMENT_FDS };
 
 /*
- * What a rank tells those that it makes a communicator or a window with, next to its
- * struct span_shared (spans.c has the protocol)
+ * What a rank tells those that it makes a communicator or a window with, next
+ * to its struct span_shared (spans.c has the protocol)
  *
  * Written by the rank, but for votes.
  */
@@ -65,14 +65,14 @@ struct segment {
 /* This process; false without memory that others can map, or descriptors. */
 bool segment_introduce(struct segment_process *out, int fds[SEGMENT_FDS]);
 
-/* A new segment for @n processes, by its descriptor; -1 without memory.  Stores its
- * id. */
+/* A new segment for @n processes, by its descriptor; -1 without memory.  Stores
+ * its id. */
 int segment_make(const struct segment_process *of, int n, uint64_t *id_out);
 
 /*
- * Use the segment @id, whose descriptor is @fd, and whose processes have handed over
- * @fds, SEGMENT_FDS for each in its order.  The descriptors stay the caller's.  NULL
- * without memory.  segment_put(): a use less.
+ * Use the segment @id, whose descriptor is @fd, and whose processes have handed
+ * over @fds, SEGMENT_FDS for each in its order.  The descriptors stay the
+ * caller's.  NULL without memory.  segment_put(): a use less.
  */
 struct segment *segment_get(uint64_t id, int fd, const int *fds);
 void segment_put(struct segment *segment);
@@ -83,8 +83,8 @@ void segment_hold(struct segment *segment);
 /* The index of this process among those of the segment. */
 int segment_self(const struct segment *segment);
 
-/* An area for a communicator of @n ranks, all 0 but for n, by its offset; 0: there is
- * no room.  And give it back. */
+/* An area for a communicator of @n ranks, all 0 but for n, by its offset; 0:
+ * there is no room.  And give it back. */
 uint64_t segment_area(const struct segment *segment, int n);
 void segment_free_area(const struct segment *segment, uint64_t offset);
 

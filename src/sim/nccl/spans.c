@@ -3,18 +3,19 @@
 /*
  * Communicators whose ranks are in several processes (see spans.h)
  *
- * Ranks of such a communicator that make another one, or a window, meet by their
- * cards, of which each writes its own:
+ * Ranks of such a communicator that make another one, or a window, meet by
+ * their cards, of which each writes its own:
  *
- *	CAME -> AGREED -> DONE -> AWAY
+ * 	CAME -> AGREED -> DONE -> AWAY
  *
- * A rank that has seen the cards of all that are to come agrees, by a vote that is
- * counted on the card of the first of them, with a hash of what all the cards say.  If
- * all have agreed, all go on, whatever happens to them then; a rank that leaves before
- * that spoils the vote, and if it comes again the others read its card again.  The
- * first rank of each child makes its area before it agrees.  A rank does not change its
- * card before all have read it, which they say by DONE.  Once something of the rank was
- * aborted, it waits for that for a second at most.
+ * A rank that has seen the cards of all that are to come agrees, by a vote that
+ * is counted on the card of the first of them, with a hash of what all the
+ * cards say.  If all have agreed, all go on, whatever happens to them then; a
+ * rank that leaves before that spoils the vote, and if it comes again the
+ * others read its card again.  The first rank of each child makes its area
+ * before it agrees.  A rank does not change its card before all have read it,
+ * which they say by DONE.  Once something of the rank was aborted, it waits for
+ * that for a second at most.
  */
 
 #include "sim/nccl/spans.h"
@@ -45,8 +46,8 @@ struct spanned {
 	struct span_shared *shared; /* the area */
 	int here;                   /* ranks in this process */
 
-	/* Guarded by lock: the world, until it is freed, and each of its ranks that
-	 * is making another communicator, which may outlast the world. */
+	/* Guarded by lock: the world, until it is freed, and each of its ranks
+	 * that is making another communicator, which may outlast the world. */
 	int users;
 };
 
@@ -264,8 +265,8 @@ static void set_stage(const struct visit *v, int stage)
 	store_release(&v->mine->state, v->count * STAGES + (unsigned)stage);
 }
 
-/* What counts votes: bits of the view, above whether a rank has left and how many have
- * agreed. */
+/* What counts votes: bits of the view, above whether a rank has left and how
+ * many have agreed. */
 #define SPOILED (UINT64_C(1) << 15)
 #define VIEW_BITS (~(SPOILED * 2 - 1))
 
@@ -339,8 +340,8 @@ static void read_card(struct visit *v, int r)
 	m->key = c->key;
 	m->is_in = c->is_in;
 	m->count = state / STAGES;
-	/* It may have left meanwhile.  A change by nothing: what was read is read
-	 * before it. */
+	/* It may have left meanwhile.  A change by nothing: what was read is
+	 * read before it. */
 	again = atomic_fetch_add(&c->state, 0);
 	m->has_come = has_card(again) && again / STAGES == m->count;
 }
@@ -404,8 +405,8 @@ static void free_child(const struct visit *v)
 	v->mine->child = 0;
 }
 
-/* As the first rank of a child, make its area, unless there is one for this view.
- * False without memory. */
+/* As the first rank of a child, make its area, unless there is one for this
+ * view.  False without memory. */
 static bool make_child(struct visit *v)
 {
 	const struct span_rank *old = v->parent->shared->ranks;
@@ -468,8 +469,8 @@ static bool spoil(const struct visit *v)
 	return true;
 }
 
-/* This rank has agreed, and not all will: another count has begun, or a rank has
- * come again. */
+/* This rank has agreed, and not all will: another count has begun, or a rank
+ * has come again. */
 static bool is_in_vain(const struct visit *v)
 {
 	int r;

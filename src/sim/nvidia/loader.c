@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The real NCCL (see loader.h): opened when this library is loaded, and called by NCCL's
- * functions here, each of which jumps to the real one with all that its caller has passed
+ * The real NCCL (see loader.h): opened when this library is loaded, and called
+ * by NCCL's functions here, each of which jumps to the real one with all that
+ * its caller has passed
  */
 
 #include "sim/nvidia/loader.h"
@@ -30,8 +31,8 @@
 /* Why there is no NCCL, or NULL.  Written by the constructor only. */
 static const char *no_nccl;
 
-/* What a function answers that has nowhere to jump to: a code or, if it is one that
- * gives texts, a text. */
+/* What a function answers that has nowhere to jump to: a code or, if it is one
+ * that gives texts, a text. */
 static const void *refuse(const char *name, bool is_text)
 {
 	const char *why = no_nccl;
@@ -109,8 +110,8 @@ static bool is_ours(void *library)
 	return dlsym(library, "cohort_drop_in");
 }
 
-/* The real library, or NULL.  Its constructors register its kernels with its own
- * runtime, which wants no driver for that. */
+/* The real library, or NULL.  Its constructors register its kernels with its
+ * own runtime, which wants no driver for that. */
 static void *open_nccl(void)
 {
 	const char *path = getenv("COHORT_HOST_NCCL");
@@ -155,8 +156,8 @@ static const struct nccl_version *find_version(void *library)
 	return version;
 }
 
-/* The drop-in library with the functions of the CUDA runtime that NCCL has linked in, or
- * NULL. */
+/* The drop-in library with the functions of the CUDA runtime that NCCL has
+ * linked in, or NULL. */
 static void *open_runtime(void)
 {
 	static const char name[] = "libcudart.so.13";
@@ -171,8 +172,8 @@ static void *open_runtime(void)
 	return NULL;
 }
 
-/* The name of a table that is missing in the library, or has another size than in
- * @version; NULL if there is none. */
+/* The name of a table that is missing in the library, or has another size than
+ * in @version; NULL if there is none. */
 static const char *other_table(const struct nccl_version *version)
 {
 	static const char *const names[] = NCCL_TABLES;

@@ -33,8 +33,8 @@
 
 #include <cohort/status.h>
 
-/* The file of the real library, or NULL.  The gpu platform finds this function by its
- * name (platform/drop_in.h). */
+/* The file of the real library, or NULL.  The gpu platform finds this function
+ * by its name (platform/drop_in.h). */
 COHORT_API const char *cohort_nccl_file(void);
 
 #endif

@@ -3,9 +3,9 @@
 #define SIM_NVIDIA_NCCL_EXPORTS_H
 
 /*
- * What NCCL exports: the functions of its API, and those of its device API, whose
- * results matter here only where they are texts.  X(since, result, name, parameters,
- * arguments), as in platform/functions.h.
+ * What NCCL exports: the functions of its API, and those of its device API,
+ * whose results matter here only where they are texts.  X(since, result, name,
+ * parameters, arguments), as in platform/functions.h.
  */
 
 #include "platform/functions.h"
@@ -24,8 +24,8 @@
 	X(22803, ncclResult_t, ncclTeamWorld, , )                              \
 	X(0, ncclResult_t, ncclResetDebugInit, , )
 
-/* What came after the NCCL that the simulator's own has; since: the first known version
- * that has it. */
+/* What came after the NCCL that the simulator's own has; since: the first known
+ * version that has it. */
 #define NCCL_LATER_FUNCTIONS(X)                                                \
 	X(22809, ncclResult_t, ncclResetDebugInitInternal, , )                 \
 	X(23102, ncclResult_t, ncclCommGetUniqueId, , )                        \

@@ -3,8 +3,8 @@
 #define SIM_NVIDIA_NCCL_IMAGE_H
 
 /*
- * A library in memory, with the symbol table of its file: the loader maps only the
- * table of what the library exports
+ * A library in memory, with the symbol table of its file: the loader maps only
+ * the table of what the library exports
  */
 
 #include <elf.h>
@@ -29,8 +29,8 @@ struct image {
 	size_t name_bytes;
 };
 
-/* Find the image of @library, which dlopen() has returned.  False if it has not what
- * is needed: @why says what. */
+/* Find the image of @library, which dlopen() has returned.  False if it has not
+ * what is needed: @why says what. */
 bool image_find(struct image *image, void *library, char *why,
                 size_t why_bytes);
 

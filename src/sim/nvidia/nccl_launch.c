@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of NCCL's kernels: the stream calls a function that does what the kernel
- * would do (kernel_run.h)
+ * Launches of NCCL's kernels: the stream calls a function that does what the
+ * kernel would do (kernel_run.h)
  */
 
 #include "sim/nvidia/nccl_launch.h"
@@ -26,8 +26,8 @@ struct stub {
 static struct stub *stubs;
 static size_t count;
 
-/* A kernel may be in a namespace of its file, whose name comes first.  The compiler
- * makes another function of each stub, and parts of it. */
+/* A kernel may be in a namespace of its file, whose name comes first.  The
+ * compiler makes another function of each stub, and parts of it. */
 static bool is_kernel(const char *name)
 {
 	static const char *const names[] = { "ncclDevKernel_",
@@ -169,7 +169,8 @@ static CUresult run_one_rank(void *user)
 	return CUDA_SUCCESS;
 }
 
-/* The kernel's parameters, in their order: dst, src, count, scalar, is_pointer. */
+/* The kernel's parameters, in their order: dst, src, count, scalar, is_pointer.
+ * */
 static CUresult launch_one_rank(int type, const struct host_launch *from,
                                 struct host_kernel *out)
 {

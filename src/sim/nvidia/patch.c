@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Jumps at the heads of the functions of CUDA's runtime in NCCL, and the functions that
- * the drop-in libcudart refuses, or answers otherwise, and NCCL needs: those on kernels, and
- * memory's handles for other processes
+ * Jumps at the heads of the functions of CUDA's runtime in NCCL, and the
+ * functions that the drop-in libcudart refuses, or answers otherwise, and NCCL
+ * needs: those on kernels, and memory's handles for other processes
  *
- * The target's address follows the jump, so that a jump reaches all of memory.  It takes
- * 14 bytes, and functions begin at multiples of 16.  No thread runs the functions
- * meanwhile: NCCL's constructors have run, and its functions are called through this
- * library, which is not loaded yet.
+ * The target's address follows the jump, so that a jump reaches all of memory.
+ * It takes 14 bytes, and functions begin at multiples of 16.  No thread runs
+ * the functions meanwhile: NCCL's constructors have run, and its functions are
+ * called through this library, which is not loaded yet.
  */
 
 #include "sim/nvidia/patch.h"
@@ -35,7 +35,8 @@ static cudaError_t fail(cudaError_t error)
 
 /* ---- kernels ---------------------------------------------------------- */
 
-/* NCCL asks for the stack and for the shared memory that a kernel takes: none. */
+/* NCCL asks for the stack and for the shared memory that a kernel takes: none.
+ * */
 static cudaError_t get_attributes(struct cudaFuncAttributes *out,
                                   const void *kernel)
 {
@@ -76,9 +77,9 @@ static cudaError_t get_function(const void **out, const void *kernel)
 /* ---- memory's handles ------------------------------------------------- */
 
 /*
- * NCCL makes them for all of its buffers, to send them to ranks of other processes; and
- * it takes the address itself for the ranks of its own process, which are all that there
- * are where memory cannot be shared.
+ * NCCL makes them for all of its buffers, to send them to ranks of other
+ * processes; and it takes the address itself for the ranks of its own process,
+ * which are all that there are where memory cannot be shared.
  */
 static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
 {
@@ -95,7 +96,8 @@ static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
 
 /* ---- what only a runtime that is linked in has ------------------------ */
 
-/* Functions that no NCCL has been seen to call, and the drop-in libcudart lacks. */
+/* Functions that no NCCL has been seen to call, and the drop-in libcudart
+ * lacks. */
 #define MISSING(X)                                                             \
 	X(cudaDevResourceGenerateDesc)                                         \
 	X(cudaDevSmResourceSplit)                                              \
@@ -180,8 +182,8 @@ static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
 #define JUMP_BYTES (sizeof(jump) + sizeof(void *))
 #define HEAD_BYTES 16
 
-/* The library registers its kernels before any jump is written; it unregisters them when
- * the process ends, by this function. */
+/* The library registers its kernels before any jump is written; it unregisters
+ * them when the process ends, by this function. */
 #define AT_EXIT "__cudaUnregisterFatBinary"
 
 static bool is_of_runtime(const struct image *image, const Elf64_Sym *s)

@@ -3,11 +3,11 @@
 /*
  * How NCCL waits for other ranks at sockets
  *
- * It calls accept() and recv() on sockets that do not block, again and again, until a
- * rank comes or its data does: that keeps a core busy in the kernel, and on a machine
- * with fewer cores than ranks it is the core that the missing rank needs.  So its
- * accept() and recv() are these, which wait a little before they say that nothing is
- * there.
+ * It calls accept() and recv() on sockets that do not block, again and again,
+ * until a rank comes or its data does: that keeps a core busy in the kernel,
+ * and on a machine with fewer cores than ranks it is the core that the missing
+ * rank needs.  So its accept() and recv() are these, which wait a little before
+ * they say that nothing is there.
  */
 
 #include "sim/nvidia/sockets.h"
@@ -24,8 +24,8 @@
 /* NCCL looks at its abort flag between two calls. */
 #define PAUSE_MS 1
 
-/* A thread that asks one socket so often waits for nothing else: the threads that
- * serve several sockets ask each in turn. */
+/* A thread that asks one socket so often waits for nothing else: the threads
+ * that serve several sockets ask each in turn. */
 #define PATIENCE 16
 
 static void pause_for(int fd)

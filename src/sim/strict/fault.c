@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scripted faults: a short list, which every collective, send and receive looks at as it
- * is called.  That costs nothing while the list is empty.
+ * Scripted faults: a short list, which every collective, send and receive looks
+ * at as it is called.  That costs nothing while the list is empty.
  */
 
 #include "sim/strict/fault.h"
@@ -31,18 +31,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cohort_fault faults[MAX_FAULTS];
 static bool environment_read;
 
-/* Atomic; the length of the list.  Written under lock, read without it to skip the list
- * while it is empty.  Relaxed: a fault added while a call is under way may strike that
- * call or not. */
+/* Atomic; the length of the list.  Written under lock, read without it to skip
+ * the list while it is empty.  Relaxed: a fault added while a call is under way
+ * may strike that call or not. */
 static atomic_int used;
 
-/* Atomic; the number of the script, counted up under lock when the script is cleared.
- * Release and acquire: a thread that was held sees what the thread that cleared the
- * script did before. */
+/* Atomic; the number of the script, counted up under lock when the script is
+ * cleared.  Release and acquire: a thread that was held sees what the thread
+ * that cleared the script did before. */
 static _Atomic uint64_t script;
 
-/* Atomic; the cudaError_t of each device that has failed, else 0; and how many devices
- * have failed.  Written under lock.  Relaxed: as for used. */
+/* Atomic; the cudaError_t of each device that has failed, else 0; and how many
+ * devices have failed.  Written under lock.  Relaxed: as for used. */
 static atomic_int device_errors[COHORT_SIM_MAX_DEVICES];
 static atomic_int failed;
 
@@ -185,8 +185,8 @@ void fault_tell(int (*add)(const struct cohort_fault *fault))
 		add(&waiting[i]);
 }
 
-/* Read the digits at the start of @text.  Returns what comes behind them; NULL if there
- * are none or the number is more than @max. */
+/* Read the digits at the start of @text.  Returns what comes behind them; NULL
+ * if there are none or the number is more than @max. */
 static const char *parse_number(const char *text, uint64_t max, uint64_t *n)
 {
 	char *end;
@@ -282,8 +282,8 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 	return false;
 }
 
-/* "RANK@OPERATION:", where a rank of * is any.  Returns what comes behind it, NULL if
- * that is not how @text begins. */
+/* "RANK@OPERATION:", where a rank of * is any.  Returns what comes behind it,
+ * NULL if that is not how @text begins. */
 static const char *parse_place(const char *text, struct cohort_fault *f)
 {
 	uint64_t rank;

@@ -30,8 +30,8 @@ static inline bool strict_is_on(void)
 /* Read the environment, once. */
 void strict_init(void);
 
-/* End the program with a line about a call of @function; @which says of which rank, "" of
- * none.  member_die() (exec/world.h) makes that up. */
+/* End the program with a line about a call of @function; @which says of which
+ * rank, "" of none.  member_die() (exec/world.h) makes that up. */
 void strict_die(const char *function, const char *which, const char *format,
                 va_list args) __attribute__((format(printf, 3, 0), noreturn));
 

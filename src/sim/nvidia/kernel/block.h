@@ -5,8 +5,8 @@
 /*
  * Blocks: the part of a launch on one channel
  *
- * A block has a list of batches, one after the other.  Works of a batch that are
- * collectives are one after the other, too; messages are all at once.
+ * A block has a list of batches, one after the other.  Works of a batch that
+ * are collectives are one after the other, too; messages are all at once.
  */
 
 #include "sim/nvidia/kernel/kernel_table.h"
@@ -25,13 +25,13 @@ struct works {
 	int next; /* index of the next batch, or -1 */
 };
 
-/* Read the batch @index, and those that extend it.  False if there are too many works, or
- * the function is not known. */
+/* Read the batch @index, and those that extend it.  False if there are too many
+ * works, or the function is not known. */
 bool works_read(struct works *works, const struct nvidia_kernels *kernels,
                 const struct arguments *arguments, int index);
 
-/* Where the parts of a work are put together: the buffer that it is in may end in
- * the midst of it. */
+/* Where the parts of a work are put together: the buffer that it is in may end
+ * in the midst of it. */
 struct work_bytes {
 	_Alignas(16) char bytes[512];
 };

@@ -47,9 +47,9 @@ static bool is_integer(int type)
 }
 
 /*
- * Integers are compared without a sign after an exclusive or with a mask: it turns the
- * sign bit of signed ones, and all bits for the greatest.  For floats, only the lowest bit
- * of the mask counts.
+ * Integers are compared without a sign after an exclusive or with a mask: it
+ * turns the sign bit of signed ones, and all bits for the greatest.  For
+ * floats, only the lowest bit of the mask counts.
  */
 static void make_min_max(struct combine *c, uint64_t mask)
 {

@@ -3,9 +3,10 @@
 /*
  * Carrying out launches (see sim/nvidia/kernel/kernel_run.h)
  *
- * The thread that runs a launch goes around its blocks, and does for each what can be
- * done.  So no channel waits for another, which could wait for a peer that waits for the
- * first one; and a launch takes no more threads for many channels than for one.
+ * The thread that runs a launch goes around its blocks, and does for each what
+ * can be done.  So no channel waits for another, which could wait for a peer
+ * that waits for the first one; and a launch takes no more threads for many
+ * channels than for one.
  */
 
 #include "sim/nvidia/kernel/kernel_run.h"
@@ -22,7 +23,8 @@
 
 /* ---- what can be carried out ------------------------------------------ */
 
-/* Whether buffers are registered with a network device: there is no such device. */
+/* Whether buffers are registered with a network device: there is no such
+ * device. */
 static bool needs_device(const struct nvidia_kernels *k,
                          const struct arguments *a, const struct works *works)
 {
@@ -102,7 +104,8 @@ static bool check(const struct nvidia_launch *launch, bool written, char *why,
 	return true;
 }
 
-/* The works of a graph's launch are copied to where they will be by the graph itself. */
+/* The works of a graph's launch are copied to where they will be by the graph
+ * itself. */
 bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size)
 {

@@ -23,9 +23,9 @@ static unsigned count_functions(const int *ids, int rows)
 }
 
 /*
- * Several rows may have one id.  Then they differ in whether the type has a sign, which
- * makes no difference for what the function does, and the last row is of the type
- * without one.
+ * Several rows may have one id.  Then they differ in whether the type has a
+ * sign, which makes no difference for what the function does, and the last row
+ * is of the type without one.
  */
 static void read_rows(struct nvidia_kernels *k, const int *ids)
 {

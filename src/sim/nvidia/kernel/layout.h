@@ -3,11 +3,12 @@
 #define SIM_NVIDIA_KERNEL_LAYOUT_H
 
 /*
- * What NCCL hands to its kernels, in a form that does not depend on NCCL's version
+ * What NCCL hands to its kernels, in a form that does not depend on NCCL's
+ * version
  *
- * The functions of layout_read.h fill in the structures here, by a table of where NCCL
- * has what (nccl_version.h).  What a kernel changes while it runs is reached through
- * pointers into NCCL's own memory.
+ * The functions of layout_read.h fill in the structures here, by a table of
+ * where NCCL has what (nccl_version.h).  What a kernel changes while it runs is
+ * reached through pointers into NCCL's own memory.
  */
 
 #include <stdbool.h>
@@ -111,9 +112,9 @@ struct channel {
 #define CONNECTION_MULTICAST 0x80
 
 /*
- * A ring of slots, one for each step: what a kernel and the thread that serves a network
- * tell each other.  The offset, if that is the mode, is of the step's data in the buffer;
- * the size is -1 while the data is on its way.
+ * A ring of slots, one for each step: what a kernel and the thread that serves
+ * a network tell each other.  The offset, if that is the mode, is of the step's
+ * data in the buffer; the size is -1 while the data is on its way.
  */
 struct slot_layout {
 	uint16_t bytes, mode, offset, size;
@@ -125,12 +126,13 @@ struct slot_layout {
 /* One end of a connection. */
 struct connection {
 	char *buffers[PROTOCOLS];
-	/* Atomic; steps that the sender has written, and that the receiver has read. */
+	/* Atomic; steps that the sender has written, and that the receiver has
+	 * read. */
 	uint64_t *tail, *head;
 	int flags;
 	int step_bytes; /* of a step in the buffer of Simple */
-	/* Atomic; where one end tells the other the address of a registered buffer, and
-	 * the scalar of its operation. */
+	/* Atomic; where one end tells the other the address of a registered
+	 * buffer, and the scalar of its operation. */
 	void **pointer_exchange;
 	uint64_t *scalar_exchange;
 	char *slots; /* NULL: no network */
@@ -164,12 +166,12 @@ struct coll_work {
 	int root;
 	char *send, *recv;
 	uint64_t scalar;
-	/* For registered buffers: where each peer sees this rank's buffer, by local
-	 * rank. */
+	/* For registered buffers: where each peer sees this rank's buffer, by
+	 * local rank. */
 	uintptr_t send_offset, recv_offset;
 	const uintptr_t *send_remote, *recv_remote;
-	/* Elements on the lowest channel, each in between, and the highest one, and how
-	 * many grains one chunk has. */
+	/* Elements on the lowest channel, each in between, and the highest one,
+	 * and how many grains one chunk has. */
 	size_t count[3];
 	size_t chunk_grains[3];
 };
@@ -178,8 +180,8 @@ struct p2p_work {
 	char *send, *recv;
 	size_t send_bytes, recv_bytes;
 	int send_rank, recv_rank;
-	/* How many channels there are, the one with the first part, and how many
-	 * parts. */
+	/* How many channels there are, the one with the first part, and how
+	 * many parts. */
 	int channels, first_channel;
 	int send_parts, recv_parts;
 	size_t send_chunk, recv_chunk;
@@ -190,7 +192,8 @@ struct p2p_work {
 
 /* One of several broadcasts. */
 struct broadcast_work {
-	int depth; /* how many ranks are between the root and this one, in the ring */
+	/* How many ranks are between the root and this one, in the ring. */
+	int depth;
 	size_t chunk, bytes, begin;
 	char *send, *recv;
 };

@@ -62,9 +62,9 @@ static uint64_t get_bits(const void *from, struct bits b)
 /* ---- functions --------------------------------------------------------- */
 
 /*
- * The rows of the table of functions: one for send and receive, and then for each
- * collective, by operation and type if it has them, and by algorithm, three for the
- * protocols.
+ * The rows of the table of functions: one for send and receive, and then for
+ * each collective, by operation and type if it has them, and by algorithm,
+ * three for the protocols.
  */
 static const struct group {
 	enum collective collective;

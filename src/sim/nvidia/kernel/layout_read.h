@@ -18,7 +18,8 @@ struct arguments read_arguments(const struct layout *l, const void *from);
 struct kernel_comm read_comm(const struct layout *l, const void *comm);
 struct channel read_channel(const struct layout *l, const void *comm, int id);
 
-/* @peer: one of a channel's.  @index: 0 for collectives, 1 for send and receive. */
+/* @peer: one of a channel's.  @index: 0 for collectives, 1 for send and
+ *        receive. */
 struct connection read_send(const struct layout *l, void *peer, int index);
 struct connection read_recv(const struct layout *l, void *peer, int index);
 
@@ -31,8 +32,8 @@ struct broadcast_work read_broadcast(const struct layout *l, const void *from);
 bool read_profiled(const struct layout *l, enum work_type type,
                    const void *from);
 
-/* Write the time of @events, kernel_comm's started or completed, of a channel's work
- * number @count. */
+/* Write the time of @events, kernel_comm's started or completed, of a channel's
+ * work number @count. */
 void write_profile(void *events, int channel, uint64_t count);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The protocols LL and LL128: lines that hold the step's number beside the data, so that
- * a receiver needs no counter to know that a line has arrived
+ * The protocols LL and LL128: lines that hold the step's number beside the
+ * data, so that a receiver needs no counter to know that a line has arrived
  *
- *  LL      16 bytes: twice 4 bytes of data and the number's low 4 bytes, each pair
- *          written at once.
+ *  LL      16 bytes: twice 4 bytes of data and the number's low 4 bytes, each
+ *          pair written at once.
  *  LL128   128 bytes: 120 of data, and then the number, which is written last.
  *
- * An operation is one step.  (On a GPU, the lines of LL128 hold the same data in another
- * order, which no one but the kernels sees.)
+ * An operation is one step.  (On a GPU, the lines of LL128 hold the same data
+ * in another order, which no one but the kernels sees.)
  */
 
 #include <string.h>

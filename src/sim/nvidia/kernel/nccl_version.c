@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The layouts of NCCL's structures, as in the wheels nvidia-nccl-cu13, for CUDA 13
+ * The layouts of NCCL's structures, as in the wheels nvidia-nccl-cu13, for CUDA
+ * 13
  *
- * The facts of 2.28.9 are those of the published sources, and of the library's debug
- * information.  No sources of the others are published: theirs are those of the debug
- * information alone.
+ * The facts of 2.28.9 are those of the published sources, and of the library's
+ * debug information.  No sources of the others are published: theirs are those
+ * of the debug information alone.
  */
 
 #include "sim/nvidia/kernel/nccl_version.h"

@@ -3,18 +3,18 @@
 #define SIM_NVIDIA_KERNEL_NCCL_VERSION_H
 
 /*
- * Where each known version of NCCL has the fields that its host code fills and its
- * kernels read
+ * Where each known version of NCCL has the fields that its host code fills and
+ * its kernels read
  *
- * They are NCCL's own affair, and change from one version to the next.  NVIDIA's libraries
- * hold the facts themselves: they have debug information, which scripts/nccl-layout.sh
- * reads (see docs/CONTRIBUTING.md).
+ * They are NCCL's own affair, and change from one version to the next.
+ * NVIDIA's libraries hold the facts themselves: they have debug information,
+ * which scripts/nccl-layout.sh reads (see docs/CONTRIBUTING.md).
  */
 
 #include "sim/nvidia/kernel/layout.h"
 
-/* The known versions by ncclGetVersion()'s number, in their order: X(number, major,
- * minor, patch). */
+/* The known versions by ncclGetVersion()'s number, in their order: X(number,
+ * major, minor, patch). */
 /* clang-format off */
 #define KNOWN_NCCL(X) \
 	X(22809, 2, 28, 9) \
@@ -25,7 +25,8 @@
 /* What a structure does not have. */
 #define NO_FIELD UINT16_MAX
 
-/* A field of bits: the first, counted from the structure's begin, and how many. */
+/* A field of bits: the first, counted from the structure's begin, and how many.
+ * */
 struct bits {
 	uint16_t first, count;
 };
@@ -36,7 +37,8 @@ struct bits {
 		(at) * 8 + (shift), count                                      \
 	}
 
-/* All numbers are bytes from the structure's begin.  An array has its first element's. */
+/* All numbers are bytes from the structure's begin.  An array has its first
+ * element's. */
 struct layout {
 	/* The arguments of a launch, which batches follow. */
 	struct {
@@ -101,8 +103,8 @@ struct layout {
 	} broadcast;
 };
 
-/* The library's table with an id for each function; and all of its data whose sizes
- * another build would not have. */
+/* The library's table with an id for each function; and all of its data whose
+ * sizes another build would not have. */
 #define FUNCTION_TABLE "ncclDevFuncRowToId"
 #define NCCL_TABLES                                                            \
 	{                                                                      \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The protocol Simple: an operation's chunk goes in one or two slices, each of some
- * steps, and counters say which steps are written and which are read
+ * The protocol Simple: an operation's chunk goes in one or two slices, each of
+ * some steps, and counters say which steps are written and which are read
  *
  * The last slices of a chunk may be empty; they are counted all the same.
  */

@@ -28,7 +28,8 @@ static void open_end(const struct task *t, struct end *e, int rank)
 	e->way = way_of(t, &e->c);
 	e->exchanged = e->way == BY_STEPS;
 	e->step = *e->c.step;
-	/* A chunk's steps are never split: those that are left out were not used. */
+	/* A chunk's steps are never split: those that are left out were not
+	 * used. */
 	if (t->protocol == PROTOCOL_SIMPLE)
 		e->step = ROUND_UP(e->step,
 		                   (uint64_t)(t->slices * t->slice_steps));
@@ -58,9 +59,9 @@ void task_connect(struct task *t, const struct layout *layout,
 /* ---- registered buffers ------------------------------------------------ */
 
 /*
- * The end whose buffer is used gives its address, and the other takes it, through one
- * word, which is NULL in between.  Of a sender's buffer the scalar is exchanged, too, in
- * versions that have that, as two words that are not 0.
+ * The end whose buffer is used gives its address, and the other takes it,
+ * through one word, which is NULL in between.  Of a sender's buffer the scalar
+ * is exchanged, too, in versions that have that, as two words that are not 0.
  */
 #define SCALAR_MARK (UINT64_C(1) << 32)
 
@@ -99,8 +100,8 @@ static bool give_output(struct task *t, struct end *e)
 	return true;
 }
 
-/* The sender says where to read.  In a collective that is its output, which has what it
- * passes on. */
+/* The sender says where to read.  In a collective that is its output, which has
+ * what it passes on. */
 static bool give_input(struct task *t, struct end *e)
 {
 	const enum buffer buffer = t->is_message ? INPUT : OUTPUT;

@@ -31,16 +31,16 @@
 
 enum buffer { NOWHERE, INPUT, OUTPUT };
 
-/* Receive from every peer that the task has, combine that with @from, send the result to
- * every peer, and write it to @to. */
+/* Receive from every peer that the task has, combine that with @from, send the
+ * result to every peer, and write it to @to. */
 struct operation_step {
 	bool recv, send;
 	enum buffer from, to;
 	char *input, *output; /* the task's, unless the program sets others */
 	bool last;            /* the result is complete */
 
-	/* In elements: where in @from and @to, and where in a peer's buffer that is
-	 * read, or written to, without a step between. */
+	/* In elements: where in @from and @to, and where in a peer's buffer
+	 * that is read, or written to, without a step between. */
 	size_t from_at, to_at;
 	bool direct_recv, direct_send;
 
@@ -61,7 +61,8 @@ struct end {
 	uint64_t step;
 	enum way way;
 	bool exchanged;
-	char *memory; /* the buffer, unless by steps; of NULL nothing is moved */
+	/* The buffer, unless by steps; of NULL nothing is moved. */
+	char *memory;
 };
 
 /* What the operations of a task are made from; all counts in elements. */
@@ -117,8 +118,8 @@ struct task {
 };
 
 /*
- * Read the connections to the peers.  The task has everything but its ends; -1 ends a
- * list of peers, and NULL is an empty one.
+ * Read the connections to the peers.  The task has everything but its ends; -1
+ * ends a list of peers, and NULL is an empty one.
  */
 void task_connect(struct task *t, const struct layout *layout,
                   const struct channel *channel, const int *recv, int max_recv,
@@ -133,8 +134,8 @@ static inline void task_abort(struct task *t)
 	t->aborted = true;
 }
 
-/* In simple.c and lines.c: go on with the operation.  False if it waits; *@finished if
- * it has ended. */
+/* In simple.c and lines.c: go on with the operation.  False if it waits;
+ * *@finished if it has ended. */
 bool simple_step(struct task *t, bool *finished);
 bool lines_step(struct task *t, bool *finished);
 
@@ -159,8 +160,8 @@ static inline char *end_slot(const struct end *e)
 	                  : NULL;
 }
 
-/* The thread that serves the network reads the size once the counter, or a line's
- * flag, says that there is data. */
+/* The thread that serves the network reads the size once the counter, or a
+ * line's flag, says that there is data. */
 static inline void end_announce(const struct end *e, size_t bytes)
 {
 	char *slot = end_slot(e);

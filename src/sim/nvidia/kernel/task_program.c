@@ -15,9 +15,9 @@
 /* ---- rings ------------------------------------------------------------- */
 
 /*
- * The collectives on a ring of two ranks or more: each rank receives from the one before
- * it, and sends to the next.  A channel's part goes around in rounds of one chunk, or one
- * chunk for each rank.
+ * The collectives on a ring of two ranks or more: each rank receives from the
+ * one before it, and sends to the next.  A channel's part goes around in rounds
+ * of one chunk, or one chunk for each rank.
  */
 
 /* Round number @n of one chunk: false if there is none. */
@@ -34,9 +34,10 @@ static bool round_of(const struct plan *p, uint64_t n, size_t *at,
 }
 
 /*
- * A round: each rank sends the chunk of the rank before it; adds its own to what comes,
- * n - 1 times, the last of which completes its own chunk; and passes on complete
- * chunks.  The last chunks are even, not whole, and may be empty.
+ * A round: each rank sends the chunk of the rank before it; adds its own to
+ * what comes,
+ * n - 1 times, the last of which completes its own chunk; and passes on
+ * complete chunks.  The last chunks are even, not whole, and may be empty.
  */
 static bool all_reduce(const struct task *t, uint64_t number,
                        struct operation_step *op)
@@ -201,8 +202,8 @@ static bool tree_root(const struct task *t, uint64_t n,
 
 /* ---- collectives ------------------------------------------------------- */
 
-/* Each channel has a part of the elements, the lowest and the highest one a part of a
- * size of their own.  Chunks are whole grains. */
+/* Each channel has a part of the elements, the lowest and the highest one a
+ * part of a size of their own.  Chunks are whole grains. */
 static void plan_part(struct plan *p, const struct coll_work *w, int channel,
                       enum protocol protocol, size_t size)
 {
@@ -358,7 +359,8 @@ static bool message_recv(const struct task *t, uint64_t n,
 	return message_chunk(t, n, op);
 }
 
-/* What is registered with all peers on NVLink goes in chunks of so many bytes. */
+/* What is registered with all peers on NVLink goes in chunks of so many bytes.
+ * */
 #define LARGE_CHUNK ((size_t)1 << 30)
 
 /* Parts of a message are whole pages. */
@@ -437,12 +439,13 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
 /* ---- several broadcasts ------------------------------------------------ */
 
 /*
- * Several broadcasts at once, each from its own root around the ring.  They take turns,
- * chunk by chunk, in the order of their works, which is the same on all ranks.  One that has
- * come to its end is left out.
+ * Several broadcasts at once, each from its own root around the ring.  They
+ * take turns, chunk by chunk, in the order of their works, which is the same on
+ * all ranks.  One that has come to its end is left out.
  */
 
-/* Turn number @n is one of work @n % count.  An operation without a peer moves nothing. */
+/* Turn number @n is one of work @n % count.  An operation without a peer moves
+ * nothing. */
 static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
 {
 	const uint64_t count = (uint64_t)t->broadcast_count;

@@ -8,8 +8,8 @@
 
 #include "sim/nvidia/kernel/task.h"
 
-/* What a work has most: a tree's way up and its way down; a message that is sent, and one
- * that is received. */
+/* What a work has most: a tree's way up and its way down; a message that is
+ * sent, and one that is received. */
 #define TASKS_PER_WORK 2
 
 /* How many elements one rank's part of a collective has, on all channels. */
@@ -25,8 +25,8 @@ static inline size_t coll_work_count(const struct coll_work *w)
 bool program_exists(const struct function *function);
 
 /*
- * Make the tasks of @work on @channel: returns how many.  What is passed by address stays
- * until the tasks have ended.
+ * Make the tasks of @work on @channel: returns how many.  What is passed by
+ * address stays until the tasks have ended.
  */
 int program_coll(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
                  const struct function *function,
