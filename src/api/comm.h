@@ -62,9 +62,10 @@ int comm_free_registered(struct cohort_comm *comm,
 int deadlines_check(const char *owner,
                     const struct cohort_deadlines *deadlines);
 
-/* Undo all pushes and pauses.  deadlines_forget() is called with the lock held;
- * deadlines_reset() takes the lock itself. */
+/* Undo all pushes and pauses.  The caller holds the lock, or @comm is closed. */
 int deadlines_forget(struct cohort_comm *comm);
+
+/* Take the lock, and undo all pushes and pauses. */
 int deadlines_reset(struct cohort_comm *comm);
 
 #endif

@@ -76,7 +76,8 @@ static void members_add(struct members *m, const struct clique *parent,
 	m->connected[k] = ranks[i].connected;
 }
 
-/* All processes split a clique equally often. */
+/* Return an identity that all processes compute alike, since they split equally
+ * often. */
 static uint64_t identity_of(const struct clique *parent, int color)
 {
 	const uint64_t round = atomic_load(&parent->splits) + 1;

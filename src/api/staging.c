@@ -135,7 +135,7 @@ static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
 	return rc;
 }
 
-/* With the staging memory taken. */
+/* Run the call; the caller has reserved the staging memory. */
 static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 {
 	struct staging *g = &c->staging;

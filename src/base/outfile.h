@@ -8,8 +8,8 @@
  *
  * Takes no lock, and no memory but a buffer of the caller's.
  *
- *  A. Whatever happens, also to the machine, the file of that name is what it
- *     was before, or all that was put.
+ *  A. Whatever happens, even to the machine, the file has either its old
+ *     contents or everything that was written.
  */
 
 #include <stddef.h>

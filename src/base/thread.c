@@ -357,7 +357,7 @@ static const char *state_name(char state)
 	case 'S':
 		return "asleep";
 	case 'D':
-		return "in a wait that nothing interrupts";
+		return "in uninterruptible sleep";
 	case 'T':
 	case 't':
 		return "stopped";

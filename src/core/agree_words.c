@@ -8,9 +8,9 @@
 #include "base/hash.h"
 #include "core/clique.h"
 
-/* The other bits of a rank's own word hold the call's number, cut off: two
- * numbers that meet in a slot are never so far apart that these bits repeat, as
- * there are 65,536 slots at most. */
+/* The high bits hold the call number, truncated.  Two numbers that share a slot
+ * are never so far apart that these bits repeat, as there are 65,536 slots at
+ * most. */
 #define DIGEST_BITS 32
 
 /*

@@ -60,7 +60,7 @@ static ncclResult_t recv_block(const struct cohort_comm *c,
 	                                     peer, c->native, stream);
 }
 
-/* What rank @peer gets of this rank, then what this rank gets of it. */
+/* Send this rank's block to @peer and receive @peer's, as far as @op has them. */
 static ncclResult_t exchange(const struct cohort_comm *c, const struct op *op,
                              const struct cohort_tensor *t, int peer)
 {
@@ -214,8 +214,8 @@ static ncclResult_t multiply_alone(const struct cohort_comm *c,
 	return result;
 }
 
-/* True if @tensor takes no call at all: the clique has one rank, whose elements
- * are where they belong already. */
+/* True if there is nothing to do for a tensor: the clique has one rank, whose
+ * elements are where they belong already. */
 static bool is_nothing(const struct cohort_comm *c, const struct op *op,
                        const struct cohort_tensor *t)
 {
@@ -243,11 +243,13 @@ static void call_batch(const struct cohort_comm *c, const struct op *op,
 void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r)
 {
+	/* A single collective is called even if it does nothing, so that a
+	 * program sees the same calls on one rank as on several. */
+	const bool skips = op->n > 1 || op->kind >= OP_GATHER;
 	const bool alone = c->clique->world_size == 1 &&
 	                   op_has_redop(op->kind) &&
 	                   op->redop >= REDOP_PREMUL_SUM;
 	const bool spreads = is_spread(c->clique, op);
-	const bool skips = op->n > 1 || op->kind >= OP_GATHER;
 	const char *what =
 		spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
 	const struct cohort_tensor *t;

@@ -7,6 +7,8 @@
  */
 
 #include "core/clique.h"
+#include "core/native.h"
+#include "core/op.h"
 
 /* Make the native calls of @op, which is not a copy, for @c, one for each
  * tensor, mostly; up to the first that fails.  With the lock held, and inside a

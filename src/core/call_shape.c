@@ -63,8 +63,8 @@ static size_t words_of(const struct op *op)
 	return words;
 }
 
-/* Release: a thread that sees the word sees that what was there before is over.
- * */
+/* Release: a thread that reads this word also sees that the previous entry was
+ * overwritten. */
 static void put(struct call_shapes *o, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit(&o->words[at & (o->room - 1)], word,

@@ -80,8 +80,8 @@ enum unused {
 
 /* How often the watchdog has reported something. */
 struct clique_counts {
-	/* Atomic; written by the watchdog.  Relaxed: for people. */
-	/* By kind, without warnings. */
+	/* By kind, without warnings.  Atomic; written by the watchdog; relaxed:
+	 * for diagnostics only. */
 	_Atomic uint64_t verdicts[COUNTED_KINDS];
 	_Atomic uint64_t warnings;
 	_Atomic uint64_t slow;
@@ -200,8 +200,8 @@ struct clique {
 	 * they say is excused (release). */
 	atomic_int pushed;
 
-	/* Atomic; how many ranks have come to split, all times together, and
-	 * how often all have been told what came of it. */
+	/* Atomic; total number of ranks that have entered a split, over all
+	 * splits; and number of splits completed. */
 	atomic_int split_arrived;
 	atomic_uint splits;
 

@@ -36,8 +36,8 @@ struct registration;
 /* How many deadlines a rank may have pushed. */
 #define MAX_PUSHED 16
 
-/* How long a collective may take; 0 in a pushed one: as long as the group
- * says. */
+/* How long a collective may take.  0 if the group's limit counts: a push has
+ * taken its zeros from the limits below it on the stack. */
 struct limits {
 	uint64_t join_ns;
 	uint64_t exec_ns;
@@ -54,7 +54,7 @@ struct comm_lock {
 	_Alignas(64) atomic_int held;
 
 	/* The last thread that was inside, by its number in the system, 0: none
-	 * was.  Relaxed: for people. */
+	 * was.  Relaxed: for diagnostics only. */
 	atomic_int tid;
 
 	/* The thread in a call with host memory, 0: none is.  While that thread
@@ -146,12 +146,12 @@ struct comm_agreement {
 	 */
 	_Alignas(64) _Atomic uint64_t collectives;
 
-	/* Read inside only: so many collectives every other rank had compared
-	 * when it was last looked at. */
+	/* Number of collectives that every other rank had compared at the last
+	 * check.  Read inside only. */
 	uint64_t compared;
 
 	/* Atomic; the collective that this rank waits to launch until all ranks
-	 * have called it, 0: none.  Relaxed: for people. */
+	 * have called it, 0: none.  Relaxed: for diagnostics only. */
 	_Atomic uint64_t meeting;
 };
 
@@ -283,7 +283,7 @@ struct cohort_comm {
 
 	/* Written inside, read by any thread: each has atomic words inside, and
 	 * says how they are read.  And calls that went into CUDA graphs;
-	 * relaxed: for people. */
+	 * relaxed: for diagnostics only. */
 	struct recorder recorder;
 	struct call_shapes shapes;
 	_Atomic uint64_t captured;

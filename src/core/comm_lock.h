@@ -20,9 +20,10 @@ int comm_check(const struct cohort_comm *comm);
 bool comm_protect(const struct cohort_comm *comm);
 
 /*
- * Be the one thread inside: COHORT_BUSY if another is, COHORT_OWNER if @comm is
- * bound to another thread, COHORT_STATE if it is closed.  If @with_cause is
- * false, also the status of the clique's cause, or COHORT_STALE.  Never blocks.
+ * Take the lock, without waiting.  COHORT_BUSY if another thread holds it,
+ * COHORT_OWNER if @comm is bound to another thread, COHORT_STATE if it is
+ * closed.  If @with_cause is false, also the status of the clique's cause, or
+ * COHORT_STALE.
  */
 int comm_enter(struct cohort_comm *comm, bool with_cause);
 

@@ -232,7 +232,7 @@ static bool await(struct connection *c, const struct patience *patience)
 
 /* Leave the connection to the thread, which gives back what it gets: that may
  * wait for the device, which the caller must not. */
-static void leave(struct connection *c)
+void connect_leave(struct connection *c)
 {
 	pthread_t thread = c->thread;
 
@@ -293,7 +293,7 @@ static int connect_by(struct connection *c, const struct patience *patience,
 		else
 			rc = timed_out(c, patience->timeout_ns);
 		/* Gives @c away. */
-		leave(c);
+		connect_leave(c);
 		return rc;
 	}
 	rc = end(c);
@@ -372,9 +372,4 @@ int connect_end(struct connection *c, struct split_rank *ranks)
 	memcpy(ranks, c->split, (size_t)c->n * sizeof(*ranks));
 	connection_free(c);
 	return rc;
-}
-
-void connect_leave(struct connection *c)
-{
-	leave(c);
 }

@@ -42,8 +42,8 @@ struct connect_world {
 
 /*
  * Connect ranks, one on each of @devices, and get @words words for each.
- * @world: NULL if these are all ranks, which ncclCommInitAll() connects, or
- * with a @config that asks for something the calls that come to the same.
+ * @world: NULL if these are all ranks: ncclCommInitAll() connects them, or
+ * ncclCommInitRankConfig() if @config sets an option.
  * Otherwise ncclCommInitRank() does, in one group for the ranks here.
  *
  * COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_PROCESS_EXITED; COHORT_NCCL,
@@ -94,9 +94,8 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 /* True if the split is done; waits for a moment. */
 bool connect_is_done(struct connection *connection);
 
-/* Which rank the thread is at, once the communicators are made and only devices
- * are waited for, and in @text the call: "cudaMalloc on device 2".  -1: the
- * thread may be in NCCL. */
+/* Return the rank whose device call the thread is in, and write that call to
+ * @text: "cudaMalloc on device 2".  -1 if the thread may be in NCCL. */
 int connect_place(const struct connection *connection, char *text, size_t size);
 
 /* The function of NCCL's that the thread is in, if it is in one. */

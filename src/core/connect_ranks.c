@@ -28,7 +28,7 @@
 
 /* ---- which ranks ------------------------------------------------------ */
 
-/* What is connected at once: a communicator's ranks. */
+/* Return true if rank @i connects with @color. */
 static bool takes_part(const struct connection *c, int i, int color)
 {
 	return c->native[i] && (!c->split || (c->split[i].color == color &&

@@ -35,17 +35,17 @@ struct connection {
 	pthread_t thread;
 
 	/* Atomic; the thread's number in the system, 0: the thread has not
-	 * begun.  Relaxed: for people. */
+	 * begun.  Relaxed: for diagnostics only. */
 	atomic_int tid;
 
 	/* Atomic; the CUDA function that the thread is in, NULL: it is in NCCL;
 	 * and the rank that the function is called for, which is written first.
-	 * Relaxed: for people. */
+	 * Relaxed: for diagnostics only. */
 	const char *_Atomic at;
 	atomic_int at_rank;
 
 	/* Atomic; the ranks are being connected, which NCCL does in this
-	 * function; NULL: they are being made.  Relaxed: for people. */
+	 * function; NULL: they are being made.  Relaxed: for diagnostics only. */
 	const char *_Atomic connecting;
 
 	/* Atomic; the thread's memory section, 0: none.  Whoever ends the

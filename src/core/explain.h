@@ -3,7 +3,7 @@
 #define CORE_EXPLAIN_H
 
 /*
- * What the ranks were doing when their clique got its cause, for people
+ * The description of what the ranks were doing when their clique got its cause
  *
  * A clique may be ended by a signal handler, which says why, but not what the
  * ranks were doing.  That is added when what is done is noted, before any

@@ -10,6 +10,8 @@
  */
 
 #include "core/clique.h"
+#include "core/native.h"
+#include "core/op.h"
 
 /* How an operation is launched. */
 enum plan {

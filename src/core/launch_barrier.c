@@ -94,6 +94,8 @@ static int open_for_all(struct clique *q, uint64_t number)
 	return clique_error(q);
 }
 
+/* A rank that waits inside a call returns here at a cause; one that waits in
+ * cohort_wait() returns from clique_end_status(). */
 static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 {
 	struct backoff b = backoff_among(q->world_size);

@@ -39,16 +39,16 @@
  *     other processes, which may have another order, neither waits nor is
  *     waited for.
  *
- * Why nobody waits here for ever
+ * Why every wait here is bounded
  *
  * The lock is held for a few assignments, never across a call.  A wait for
  * entry ends when the other side has left (B), when the limit has passed (D),
  * or, for a window and for a rank's call, with the clique's cause.  A newcomer
  * never overtakes a thread that waits.  So a thread waits for one stay of each
  * side at most, and for those connections that came before its own: each no
- * longer than the limit, whatever hangs where.  A window first waits for those
- * before it (F), and they wait like this.  That cuts every circle of waits that
- * leads through here, also one through other processes.
+ * longer than the limit, no matter what hangs.  A window first waits for those
+ * before it (F), and they wait in the same way.  This breaks any deadlock cycle
+ * through this lock, even one through other processes.
  *
  * The limit is for what hangs.  Otherwise:
  *  - An open window does not wait for memory sections: its ranks have done all
@@ -75,9 +75,9 @@
  *  - A thread that aborts a clique raises the flags outside of any section, and
  *    begins one only to free.
  *  - A connection of pairs whose ranks are all in this process waits for
- *    nobody.  If it hangs, its caller leaves it and aborts it.  One together
- *    with other processes, or with ranks that join from other threads, counts
- *    on no side.
+ *    nobody.  If it hangs, its caller leaves it and aborts it.  A connection
+ *    that involves other processes, or ranks that join from other threads,
+ *    takes neither side of the lock.
  *
  * cohort_abort_fire() does not come here, so that a signal handler may call it.
  */

@@ -44,7 +44,7 @@ int native_set_nccl_error(const struct platform *p, const char *what,
 	detail = p->ncclGetLastError(comm);
 	return error_set(COHORT_NCCL, "%s: %s (%d): %s", what,
 	                 p->ncclGetErrorString(result), (int)result,
-	                 detail && *detail ? detail : "no more is known");
+	                 detail && *detail ? detail : "no further details");
 }
 
 ncclResult_t native_greet(const struct platform *p, ncclComm_t comm, void *word,

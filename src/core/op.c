@@ -378,7 +378,7 @@ static int alone_check(const struct op *op, int rank)
 	                 op->kind == OP_SEND ? "recv" : "send");
 }
 
-/* Elements that no rank's blocks of any type are too many bytes of. */
+/* A count small enough that size * count cannot overflow for any type. */
 #define FEW ((size_t)1 << 40)
 
 _Static_assert(FEW <= PTRDIFF_MAX / COHORT_MAX_RANKS / 16, "of any type");

@@ -45,8 +45,8 @@ struct op {
 	/* Of a batch, which has no batch in it; else unused. */
 	const struct op *calls;
 	const struct split_call *split; /* of a split; else unused */
-	/* Tensors are plain host memory; to the other ranks, and to people,
-	 * that is another call. */
+	/* Tensors are plain host memory.  That is another call to the other
+	 * ranks, and in messages. */
 	bool from_host;
 	bool is_of_all; /* one thread calls for all ranks: the stream is one
 	                          of the caller's streams[] */

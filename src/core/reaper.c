@@ -27,8 +27,8 @@
 #include "core/register.h"
 #include "core/remote.h"
 
-/* Say where the reaper is: in @function, for the rank of @c or for none (NULL).
- * */
+/* Publish which native call the reaper is in, and for which rank (NULL if none).
+ */
 static void at(struct clique *q, const char *function,
                const struct cohort_comm *c)
 {

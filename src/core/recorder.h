@@ -52,7 +52,7 @@ struct recorder {
 	struct record_times *times;
 
 	/* Atomic; the bytes of all operations so far.  Written with the lock
-	 * held, relaxed: for people.  In no cache line with what other threads
+	 * held, relaxed: for diagnostics only.  In no cache line with what other threads
 	 * read. */
 	_Alignas(64) _Atomic uint64_t bytes;
 

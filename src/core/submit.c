@@ -240,7 +240,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	if (batch_is_open(comms) && ops->kind != OP_BATCH)
-		return batch_add(comms, ops, ticket_out);
+		return batch_add(comms, ops, ticket_out != NULL);
 	rc = check_outside(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_all(comms, n);

@@ -7,6 +7,7 @@
  */
 
 #include "core/clique.h"
+#include "core/op.h"
 
 /*
  * Queue ops[i] on comms[i] for @n neighbouring ranks, in one native group if it

@@ -69,7 +69,7 @@ static void put_arrival(const struct track *t, const struct flight_op *op)
 	json_close(t->json, '}');
 }
 
-/* The begin or the end of the time spent behind others. */
+/* Put the start or the end of the time spent queued after other operations. */
 static void put_queueing(const struct track *t, const struct flight_op *op,
                          const char *phase, uint64_t time_ns)
 {

@@ -3,7 +3,7 @@
 #define PLATFORM_CUDA_PROPERTIES_H
 
 /*
- * What cudaGetDeviceProperties() fills, in the layouts of CUDA 13 and of CUDA
+ * The fields of cudaDeviceProp, in the layouts of CUDA 13 and of CUDA
  * 12, where the function is called cudaGetDeviceProperties_v2.  No types are
  * declared here: the lists mean the same after the real headers.
  *

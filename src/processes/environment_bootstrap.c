@@ -172,7 +172,7 @@ static bool lock_door_again(const struct environment_bootstrap *e)
 	return e->has_entered && lock_door(e, &moment);
 }
 
-/* Another process that holds one of these bytes, 0: none does. */
+/* Return the pid of another process that has locked one of these bytes, or 0. */
 static pid_t holder(const struct environment_bootstrap *e, int first, int count)
 {
 	struct flock l = range(F_WRLCK, first, count);

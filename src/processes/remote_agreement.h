@@ -13,8 +13,8 @@
  *
  *  A. Of two processes that call differently, at least one sees it before it
  *     launches: each is counted in its own word before it looks at the other's.
- *  B. What another process shows is not trusted.  Wrong words can end the
- *     clique, or keep its deadlines from passing, and nothing else.
+ *  B. Data from another process is untrusted: bad data can end the clique, or
+ *     keep its deadlines from passing, but do no other harm.
  */
 
 #include <stdatomic.h>

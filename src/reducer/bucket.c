@@ -24,7 +24,7 @@ static bool fits(const struct open_bucket *o, size_t bytes)
 	       (o->bytes == 0 || bytes <= o->limit - o->bytes || bytes == 0);
 }
 
-/* A bucket has at most one of so many parts of all bytes. */
+/* A bucket holds at most 1/PARTS of all bytes. */
 #define PARTS 16
 
 /* The limit of a bucket behind the first of its type, when @left bytes of the

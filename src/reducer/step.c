@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The begin of a step, and join for a rank without a batch
+ * Start of a step, and join for a rank without a batch
  */
 
 #include <math.h>

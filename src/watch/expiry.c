@@ -186,8 +186,8 @@ static struct expiry due_of(const struct snapshot *s, struct expiry due,
 	return due;
 }
 
-/* The graver of the two, or the one that began first if they are equally grave,
- * with the earlier time to look again. */
+/* Return the more severe of the two, on a tie the older, with the earlier time
+ * to look again. */
 static struct expiry graver(struct expiry a, struct expiry b)
 {
 	struct expiry due = b.what > a.what || (b.what && b.what == a.what &&

@@ -4,7 +4,7 @@
 
 /*
  * The text of a verdict on the front or on a transfer, in two forms: a line for
- * errors and logs, and a block for people
+ * errors and logs, and a block of several lines
  *
  * 	HANG   rank 2 has not called all_reduce 349 of "demo" (generation 1)
  * 	why    busy in the program: thread 26235 "demo/2" is asleep in futex

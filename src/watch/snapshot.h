@@ -13,6 +13,7 @@
 
 #include "base/thread.h"
 #include "core/clique.h"
+#include "core/remote.h"
 #include "watch/adaptive.h"
 #include "watch/stops.h"
 
@@ -41,7 +42,7 @@ struct rank_snapshot {
 
 	bool inside;  /* a thread is inside a call of the communicator, */
 	bool staged;  /* where it only waits for a call with host memory, */
-	bool native;  /* or is between native enter and leave */
+	bool native;  /* or the program holds the native communicator */
 	bool waiting; /* a thread waits for a ticket */
 	bool idle;    /* nobody is inside and nothing is in flight */
 	bool closed;
@@ -141,85 +142,11 @@ struct transfer_memory {
 	unsigned char said[COHORT_MAX_RANKS];
 };
 
-/* The name of an operation: "all_reduce 3 of "dp.1"". */
-#define WAITS_CALL 128
-
 enum wait_way {
 	WAITS_FOR, /* in a collective */
 	WAITS_FROM,
 	WAITS_TO,
 };
-
-/* An operation that a rank of another process may not have called.  It is sent
- * to others. */
-struct missing {
-	uint64_t identity; /* of the clique; 0: none */
-
-	/* The number of the collective; or, if .is_transfer, of the half that
-	 * .rank sends to .other, or receives from it. */
-	uint64_t number;
-	uint32_t is_transfer;
-	uint32_t sends;
-	int32_t rank, other;
-
-	/* How long ago the first rank called it, in ns; 0: not known.  What
-	 * ended before explains no wait. */
-	uint64_t age_ns;
-};
-
-static inline bool is_same_missing(const struct missing *a,
-                                   const struct missing *b)
-{
-	return a->identity == b->identity && a->number == b->number &&
-	       a->is_transfer == b->is_transfer &&
-	       (!a->is_transfer ||
-	        (a->sends == b->sends && a->rank == b->rank &&
-	         a->other == b->other));
-}
-
-/* What a rank of another process says that it is doing about the front, or
- * about its half of a transfer. */
-struct remote_rank {
-	int rank;
-	/* What it is at fault for, if it is: enum cohort_verdict_kind. */
-	int kind;
-	int joined;     /* it has called that */
-	int is_behind;  /* an older collective is not done in its process */
-	int is_done;    /* its half */
-	int is_held;    /* its thread waits for a ticket, or is inside a call */
-	int is_process; /* its whole process is at fault; text is about that */
-	int is_closed;  /* its communicator is */
-	int world;      /* its number in the group that all was split from */
-
-	/* If it waits elsewhere, all by numbers in that group: the ranks of its
-	 * process that wait for each other, in a cycle if .in_cycle; .from of
-	 * them waits in what .in says, for rank .end, which waits for nobody
-	 * and is at fault for .end_kind, or is part of the cycle; or, if .end
-	 * is -1, for ranks of other processes in what .waits_in says. */
-	int waits, in_cycle;
-	uint64_t waiters[COHORT_RANK_WORDS];
-	int from, end, end_kind;
-	struct missing waits_in;
-	int way; /* enum wait_way */
-	char in[WAITS_CALL];
-	/* What the rank that it waits for has not called. */
-	char missed[WAITS_CALL];
-
-	/* The sends and the receives of the rank that asks, by number in their
-	 * pair, that this rank's stream or call waits for; 0: none. */
-	uint64_t awaits_send, awaits_recv;
-
-	uint64_t word;  /* if it has called the front: see agree_word(); or 0 */
-	char call[160]; /* if it has: the call */
-	char brief[160]; /* see render_brief(); or "" */
-	char text[400];  /* see describe_rank(), or stall_add_half() */
-};
-
-/* What a line says of the rank. */
-static inline const char *remote_words(const struct remote_rank *x)
-{
-	return *x->brief ? x->brief : x->text;
-}
 
 /* A rank that has two communicators on one device. */
 struct crossing_side {

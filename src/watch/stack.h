@@ -37,7 +37,7 @@
 
 struct stack {
 	int tid;         /* the thread's id */
-	const char *why; /* for people, why there is no stack; NULL: there is */
+	const char *why; /* why there is no stack, NULL if there is one */
 
 	/* Whether the thread held Python's interpreter lock: 1 or 0; -1 if the
 	 * process has no Python. */

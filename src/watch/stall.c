@@ -343,9 +343,8 @@ static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
 	return true;
 }
 
-/* All ranks of this process have come to the front, and have started it or are
- * inside its native call: @v says so.  Which ranks of others it waits for, as
- * far as these have answered; otherwise for those of which nothing is known. */
+/* Blame ranks of other processes: those whose answers show a fault, otherwise
+ * those that have not answered.  All ranks here have called. */
 static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct cohort_verdict own = *v;

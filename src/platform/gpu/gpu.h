@@ -11,7 +11,7 @@
 /* The libraries, as far as they could be opened. */
 struct gpu_libraries {
 	void *cudart, *nccl;                 /* handles of dlopen(), or NULL */
-	const char *cudart_file, *nccl_file; /* for people, or NULL */
+	const char *cudart_file, *nccl_file; /* for diagnostics only, or NULL */
 	int cudart_version, nccl_version;    /* 0: not known */
 	bool are_ours;                       /* the drop-in libraries */
 	bool runs_nvidia;                    /* ours, with NVIDIA's NCCL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WATCH_WATCHDOG_H
-#define WATCH_WATCHDOG_H
+#ifndef WATCH_WATCH_CLIQUE_H
+#define WATCH_WATCH_CLIQUE_H
 
 /*
  * The state of a watch: what the watchdog and the threads beside it know of a
@@ -40,7 +40,7 @@ struct watch {
 	struct dumper *dumper; /* NULL: none */
 	struct symbolizer symbolizer;
 
-	/* Written by the watchdog, under the lock in watch.c. */
+	/* Written by the watchdog, under the lock in watchdog.c. */
 	enum watch_phase phase;
 
 	/* Owned by the watchdog. */
@@ -94,7 +94,7 @@ struct watch {
 	struct snapshot closing;
 	struct verdict explanation;
 
-	/* Guarded by the lock in watch.c: the list of all watches, or of those
+	/* Guarded by the lock in watchdog.c: the list of all watches, or of those
 	 * that were left behind. */
 	struct watch *next;
 };
