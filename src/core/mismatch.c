@@ -255,7 +255,8 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 			"collective %llu differs, and there is no memory to "
 			"tell how",
 			(unsigned long long)number);
-		return error_set(COHORT_MISMATCH, "%s", cause.text);
+		return error_set(COHORT_MISMATCH, "collective %llu differs",
+		                 (unsigned long long)number);
 	}
 	await_quorum(q, number, v);
 	hear_others(q, number, v);
