@@ -210,7 +210,7 @@ static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 /* End the record on each rank, unless another thread will, and give the ticket
  * out if the launch has succeeded, as @rc says. */
 static void record_launches(struct cohort_comm *comms, int n, int rc,
-                            const struct submission *s)
+                            uint64_t now_ns, const struct submission *s)
 {
 	int i;
 
@@ -219,7 +219,7 @@ static void record_launches(struct cohort_comm *comms, int n, int rc,
 			recorder_end(&comms[i].recorder, s->ticket, rc);
 		if (comm_ticket_started(&comms[i], s->ticket))
 			recorder_set_started(&comms[i].recorder, s->ticket,
-			                     clock_now());
+			                     now_ns);
 		/* Release: pairs with the acquire in comm_ticket_done() and
 		 * the reaper: the operation and its mark are queued, and the
 		 * former one of the slot was done. */
@@ -269,7 +269,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		if (s.meets)
 			launch_barrier_leave(comms->clique, n);
 	}
-	record_launches(comms, n, rc, &s);
+	record_launches(comms, n, rc, s.meets ? clock_now() : now, &s);
 	if (rc == COHORT_OK && s.meets && !s.left)
 		launch_barrier_await_launched(comms, staging_deadline(ops));
 leave_device:

@@ -373,8 +373,13 @@ Test(failing, group_start_ends_the_group)
 
 Test(failing, all_reduce_ends_the_group)
 {
+	const unsigned long marks = failing_calls("mark");
+
 	expect_cause(sum_with_failing("ncclAllReduce"), COHORT_NCCL,
 	             "ncclAllReduce");
+	/* The start's at most: nothing says that a failed call is done. */
+	cr_assert_eq(failing_calls("mark") - marks,
+	             comms[0]->clique->starts_are_marked);
 }
 
 Test(failing, group_end_ends_the_group)

@@ -206,8 +206,10 @@ class Program:
                 continue
             os.read(self.descriptor, 65536)
             self.asked += 1
-            for group in [] if self.is_silent else self.groups:
-                group.write(self.folder)
+            groups = [] if self.is_silent else self.groups
+            # All at once: the command does not wait long for a second group.
+            for names in [group.prepare(self.folder) for group in groups]:
+                os.rename(*names)
 
     def end(self):
         if not self.stop.is_set():
@@ -240,6 +242,10 @@ class Group:
         }  # fmt: skip
 
     def write(self, folder, mark="_asked"):
+        os.rename(*self.prepare(folder, mark))
+
+    def prepare(self, folder, mark="_asked"):
+        """Write the dump under another name; return this and its own."""
         now = time.monotonic_ns()
         head = {
             "version": "2.10",
@@ -266,7 +272,7 @@ class Group:
         path = f"{folder}/fr_{name}_g{self.generation}_{self.host}.{self.pid}.{self.serial}"
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(head, file)
-        os.rename(path + ".new", f"{path}{mark}_merged.json")
+        return path + ".new", f"{path}{mark}_merged.json"
 
 
 @contextlib.contextmanager
