@@ -39,6 +39,18 @@
  *  dump.h           dumps of the flight recorder
  *  stats.h          counters
  *
+ * Thirty functions are enough for most programs:
+ *
+ *  cohort_group_    options_init, open, size, run, cause, lost, respawn, abort,
+ *                   close
+ *  cohort_comm_     rank, size, stream, split, abort_handle
+ *  collectives      cohort_all_reduce, cohort_broadcast, cohort_all_gather,
+ *                   cohort_reduce_scatter, cohort_all_to_all, cohort_barrier;
+ *                   messages: cohort_send, cohort_recv
+ *  what else        cohort_wait, cohort_synchronize, cohort_alloc, cohort_free,
+ *                   cohort_copy, cohort_abort_fire, cohort_abort_put,
+ *                   cohort_last_error
+ *
  * Not included: reducer.h, which averages gradients while the backward pass
  * goes on; sim.h, the knobs of the host platform, for tests.
  *
