@@ -317,7 +317,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < PERIOD; i++)
 		p.pattern[i] = (float)(i % 7 + p.rank);
 	share_counter(&p, &window);
-	run(&p, atoi(argv[1]), !strcmp(argv[2], "rewrite"));
+	run(&p, atoi(argv[1]), strcmp(argv[2], "rewrite") == 0);
 	MPI_Win_free(&window);
 	free(p.requests);
 	free(p.bucket);

@@ -117,7 +117,7 @@ static struct meeting *find_locked(const struct id *id)
 {
 	struct meeting *m;
 
-	list_find(m, meetings, next, !memcmp(&m->id, id, sizeof(*id)));
+	list_find(m, meetings, next, memcmp(&m->id, id, sizeof(*id)) == 0);
 	return m;
 }
 

@@ -252,7 +252,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc == COHORT_OK)
 		rc = enter_device(comms, n, ops, &scope, &s);
 	if (rc != COHORT_OK)
-		goto leave_gates;
+		goto leave_locks;
 	rc = prepare(comms, n, ops, &s);
 	if (rc != COHORT_OK)
 		goto leave_device;
@@ -274,7 +274,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 		launch_barrier_await_launched(comms, staging_deadline(ops));
 leave_device:
 	device_leave(&scope);
-leave_gates:
+leave_locks:
 	leave_all(comms, n);
 	/* There is no ticket to wait for what a failed call may have queued:
 	 * the buffers must be safe when it returns. */

@@ -211,7 +211,7 @@ static void two_sides(struct made one, struct made other, const char *says)
 	run_mismatch(&s);
 	length = strlen(s.cause.text);
 	cr_assert(length > wanted &&
-	                  !strcmp(s.cause.text + length - wanted, says),
+	                  strcmp(s.cause.text + length - wanted, says) == 0,
 	          "\"%s\" is not at the end of %s", says, s.cause.text);
 }
 

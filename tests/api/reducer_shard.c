@@ -50,7 +50,7 @@ static bool is_same(struct model_rank *part, struct model_rank *all, int i)
 	ranks_must(cohort_reducer_shard(part->reducer, (size_t)i, &first,
 	                                &count),
 	           "shard");
-	return !memcmp(some + first, whole + first, count * sizeof(double));
+	return memcmp(some + first, whole + first, count * sizeof(double)) == 0;
 }
 
 /* Make the same steps with shards and without. */

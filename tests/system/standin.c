@@ -124,8 +124,8 @@ static void *refused_thread(void *start)
 	CHECK(cudaMalloc(&memory, 1) == cudaErrorInitializationError);
 	CHECK(cudaGetLastError() == cudaErrorInitializationError);
 	CHECK(ncclGetUniqueId(&id) == ncclUnhandledCudaError);
-	CHECK(!strcmp(cudaGetErrorString(cudaErrorInitializationError),
-	              "initialization error"));
+	CHECK(strcmp(cudaGetErrorString(cudaErrorInitializationError),
+	             "initialization error") == 0);
 	CHECK(ncclGetErrorString(ncclUnhandledCudaError));
 	return NULL;
 }
@@ -200,7 +200,7 @@ static void majors(void)
 
 		CHECK(library);
 		*(void **)&drop_in = find(library, "cohort_drop_in");
-		CHECK(!strcmp(drop_in(), cohort_version()));
+		CHECK(strcmp(drop_in(), cohort_version()) == 0);
 		*(void **)&get_version = find(library, "cudaRuntimeGetVersion");
 		CUDA(get_version(&version));
 		CHECK(version == majors[i].version);
@@ -213,7 +213,7 @@ static void majors(void)
 	CUDA(get_device(&device));
 	*(void **)&drop_in =
 		find(dlopen("libnccl.so.2", RTLD_NOW), "cohort_drop_in");
-	CHECK(!strcmp(drop_in(), cohort_version()));
+	CHECK(strcmp(drop_in(), cohort_version()) == 0);
 }
 
 /*
@@ -248,7 +248,7 @@ static void properties(void)
 	*(void **)&get = find(library, "cudaGetDeviceProperties_v2");
 	CUDA(get(&of_12, 1));
 	CUDA(cudaGetDeviceProperties(&of_13, 1));
-	CHECK(of_13.name[0] && !strcmp(of_12.name, of_13.name));
+	CHECK(of_13.name[0] && strcmp(of_12.name, of_13.name) == 0);
 	CHECK(of_13.pciBusID && of_12.pciBusID == of_13.pciBusID);
 	CHECK(of_12.totalGlobalMem == of_13.totalGlobalMem);
 	CHECK(of_12.maxBlocksPerMultiProcessor ==

@@ -222,7 +222,7 @@ static int parse_name(const struct bench_options *o, char letter,
 	const bool takes_all = o->operation == &bench_collectives;
 	const char *command = o->operation->command;
 
-	if (!strcmp(text, "all")) {
+	if (strcmp(text, "all") == 0) {
 		*value_out = -1;
 		if (takes_all)
 			return CLI_OK;
@@ -252,7 +252,7 @@ static int read_type(const struct cli_option *option, const char *text)
 	struct bench_options *o = option->value;
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (!strcmp(text, others[i][0]))
+		if (strcmp(text, others[i][0]) == 0)
 			text = others[i][1];
 	return parse_name(o, 'd', text, cohort_type_name, COHORT_F8E5M2,
 	                  &o->type);
@@ -379,7 +379,7 @@ static int parse_collective(int argc, char **argv,
 		return CLI_USAGE;
 	}
 	*out = collective_find(argv[optind]);
-	if (*out || !strcmp(argv[optind], "all"))
+	if (*out || strcmp(argv[optind], "all") == 0)
 		return CLI_OK;
 	cli_complain("bench",
 	             "'%s': no such collective, see cohort bench "
@@ -516,7 +516,7 @@ int bench_parse(int argc, char **argv, struct bench_options *o, bool *help_out)
 	o->ranks = 2;
 	o->op = COHORT_AVG;
 	o->rounds = 11;
-	if (!strcmp(word, "average")) {
+	if (strcmp(word, "average") == 0) {
 		o->operation = &bench_average;
 		o->warm_up = 1;
 		return parse_average(argc - 1, argv + 1, o, help_out);

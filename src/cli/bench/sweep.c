@@ -52,7 +52,7 @@ static bool is_name(const char *name, const char *text)
 	for (;;) {
 		name += *name == '_';
 		if (!*name)
-			return !*text || !strcmp(text, "_perf");
+			return !*text || strcmp(text, "_perf") == 0;
 		text += *text == '_';
 		if (*name++ != *text++)
 			return false;
@@ -462,7 +462,7 @@ static void conclude(const struct bench *b)
 static bool is_same_line(const struct bench_case *a, const struct bench_case *b)
 {
 	return a->title == b->title && a->type == b->type && a->op == b->op &&
-	       !strcmp(a->mode, b->mode);
+	       strcmp(a->mode, b->mode) == 0;
 }
 
 static void plot(struct plot *figure, const struct bench *b)

@@ -106,7 +106,7 @@ static int read_rate(const struct cli_option *option, const char *text)
 static int read_fault(const struct cli_option *option, const char *text)
 {
 	struct demo_options *options = option->value;
-	bool kill = !strcmp(option->name, demo_faults[FAULT_KILL]);
+	bool kill = strcmp(option->name, demo_faults[FAULT_KILL]) == 0;
 	char who[24];
 	int n = (int)strcspn(text, "@");
 	uint64_t number;

@@ -30,8 +30,8 @@
 
 static bool is_kept(const char *name)
 {
-	return !strncmp(name, KEPT_STREAM, sizeof(KEPT_STREAM) - 1) ||
-	       !strcmp(name, KEPT_POLLER) || !strcmp(name, KEPT_SPARE);
+	return strncmp(name, KEPT_STREAM, sizeof(KEPT_STREAM) - 1) == 0 ||
+	       strcmp(name, KEPT_POLLER) == 0 || strcmp(name, KEPT_SPARE) == 0;
 }
 
 static void count_threads(struct drill_census *census)
@@ -60,7 +60,7 @@ static size_t count_names(const char *directory, const char *prefix)
 	size_t n = 0;
 
 	while (all && (one = readdir(all)))
-		n += !strncmp(one->d_name, prefix, strlen(prefix));
+		n += strncmp(one->d_name, prefix, strlen(prefix)) == 0;
 	if (all)
 		closedir(all);
 	return n;

@@ -388,7 +388,7 @@ static void judge_process(const struct drill_run *run, int process,
 	char got[96];
 
 	drill_spell(got, sizeof(got), v->kind, v->rank);
-	is_right = is_free || !strcmp(result->expected, got);
+	is_right = is_free || strcmp(result->expected, got) == 0;
 	if (is_right && !is_free)
 		text = wrong_text(run, n.outcome);
 	if (n.is_timed &&

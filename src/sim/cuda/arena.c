@@ -48,7 +48,7 @@ int arena_init(void)
 
 	if (load_relaxed(&is_initialized))
 		return COHORT_OK;
-	if (is_set && strcmp(text, "0") && strcmp(text, "1"))
+	if (is_set && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return error_set(COHORT_INVALID,
 		                 "COHORT_HOST_SHARED is \"%s\", not 0 or 1",
 		                 text);

@@ -103,7 +103,7 @@ static struct opened *find_locked(const struct content *c)
 {
 	struct opened *o;
 
-	list_find(o, all, next, !memcmp(&o->content, c, sizeof(*c)));
+	list_find(o, all, next, memcmp(&o->content, c, sizeof(*c)) == 0);
 	return o;
 }
 

@@ -73,9 +73,9 @@ static void names(void)
 	                  CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL));
 	CHECK(plain && own && plain != own);
 	CU(cuGetErrorName(CUDA_ERROR_NOT_READY, &text));
-	CHECK(!strcmp(text, "CUDA_ERROR_NOT_READY"));
+	CHECK(strcmp(text, "CUDA_ERROR_NOT_READY") == 0);
 	CU(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));
-	CHECK(!strcmp(text, "out of memory"));
+	CHECK(strcmp(text, "out of memory") == 0);
 	GIVES(CUDA_ERROR_INVALID_VALUE,
 	      p_cuGetErrorString((CUresult)12345, &text));
 }

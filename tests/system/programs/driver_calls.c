@@ -205,7 +205,7 @@ static void device_facts(void)
 	GIVES(CUDA_ERROR_INVALID_VALUE, capability(&major, NULL, 0));
 	GIVES(CUDA_ERROR_INVALID_DEVICE, capability(&major, &minor, devices));
 	CU(cuGetErrorName(CUDA_ERROR_INVALID_CLUSTER_SIZE, &text));
-	CHECK(!strcmp(text, "CUDA_ERROR_INVALID_CLUSTER_SIZE"));
+	CHECK(strcmp(text, "CUDA_ERROR_INVALID_CLUSTER_SIZE") == 0);
 	CU(cuGetErrorString(CUDA_ERROR_PROFILER_NOT_INITIALIZED, &text));
 	CHECK(*text);
 }

@@ -248,7 +248,7 @@ static void names(nvmlDevice_t device, int i)
 	      NVML_ERROR_INSUFFICIENT_SIZE);
 	CHECK(!nvmlDeviceGetName(device, name, length + 1));
 	CHECK(!nvmlDeviceGetUUID(device, uuid, sizeof(uuid)));
-	CHECK(!strncmp(uuid, "GPU-", 4) && strlen(uuid) == 40);
+	CHECK(strncmp(uuid, "GPU-", 4) == 0 && strlen(uuid) == 40);
 	CHECK(nvmlDeviceGetUUID(device, uuid, 40) ==
 	      NVML_ERROR_INSUFFICIENT_SIZE);
 	CHECK(!nvmlDeviceGetHandleByUUID(uuid, &same) && same == device);
@@ -276,14 +276,14 @@ static void on_pci(nvmlDevice_t device)
 	CHECK(same == device && strlen(pci.legacy) == 12);
 	CHECK(!nvmlDeviceGetPciInfo_v2(device, &old));
 	CHECK(!nvmlDeviceGetPciInfo(device, &older));
-	CHECK(!memcmp(&old, &older, sizeof(old)));
-	CHECK(!strcmp(old.text, pci.legacy) && old.bus == pci.bus);
+	CHECK(memcmp(&old, &older, sizeof(old)) == 0);
+	CHECK(strcmp(old.text, pci.legacy) == 0 && old.bus == pci.bus);
 	CHECK(nvmlDeviceGetPciInfoExt(device, &ext) ==
 	      NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 	CHECK(ext.bus == 99);
 	ext.version = VERSION(ext, 1);
 	CHECK(!nvmlDeviceGetPciInfoExt(device, &ext));
-	CHECK(ext.bus == pci.bus && !strcmp(ext.text, pci.text));
+	CHECK(ext.bus == pci.bus && strcmp(ext.text, pci.text) == 0);
 	CHECK(ext.version == VERSION(ext, 1) && ext.base == 3);
 	CHECK(nvmlDeviceGetPciInfo_v3(device, NULL) ==
 	      NVML_ERROR_INVALID_ARGUMENT);

@@ -72,7 +72,7 @@ static void copies_2d(void)
 	memset(back, 0, sizeof(back));
 	CUDA(cudaMemcpy2D(back, width, device, pitch, width, ROWS,
 	                  cudaMemcpyDeviceToHost));
-	CHECK(!memcmp(host, back, sizeof(host)));
+	CHECK(memcmp(host, back, sizeof(host)) == 0);
 	CUDA(cudaFree(device));
 }
 
