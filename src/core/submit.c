@@ -115,9 +115,9 @@ static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
 	int rc = device_enter(scope, comms->clique->platform, comms->device);
 
 	/* With several ranks, go_to() leaves the first one's device. */
-	scope->leaves |= n > 1;
-	if (rc != COHORT_OK && op_is_awaited(ops) &&
-	    !native_is_exit(scope->error))
+	if (rc == COHORT_OK)
+		scope->leaves |= n > 1;
+	else if (op_is_awaited(ops) && !native_is_exit(scope->error))
 		launch_end_for_device(comms, rc, scope->error, s);
 	return rc;
 }
