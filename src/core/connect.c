@@ -83,7 +83,7 @@ static int open_in_section(struct connection *c)
 	                               native_thread_init(p, c->devices[0]));
 
 	if (rc != COHORT_OK)
-		return rc;
+		return c->split ? rc : connection_error_at(c, 0, rc);
 	rc = call_nccl(c, connection_init);
 	/* NCCL's first call has added its files of settings to the
 	 * environment. */

@@ -121,7 +121,8 @@ int connection_make(struct connection *c)
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		if (c->native[i])
 			rc = make_rest(c, i);
-	return rc;
+	return rc == COHORT_OK || c->split ? rc
+	                                   : connection_error_at(c, i - 1, rc);
 }
 
 /* ---- giving back ------------------------------------------------------ */

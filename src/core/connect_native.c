@@ -42,8 +42,7 @@ void connection_add_ranks(struct text *t, const struct connection *c)
 		text_add(t, " %d", c->devices[i]);
 }
 
-/* @status, an error of place @i. */
-static int at_place(const struct connection *c, int i, int status)
+int connection_error_at(const struct connection *c, int i, int status)
 {
 	return error_set(status, "rank %d, device %d: %s", c->first + i,
 	                 c->devices[i], cohort_last_error());
@@ -56,7 +55,7 @@ static int at_some_place(const struct connection *c, int status)
 	struct text t = { list, sizeof(list) };
 
 	if (c->n == 1)
-		return at_place(c, 0, status);
+		return connection_error_at(c, 0, status);
 	text_set(error, sizeof(error), "%s", cohort_last_error());
 	connection_add_ranks(&t, c);
 	return error_set(status, "%s; for one of %s: NCCL does not say which",
@@ -95,7 +94,7 @@ static int init_group(struct connection *c)
 		if (rc == COHORT_OK)
 			rc = init_rank(c, i);
 		if (rc != COHORT_OK)
-			rc = at_place(c, i, rc);
+			rc = connection_error_at(c, i, rc);
 	}
 	if (rc != COHORT_OK)
 		spoil_group(c);
@@ -176,7 +175,7 @@ static int visit_devices(struct connection *c)
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		rc = native_set_cuda_error(p, "cudaSetDevice",
 		                           p->cudaSetDevice(c->devices[i]));
-	return rc == COHORT_OK ? rc : at_place(c, i - 1, rc);
+	return rc == COHORT_OK ? rc : connection_error_at(c, i - 1, rc);
 }
 
 /* Does nothing if no group is open: NCCL refuses to end one then. */
@@ -212,7 +211,7 @@ int connection_init(struct connection *c)
 		return init_split(c);
 	if (c->size && c->n == 1) {
 		rc = init_rank(c, 0);
-		return rc == COHORT_OK ? rc : at_place(c, 0, rc);
+		return rc == COHORT_OK ? rc : connection_error_at(c, 0, rc);
 	}
 	if (c->size || !config_is_default(&c->config))
 		return init_group(c);

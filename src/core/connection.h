@@ -101,6 +101,10 @@ void connection_end_section(struct connection *c);
 void connection_begin_alone(struct connection *c);
 void connection_end_alone(struct connection *c);
 
+/* Put the rank and the device of place @i before this thread's error; return
+ * @status. */
+int connection_error_at(const struct connection *c, int i, int status);
+
 /* Make what each rank with a communicator needs of its device. */
 int connection_make(struct connection *c);
 

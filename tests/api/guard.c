@@ -648,6 +648,29 @@ Test(guard, a_call_after_the_runtimes_end_fails_and_ends_nothing)
 
 /* ---- opening ---------------------------------------------------------- */
 
+Test(guard, open_names_the_rank_whose_memory_cannot_be_pinned)
+{
+	struct cohort_group *group;
+	unsigned long n;
+
+	spread_not("the test fails a call of each rank");
+	platform_override(failing_wrap(place_table()));
+	for (n = 1;; n++) {
+		failing_at("cudaHostAlloc", n, ncclSuccess,
+		           cudaErrorMemoryAllocation);
+		if (cohort_group_open(NULL, 2, NULL, &group) == COHORT_OK)
+			break;
+		cr_assert_str_eq(failing_fired(), "cudaHostAlloc");
+		cr_assert_not_null(strstr(cohort_last_error(),
+		                          n == 1 ? "rank 0, device 0: "
+		                                 : "rank 1, device 1: "),
+		                   "%s", cohort_last_error());
+	}
+	cr_assert_eq(n, 3);
+	failing_at(NULL, 0, 0, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 static const struct platform *real;
 static _Thread_local int depth;
 static atomic_int left_open, opened;
