@@ -70,7 +70,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 	char reason[CAUSE_MAX_REASON + 1] = "";
 	char how[CAUSE_MAX_REASON + 64], name[RANK_NAME_SIZE];
 	struct cohort_cause witness;
-	int rc = comm_check_closely(comm);
+	int rc = comm_check_fork(comm);
 
 	if (rc != COHORT_OK)
 		return rc;

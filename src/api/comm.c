@@ -15,7 +15,7 @@
 #include "core/native.h"
 #include "core/owner.h"
 
-int comm_check_closely(const struct cohort_comm *comm)
+int comm_check_fork(const struct cohort_comm *comm)
 {
 	int rc = comm_check(comm);
 
@@ -78,7 +78,7 @@ void *cohort_comm_stream(struct cohort_comm *comm)
 
 void cause_copy(struct clique *q, struct cohort_cause *out)
 {
-	const struct cohort_cause *cause = clique_whole_cause(q);
+	const struct cohort_cause *cause = clique_explained_cause(q);
 
 	*out = cause ? *cause
 	             : (struct cohort_cause){ .rank = -1, .world_rank = -1 };
@@ -138,7 +138,7 @@ void comm_leave_on_device(struct cohort_comm *c,
 
 int cohort_comm_bind(struct cohort_comm *comm)
 {
-	int rc = comm_check_closely(comm);
+	int rc = comm_check_fork(comm);
 
 	return rc == COHORT_OK ? comm_inside(comm, owner_bind) : rc;
 }
@@ -147,7 +147,7 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 {
 	struct clique *q;
 	bool is_open;
-	int rc = comm_check_closely(comm);
+	int rc = comm_check_fork(comm);
 
 	if (rc != COHORT_OK)
 		return rc;

@@ -5,7 +5,7 @@
 #include "core/comm_lock.h"
 
 /* comm_check(), and process_check_closely(). */
-int comm_check_closely(const struct cohort_comm *comm);
+int comm_check_fork(const struct cohort_comm *comm);
 
 /* Copy the clique's cause; its status is COHORT_OK if there is none. */
 void cause_copy(struct clique *clique, struct cohort_cause *out);

@@ -53,7 +53,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 {
 	struct clique *q;
 	bool is_owner;
-	int rc = comm_check_closely(comm);
+	int rc = comm_check_fork(comm);
 
 	if (rc == COHORT_OK)
 		rc = memory_section_check("comm_close");
@@ -84,7 +84,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	is_owner = owner_is_self(comm);
 	if (atomic_fetch_sub(&q->open, 1) == 1 && q->ends_with_last &&
 	    !is_ended_by_parent(q))
-		return end_all(q->keeper, rc);
+		return end_all(q->owning_generation, rc);
 	/* Another thread may be freeing @comm, unless it is bound to this
 	 * thread. */
 	if (is_owner && owner_unbind(comm) == COHORT_OK)

@@ -72,8 +72,8 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	g->peers = peers;
 	g->clique = q;
 	g->options = *watch_options;
-	g->options.is_held = false; /* for what is split from it */
-	q->keeper = g;
+	g->options.is_deferred = false; /* for what is split from it */
+	q->owning_generation = g;
 	*out = g;
 	return COHORT_OK;
 }
@@ -82,7 +82,7 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 
 static struct generation *generation_of(const struct clique *q)
 {
-	return q ? q->keeper : NULL;
+	return q ? q->owning_generation : NULL;
 }
 
 static struct generation *first_child(const struct generation *g)
@@ -99,7 +99,7 @@ static struct generation *next_child(const struct generation *g)
  * rank is bound, it may return after the close, because the rank is kept. */
 static bool is_occupied(const struct cohort_comm *c)
 {
-	return cause_any(c->clique->end) && atomic_load(&c->lock.owner)
+	return cause_or_closing(c->clique->end) && atomic_load(&c->lock.owner)
 	               ? atomic_load(&c->lock.held)
 	               : comm_is_taken(c);
 }
@@ -169,7 +169,7 @@ static int end(struct clique *q)
 	               (unsigned long long)(q->deadlines.close_ns / 1000000),
 	               clique_name_rank(q, c->rank, name));
 	if (clique_fire(q, &cause, "%s", cohort_last_error()) == COHORT_OK)
-		error_set(rc, "%s", clique_whole_cause(q)->text);
+		error_set(rc, "%s", clique_explained_cause(q)->text);
 	return rc;
 }
 

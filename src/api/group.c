@@ -185,7 +185,7 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
 		peers = processes_peers(g->processes);
 		options.is_vain = peers_is_vain(peers);
-		watch.is_held = true; /* some process may not get it */
+		watch.is_deferred = true; /* some process may not get it */
 		peers_open(peers, options.identity);
 	}
 	rc = generation_open(g->platform, devices, n, &options, &watch, peers,
@@ -312,7 +312,7 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 	if (!comms)
 		return error_set(COHORT_INVALID, "comms is NULL");
 	q = group_clique(group);
-	cause = clique_whole_cause(q);
+	cause = clique_explained_cause(q);
 	if (cause)
 		return error_set(COHORT_STATE, "the group has ended: %s",
 		                 cause->text);
@@ -469,7 +469,7 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
  * */
 static int find_lost(struct clique *q, uint64_t *set)
 {
-	const struct cohort_cause *cause = clique_whole_cause(q);
+	const struct cohort_cause *cause = clique_explained_cause(q);
 	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
 	int r, n = 0, absent = 0;
 

@@ -85,7 +85,7 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 static int give_back(struct cohort_comm *c, struct registration *r,
                      void *memory)
 {
-	bool has_ended = cause_any(c->clique->end);
+	bool has_ended = cause_or_closing(c->clique->end);
 	struct device_scope scope;
 	int rc;
 

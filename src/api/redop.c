@@ -58,7 +58,8 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	/* With the lock held, and so before the native communicator is freed.
 	 * */
 	if (rc != COHORT_STATE)
-		rc = redop_destroy(comm, op, cause_any(comm->clique->end));
+		rc = redop_destroy(comm, op,
+		                   cause_or_closing(comm->clique->end));
 	comm_leave(comm);
 	return rc;
 }

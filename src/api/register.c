@@ -107,7 +107,7 @@ int comm_give_back(struct cohort_comm *c,
 /* COHORT_TIMED_OUT: the reaper has not deregistered it yet. */
 static int deregister_inside(struct cohort_comm *c, void *registration)
 {
-	const bool has_ended = cause_any(c->clique->end);
+	const bool has_ended = cause_or_closing(c->clique->end);
 	struct registration *r = registration;
 
 	if (!register_has(c, r) || r->is_allocated)

@@ -91,7 +91,7 @@ static uint64_t identity_of(const struct clique *parent, int color)
 static int open_child(struct clique *parent, const struct members *m, int color,
                       int world)
 {
-	const struct generation *of = parent->keeper;
+	const struct generation *of = parent->owning_generation;
 	char name[sizeof(parent->name)]; /* the parent's, and the color */
 	const struct clique_options options = {
 		.name = name,
@@ -180,7 +180,7 @@ int cohort_comm_split(struct cohort_comm *comm, int color, int key,
 		.n = 1,
 		.split = &call,
 	};
-	int rc = comm_check_closely(comm);
+	int rc = comm_check_fork(comm);
 
 	if (rc != COHORT_OK)
 		return rc;

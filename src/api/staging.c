@@ -22,7 +22,7 @@
 /* ---- before the call -------------------------------------------------- */
 
 /* The staging memory is this thread's from now on. */
-static int take(struct cohort_comm *c)
+static int reserve(struct cohort_comm *c)
 {
 	int rc = comm_enter(c, true);
 
@@ -197,7 +197,7 @@ int staging_call(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	}
 	rc = op_check(op, c->rank, c->clique->world_size);
 	if (rc == COHORT_OK)
-		rc = take(c);
+		rc = reserve(c);
 	if (rc != COHORT_OK)
 		return rc;
 	rc = run(c, op, timeout_ns);

@@ -379,7 +379,7 @@ static const char *obstacle(const struct cohort_comm *comm)
  * run. */
 static int run_check(const struct cohort_group *group, struct clique *q)
 {
-	const struct cohort_cause *cause = clique_whole_cause(q);
+	const struct cohort_cause *cause = clique_explained_cause(q);
 	const char *what;
 	int i;
 

@@ -106,7 +106,7 @@ void cause_put(struct cohort_abort *a)
 
 const struct cohort_cause *cause_look(const struct cohort_abort *a)
 {
-	const struct cohort_cause *cause = cause_any(a), *told;
+	const struct cohort_cause *cause = cause_or_closing(a), *told;
 
 	if (!cause || cause == &a->closing)
 		return NULL;
@@ -138,7 +138,7 @@ static struct cohort_cause *take_slot(struct cohort_abort *a)
 {
 	unsigned i;
 
-	if (cause_any(a))
+	if (cause_or_closing(a))
 		return NULL;
 	i = atomic_fetch_add_explicit(&a->used, 1, memory_order_relaxed);
 	return i < CAUSE_SLOTS ? &a->slots[i] : NULL;
@@ -190,7 +190,7 @@ int cause_fire(struct cohort_abort *a, const char *reason)
 		return rc;
 	target = atomic_load(&a->target); /* after the swap, see cause.h */
 	if (target && rc == COHORT_OK)
-		cause_set(target, cause_any(a));
+		cause_set(target, cause_or_closing(a));
 	return rc;
 }
 
@@ -206,7 +206,7 @@ int cause_forward(struct cohort_abort *a, struct cohort_abort *end)
 		return error_set(COHORT_STATE,
 		                 "options->abort is the handle of another "
 		                 "group");
-	cause = cause_any(a);
+	cause = cause_or_closing(a);
 	if (cause)
 		cause_set(end, cause);
 	return cause_error(cause_look(a));
@@ -225,7 +225,7 @@ void cause_set_explained(struct cohort_abort *a)
 int cause_set_closing(struct cohort_abort *a)
 {
 	/* What was split is closed once more with its parent. */
-	if (cause_any(a))
+	if (cause_or_closing(a))
 		return COHORT_ALREADY;
 	return swap(a, &a->closing);
 }

@@ -125,7 +125,8 @@ const struct cohort_cause *cause_look(const struct cohort_abort *a);
 
 /* The cause, or what stands for an orderly end, of which only the time is set;
  * NULL: the clique has not ended. */
-static inline const struct cohort_cause *cause_any(const struct cohort_abort *a)
+static inline const struct cohort_cause *
+cause_or_closing(const struct cohort_abort *a)
 {
 	return atomic_load(&a->cause); /* seq_cst, see above */
 }
@@ -160,7 +161,7 @@ struct patience {
 
 static inline bool patience_is_aborted(const struct patience *p)
 {
-	return p->abort && cause_any(p->abort);
+	return p->abort && cause_or_closing(p->abort);
 }
 
 /* The reason of the abort as this thread's error. */

@@ -44,6 +44,7 @@
 #include "platform/platform.h"
 
 struct connected;
+struct generation;
 struct remote;
 struct remote_agreement;
 
@@ -110,8 +111,8 @@ struct clique {
 	bool together;          /* no rank launches before all have called */
 	bool ends_with_last; /* no group owns it: it ends when its last rank is
 	                         closed */
-	void *keeper;        /* the generation that it belongs to */
-	size_t bytes;        /* of this structure */
+	struct generation *owning_generation; /* that it belongs to */
+	size_t bytes;                         /* of this structure */
 	char name[64];
 	struct cohort_deadlines deadlines;
 	bool deadlines_are_fixed; /* by the environment: no push changes them */
@@ -315,7 +316,7 @@ const struct cohort_cause *clique_cause(const struct clique *q);
 /* The cause with its full explanation, available after the completion snapshot
  * (clique_record_completions()), which this takes if nobody has.  Not in a
  * signal handler. */
-const struct cohort_cause *clique_whole_cause(struct clique *q);
+const struct cohort_cause *clique_explained_cause(struct clique *q);
 
 /* The whole cause as this thread's error: its status, or COHORT_OK without
  * one. */

@@ -20,7 +20,7 @@ const struct cohort_cause *clique_cause(const struct clique *q)
 	return cause_look(q->end);
 }
 
-const struct cohort_cause *clique_whole_cause(struct clique *q)
+const struct cohort_cause *clique_explained_cause(struct clique *q)
 {
 	if (!clique_cause(q))
 		return NULL;
@@ -30,7 +30,7 @@ const struct cohort_cause *clique_whole_cause(struct clique *q)
 
 int clique_error(struct clique *q)
 {
-	return cause_error(clique_whole_cause(q));
+	return cause_error(clique_explained_cause(q));
 }
 
 int clique_fire(struct clique *q, const struct cohort_cause *cause,
@@ -78,10 +78,10 @@ static void note_rank(struct cohort_comm *c)
 	 * and live what is not in the notes.  The last ticket first: when it
 	 * was given out, its slot's former operation was done. */
 	c->tickets.last_then = atomic_load(&c->tickets.last);
-	c->tickets.held_then = atomic_load(&c->thread.waits) >
-	                               atomic_load(&c->thread.waits_ended) ||
-	                       atomic_load(&c->lock.held) ||
-	                       atomic_load(&c->lock.keeper);
+	c->tickets.was_blocked = atomic_load(&c->thread.waits) >
+	                                 atomic_load(&c->thread.waits_ended) ||
+	                         atomic_load(&c->lock.held) ||
+	                         atomic_load(&c->lock.staging_thread);
 	for (k = 0; k < slots && k < c->tickets.last_then; k++) {
 		ticket = c->tickets.last_then - k;
 		slot = ticket & (slots - 1);
@@ -110,7 +110,7 @@ void clique_record_completions(struct clique *q)
 
 static bool abort_is_overdue(const struct clique *q)
 {
-	const struct cohort_cause *cause = cause_any(q->end);
+	const struct cohort_cause *cause = cause_or_closing(q->end);
 
 	return cause && clock_now() - cause->time_ns > q->deadlines.abort_ns;
 }

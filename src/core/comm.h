@@ -60,7 +60,7 @@ struct comm_lock {
 	/* The thread in a call with host memory, 0: none is.  While that thread
 	 * waits there nobody is inside, so that an abort need not wait for it,
 	 * but no other thread may enter.  See comm_keep(). */
-	_Atomic uintptr_t keeper;
+	_Atomic uintptr_t staging_thread;
 
 	/* The bound thread, 0: none.  Also cleared at the end of that thread.
 	 * Relaxed. */
@@ -128,7 +128,7 @@ struct comm_tickets {
 	 * whose newest ticket, up to this one, was done.  And whether its
 	 * thread was held in a call or a wait. */
 	uint64_t last_then;
-	bool held_then;
+	bool was_blocked;
 };
 
 /* The collectives of this rank, compared with those of the others:

@@ -66,28 +66,30 @@ int comm_check_owner(const struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-static uintptr_t load_keeper(const struct cohort_comm *c)
+static uintptr_t staging_thread_of(const struct cohort_comm *c)
 {
 	/* Acquire: what the call before has done.  Pairs with comm_unkeep(). */
-	return atomic_load_explicit(&c->lock.keeper, memory_order_acquire);
+	return atomic_load_explicit(&c->lock.staging_thread,
+	                            memory_order_acquire);
 }
 
 void comm_keep(struct cohort_comm *c)
 {
 	/* Relaxed: the lock orders it. */
-	atomic_store_explicit(&c->lock.keeper, owner_self(),
+	atomic_store_explicit(&c->lock.staging_thread, owner_self(),
 	                      memory_order_relaxed);
 }
 
 void comm_unkeep(struct cohort_comm *c)
 {
-	if (load_keeper(c) == owner_self())
-		atomic_store_explicit(&c->lock.keeper, 0, memory_order_release);
+	if (staging_thread_of(c) == owner_self())
+		atomic_store_explicit(&c->lock.staging_thread, 0,
+		                      memory_order_release);
 }
 
 bool comm_is_kept(const struct cohort_comm *c)
 {
-	return load_keeper(c);
+	return staging_thread_of(c);
 }
 
 bool comm_is_taken(const struct cohort_comm *c)
@@ -127,7 +129,7 @@ int comm_refuse_stale(const struct cohort_comm *c)
 /* The clique has a cause, or was closed in order. */
 static int refuse_ended(const struct cohort_comm *c)
 {
-	const struct cohort_cause *cause = clique_whole_cause(c->clique);
+	const struct cohort_cause *cause = clique_explained_cause(c->clique);
 
 	if (cause && !atomic_load(&c->clique->stale) &&
 	    !atomic_load(&c->thread.abandoned))
@@ -139,7 +141,7 @@ static int check_entry(const struct cohort_comm *c, enum purpose purpose)
 {
 	/* Checked again inside, where the owner cannot change. */
 	int rc = check_owner(c, purpose);
-	uintptr_t keeper = load_keeper(c);
+	uintptr_t keeper = staging_thread_of(c);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -152,7 +154,7 @@ static int check_entry(const struct cohort_comm *c, enum purpose purpose)
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
 		                 c->rank);
-	return purpose == TO_SUBMIT && cause_any(c->clique->end)
+	return purpose == TO_SUBMIT && cause_or_closing(c->clique->end)
 	               ? refuse_ended(c)
 	               : COHORT_OK;
 }
@@ -167,7 +169,7 @@ static int enter(struct cohort_comm *c, enum purpose purpose)
 		return rc;
 	/* seq_cst, see cause.h: first the lock, then the cause. */
 	while (atomic_exchange(&c->lock.held, 1)) {
-		if (load_keeper(c) != owner_self())
+		if (staging_thread_of(c) != owner_self())
 			return error_set(COHORT_BUSY,
 			                 "another thread is inside the "
 			                 "communicator of rank %d",

@@ -92,7 +92,7 @@ static int open_in_section(struct connection *c)
 	if (rc == COHORT_OK)
 		rc = connection_make(c);
 	if (rc == COHORT_OK)
-		rc = call_nccl(c, connection_connect);
+		rc = call_nccl(c, connection_warm_up);
 	if (rc != COHORT_OK)
 		connection_take_back(c);
 	return rc;

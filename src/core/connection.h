@@ -79,10 +79,10 @@ int connection_init(struct connection *c);
 /* Add "ranks 0-3, on devices 0 1 2 3". */
 void connection_add_ranks(struct text *t, const struct connection *c);
 
-/* ---- connect_ranks.c -------------------------------------------------- */
+/* ---- connect_warmup.c -------------------------------------------------- */
 
 /* Connect the ranks that have a communicator, as the config says. */
-int connection_connect(struct connection *c);
+int connection_warm_up(struct connection *c);
 
 /* Begin to abort a connection whose thread connects its ranks, and whose caller
  * leaves.  With the lock held. */

@@ -122,7 +122,7 @@ static void await_reason(const struct clique *q, ncclResult_t result)
 
 	if (result != ncclRemoteError || q->world_size == q->size)
 		return;
-	while (!cause_any(q->end) && clock_now() < deadline)
+	while (!cause_or_closing(q->end) && clock_now() < deadline)
 		backoff_wait(&b, deadline);
 }
 
@@ -288,7 +288,7 @@ static void *late_main(void *arg)
 	/* No mark will come: the notes have the answer, so that this word
 	 * changes none.  What may have been queued all the same, the reaper
 	 * finds by the event. */
-	if (rc != COHORT_OK && clique_whole_cause(q))
+	if (rc != COHORT_OK && clique_explained_cause(q))
 		set_done(c, s.ticket);
 	atomic_store(&c->lock.is_detached, false);
 	return NULL;

@@ -236,7 +236,7 @@ static void await_others(struct clique *q)
 	if (!q->remote || q->world_size == q->size)
 		return;
 	patience = q->remote->patience_ns;
-	q->remote->tell(q, clique_whole_cause(q),
+	q->remote->tell(q, clique_explained_cause(q),
 	                clock_deadline(half < patience ? half : patience));
 }
 

@@ -126,7 +126,7 @@ int stream_check_outside(struct cohort_comm *c, void *stream)
 		return rc;
 	/* After a cause the reaper may be waiting for the event, and nothing is
 	 * queued on the stream any more. */
-	if (!cause_any(c->clique->end))
+	if (!cause_or_closing(c->clique->end))
 		rc = stream_check(c, stream, -1);
 	comm_leave(c);
 	return rc;

@@ -257,7 +257,7 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 
 static void take_facts(struct flight *f, struct clique *q)
 {
-	const struct cohort_cause *cause = clique_whole_cause(q);
+	const struct cohort_cause *cause = clique_explained_cause(q);
 
 	snprintf(f->group, sizeof(f->group), "%s", q->name);
 	f->generation = q->generation;

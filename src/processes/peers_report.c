@@ -155,7 +155,7 @@ static void report_half(struct cohort_comm *c, const struct missing *asked,
 		.is_done = half.done,
 		.kind = has_called ? stall_half_kind(&s, &half)
 		                   : stall_kind(&s, &r),
-		.is_held = cycle_is_held(&r),
+		.is_held = cycle_is_blocked(&r),
 		.is_closed = r.closed,
 		.world = c->world_rank,
 	};
@@ -517,7 +517,7 @@ int peers_ask(const struct remote *remote, const struct clique *q,
 		if (n && asked.is_transfer)
 			break;
 	} while (awaited && clock_now() < deadline_ns &&
-	         !(q && cause_any(q->end)));
+	         !(q && cause_or_closing(q->end)));
 	atomic_store(&p->is_asking[k], false);
 	if (n && asked.is_transfer)
 		return n;

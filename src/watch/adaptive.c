@@ -318,7 +318,7 @@ void observer_look(struct observer *o, struct snapshot *s,
 	is_excused = atomic_load(&q->pushed) > 0 || s->paused ||
 	             atomic_load(&q->paused) > 0;
 	excused = excused_by(q);
-	if (!is_excused && !cause_any(q->end))
+	if (!is_excused && !cause_or_closing(q->end))
 		learn(o, s, q, excused);
 	o->front = look_at_front(o, s);
 	o->done = done_everywhere(s);

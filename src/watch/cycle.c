@@ -13,7 +13,7 @@
 /* The start of a row: see render.h. */
 #define ROW "\nwait   "
 
-bool cycle_is_held(const struct rank_snapshot *r)
+bool cycle_is_blocked(const struct rank_snapshot *r)
 {
 	return r->waiting || r->inside;
 }
@@ -32,14 +32,14 @@ static bool waits_in_front(const struct snapshot *s,
 {
 	if (!s->front || !a->joined || a->done || !is_at_front(s, a))
 		return false;
-	return b->joined ? !b->done && !is_at_front(s, b) : cycle_is_held(b);
+	return b->joined ? !b->done && !is_at_front(s, b) : cycle_is_blocked(b);
 }
 
 static bool waits_in_transfer(const struct rank_snapshot *a,
                               const struct rank_snapshot *b)
 {
 	return rank_set_has(a->awaits_start, b->rank) ||
-	       (rank_set_has(a->awaits_call, b->rank) && cycle_is_held(b));
+	       (rank_set_has(a->awaits_call, b->rank) && cycle_is_blocked(b));
 }
 
 static bool waits_for(const struct snapshot *s, int a, int b)
@@ -222,7 +222,7 @@ static struct crossing_side side_of(const struct rank_snapshot *here,
 	side.here_ns = here->joined ? here->arrived_ns : 0;
 	side.there_ns = there.joined ? there.arrived_ns : 0;
 	side.is_held = is_same_thread(here, &there) &&
-	               (cycle_is_held(here) || cycle_is_held(&there));
+	               (cycle_is_blocked(here) || cycle_is_blocked(&there));
 	side.started_here = here->started;
 	side.started_there = there.started;
 	side.call_there = there.call;
@@ -277,7 +277,7 @@ static void visit(const struct clique *other, void *arg)
 		return;
 	if (clique_cause(other))
 		visit_ended(s, other, clique_cause(other));
-	else if (!cause_any(other->end))
+	else if (!cause_or_closing(other->end))
 		front = snapshot_front(other);
 	if (!front)
 		return;
@@ -357,8 +357,9 @@ static void visit_hold(const struct clique *other, void *arg)
 {
 	struct hold *h = arg;
 	const struct cohort_cause *cause = clique_cause(other);
-	const uint64_t front =
-		h->exists || cause_any(other->end) ? 0 : snapshot_front(other);
+	const uint64_t front = h->exists || cause_or_closing(other->end)
+	                               ? 0
+	                               : snapshot_front(other);
 	const struct crossing_side side =
 		front ? side_of(h->rank, other, front)
 		      : (struct crossing_side){ .there = -1 };

@@ -25,7 +25,7 @@ struct cycle {
 
 /* True if the thread of @r is not about to make its next call: it waits for a
  * ticket, or is inside another call. */
-bool cycle_is_held(const struct rank_snapshot *r);
+bool cycle_is_blocked(const struct rank_snapshot *r);
 
 /* Find a cycle, starting from the ranks that have called the front, or from the
  * one with the transfer.  A pure function. */

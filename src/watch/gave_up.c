@@ -113,7 +113,7 @@ static uint64_t pending_since(const struct cohort_comm *c)
 	const uint64_t ticket = comm_oldest(c);
 	struct record r;
 
-	if (cause_any(c->clique->end) || !ticket ||
+	if (cause_or_closing(c->clique->end) || !ticket ||
 	    !recorder_read(&c->recorder, ticket, &r))
 		return 0;
 	return r.submitted_ns;

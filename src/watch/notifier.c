@@ -23,7 +23,7 @@ static bool take(struct notifier *n)
 	bool is_waiting;
 
 	pthread_mutex_lock(&n->lock);
-	is_waiting = n->is_waiting && !n->is_held;
+	is_waiting = n->is_waiting && !n->is_deferred;
 	if (is_waiting) {
 		verdict_copy(&n->told, &n->waiting);
 		dumper_hold(n->dumper); /* until await_dump() */
@@ -131,7 +131,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 		.name = q->name,
 		.calling = "on_verdict",
 		.dumper = dumper,
-		.is_held = options->is_held,
+		.is_deferred = options->is_deferred,
 		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,
 	};
 	if (!options->on_verdict && !options->on_abort && !options->on_slow &&
@@ -172,7 +172,7 @@ void notifier_release(struct notifier *n)
 	if (!n->is_wanted)
 		return;
 	pthread_mutex_lock(&n->lock);
-	n->is_held = false;
+	n->is_deferred = false;
 	pthread_mutex_unlock(&n->lock);
 	run(n);
 }

@@ -33,9 +33,9 @@ struct notifier {
 
 	/* Guarded by lock. */
 	pthread_mutex_t lock;
-	bool is_waiting; /* a verdict waits to be told */
-	bool is_held;    /* nothing is told yet */
-	uint64_t number; /* of the last verdict that waited, or waits */
+	bool is_waiting;  /* a verdict waits to be told */
+	bool is_deferred; /* nothing is told yet */
+	uint64_t number;  /* of the last verdict that waited, or waits */
 	struct verdict waiting;
 
 	/* Owned by the job. */
@@ -54,7 +54,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
  * callbacks.  Does not block. */
 uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict);
 
-/* If options->is_held was set: tell from now on. */
+/* If options->is_deferred was set: tell from now on. */
 void notifier_release(struct notifier *n);
 
 /* On a notifier's thread: the end of the clique that it tells of.  Elsewhere

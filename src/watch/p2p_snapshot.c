@@ -276,7 +276,7 @@ static bool keeps(const struct cohort_comm *c, const struct rank_snapshot *r,
 	struct half h;
 
 	if (!p2p_snapshot_half(c, sends, peer, number, &h))
-		return cycle_is_held(r);
+		return cycle_is_blocked(r);
 	return !h.done && !is_at(c->clique->starts_are_marked, &h);
 }
 

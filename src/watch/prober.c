@@ -135,7 +135,7 @@ static void probe_rank(struct asker *a, struct prober *p, struct cohort_comm *c)
 	ask(p, "cudaSetDevice");
 	/* seq_cst, see cause.h: first enter, then look at the cause. */
 	atomic_store(&q->probing, c->rank + 1);
-	if (!cause_any(q->end)) {
+	if (!cause_or_closing(q->end)) {
 		go_to(a, c);
 		ask(p, "ncclCommGetAsyncError");
 		ask_nccl(p, c);
@@ -181,7 +181,8 @@ static void probe(struct asker *a, struct prober *p)
 	struct clique *q = p->clique;
 	int r;
 
-	if (atomic_load(&p->stop) || cause_any(q->end) || !any_is_late(p))
+	if (atomic_load(&p->stop) || cause_or_closing(q->end) ||
+	    !any_is_late(p))
 		return;
 	for (r = 0; r < q->size; r++)
 		probe_rank(a, p, &q->comms[r]);

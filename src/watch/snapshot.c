@@ -149,7 +149,8 @@ static bool has_returned(const struct cohort_comm *c)
 		c = c->above;
 	/* After the group's end, which its children are about to hear of, a
 	 * rank may return. */
-	return atomic_load(&c->thread.returned) && !cause_any(c->clique->end);
+	return atomic_load(&c->thread.returned) &&
+	       !cause_or_closing(c->clique->end);
 }
 
 static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
@@ -275,7 +276,7 @@ static bool is_same(const struct transfer_snapshot *a,
 
 /* True if all have called the front, but one of them in a batch with a transfer
  * that its peer has not called: the batch waits for the peer. */
-static bool is_held(const struct snapshot *s)
+static bool batch_awaits_peer(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 	int r = 0;
@@ -322,7 +323,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	take_pauses(s, q);
 	take(s, q);
 	s->split_tid = atomic_load(&q->split_tid);
-	s->closing = cause_any(q->end) && !clique_cause(q);
+	s->closing = cause_or_closing(q->end) && !clique_cause(q);
 	s->reaping = atomic_load(&q->reaping);
 	place = atomic_load(&q->reaping_place);
 	s->reaping_rank = place < 0 ? -1 : q->comms[place].rank;
@@ -332,7 +333,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 		s->moved_ns = s->now_ns;
 	p2p_snapshot_take(s, q);
 	s->now_ns = clock_now();
-	if (is_held(s))
+	if (batch_awaits_peer(s))
 		s->moved_ns = s->now_ns;
 	if (s->resumed_ns == resumed_ns && is_same(&s->transfer, &transfer)) {
 		s->transfer.slow = transfer.slow;

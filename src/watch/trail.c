@@ -408,7 +408,7 @@ static void follow_trail(struct trail *t, const char *call,
 		t->world = x->world;
 		add_step(k);
 	}
-	while (is_open && x && !cause_any(of->end)) {
+	while (is_open && x && !cause_or_closing(of->end)) {
 		is_open = follow_remote(k, x);
 		if (!is_open)
 			break;
@@ -488,7 +488,7 @@ static int follow_one(struct trail *t, const struct clique *of,
 		/* A clique on the way may just have ended: those that waited in
 		 * it know soon who was to blame. */
 		if (!is_lost(&t->waits) || silent->at != begin ||
-		    cause_any(of->end) || clock_now() > until ||
+		    cause_or_closing(of->end) || clock_now() > until ||
 		    tries == MAX_TRIES)
 			break;
 		backoff_wait(&b, clock_deadline(RETRY_NS));

@@ -330,7 +330,7 @@ static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 
 	clique_record_completions((struct clique *)(uintptr_t)c->clique);
 	snapshot_part(&r, c, agree_called(c));
-	return c->tickets.held_then ||
+	return c->tickets.was_blocked ||
 	       (w->with_queued && has_called_last(c, &r));
 }
 
@@ -372,10 +372,11 @@ static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
 
 	if (cause)
 		add_ended(w, from, c, cause, called_ns);
-	if (cause_any(c->clique->end))
+	if (cause_or_closing(c->clique->end))
 		return;
 	snapshot_part(&r, c, number);
-	if (!cycle_is_held(&r) && !(w->with_queued && has_called_last(c, &r)))
+	if (!cycle_is_blocked(&r) &&
+	    !(w->with_queued && has_called_last(c, &r)))
 		return;
 	if (r.joined && !r.done && is_at(c->clique, &r))
 		add_collective(w, from, c, number);

@@ -26,7 +26,7 @@ struct watch_options {
 	cohort_verdict_fn on_verdict; /* of these three each may be NULL */
 	cohort_cause_fn on_abort;
 	cohort_verdict_fn on_slow;
-	bool is_held;     /* they are not called before watch_release() */
+	bool is_deferred; /* they are not called before watch_release() */
 	uint64_t slow_ns; /* what takes longer is slow; 0: nothing is */
 	struct adaptive adaptive;
 	void *user;

@@ -71,7 +71,7 @@
 /* ---- samples ---------------------------------------------------------- */
 
 /* Add to the snapshot what is not in the clique. */
-static void add_watch(const struct watch *g, struct snapshot *s)
+static void add_helper_threads(const struct watch *g, struct snapshot *s)
 {
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
@@ -179,7 +179,7 @@ static void sample_details(struct watch *g, struct snapshot *s)
 	snapshot_awaited(s, g->clique);
 	crossing_take(s, g->clique);
 	snapshot_tags(s, g->clique);
-	add_watch(g, s);
+	add_helper_threads(g, s);
 }
 
 /* Take a snapshot with all that a text tells but stacks.  What ranks do is read
@@ -344,7 +344,7 @@ static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 	return n < UINT_MAX ? (unsigned)n : UINT_MAX;
 }
 
-static void act(struct watch *g, const struct expiry *due)
+static void apply_policy(struct watch *g, const struct expiry *due)
 {
 	struct cohort_cause cause;
 	uint64_t number;
@@ -524,7 +524,7 @@ static void judge_with_evidence(struct watch *g)
 	add_stacks(g, &g->now);
 	restore_bound(&g->now);
 	verdict_stalled(&g->now, &due, &g->verdict);
-	act(g, &due);
+	apply_policy(g, &due);
 }
 
 /* Report what is due about the front or a transfer.  Returns when to look
@@ -562,7 +562,7 @@ static uint64_t judge(struct watch *g)
 		judge_with_evidence(
 			g); /* with the reason why there are no stacks */
 	else
-		act(g, &due);
+		apply_policy(g, &due);
 	return expiry_next(&g->now).next_ns;
 }
 
@@ -625,13 +625,13 @@ void watch_log_end(struct watch *g, unsigned event)
 	    log_wants_verdicts(&g->options.log))
 		return;
 	log_line(&g->options.log, "group \"%s\" (generation %d) ended: %s",
-	         q->name, q->generation, clique_whole_cause(q)->text);
+	         q->name, q->generation, clique_explained_cause(q)->text);
 }
 
 /* Report that the clique has ended. */
 static void tell_end(struct watch *g)
 {
-	const struct cohort_cause *cause = clique_whole_cause(g->clique);
+	const struct cohort_cause *cause = clique_explained_cause(g->clique);
 
 	if (!cause)
 		return;
@@ -659,7 +659,8 @@ static bool has_come_to_end(struct clique *q)
 /* When an end that does not complete is reported. */
 static uint64_t end_due(const struct clique *q)
 {
-	uint64_t ns = q->deadlines.abort_ns, began = cause_any(q->end)->time_ns;
+	uint64_t ns = q->deadlines.abort_ns,
+		 began = cause_or_closing(q->end)->time_ns;
 
 	return ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
 }
@@ -746,7 +747,7 @@ static bool parent_has_ended(const struct clique *q)
 {
 	const struct cohort_comm *above = q->comms->above;
 
-	while (above && !cause_any(above->clique->end))
+	while (above && !cause_or_closing(above->clique->end))
 		above = above->above;
 	return above;
 }
@@ -759,11 +760,13 @@ void watchdog_look(struct watch *g)
 		g->next_ns = g->evidence_due_ns;
 	} else if (has_waited) {
 		resume_verdict(g);
-	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end) &&
+	} else if (g->phase == WATCH_LIVE &&
+	           !cause_or_closing(g->clique->end) &&
 	           parent_has_ended(g->clique)) {
 		g->next_ns =
 			clock_deadline(HEARTBEAT_NS); /* the end wakes us */
-	} else if (g->phase == WATCH_LIVE && !cause_any(g->clique->end)) {
+	} else if (g->phase == WATCH_LIVE &&
+	           !cause_or_closing(g->clique->end)) {
 		detect_stop(g, g->next_ns);
 		sample_and_judge(g);
 	} else {

@@ -64,7 +64,8 @@ static struct watch *watch_alloc(struct clique *q,
 	g->ran_ns = g->next_ns = clock_now(); /* or nearly: sampled at once */
 	g->now.warn_percent = options->warn_percent;
 	g->now.slow_ns = options->slow_ns;
-	atomic_init(&g->log_state, options->is_held ? 0 : WATCH_IS_RELEASED);
+	atomic_init(&g->log_state,
+	            options->is_deferred ? 0 : WATCH_IS_RELEASED);
 	return g;
 }
 
@@ -92,7 +93,7 @@ static bool is_due(struct watch *g)
 {
 	return atomic_exchange(&g->clique->is_shorter, false) ||
 	       clock_now() >= g->next_ns || g->phase == WATCH_ENDING ||
-	       g->evidence || cause_any(g->clique->end);
+	       g->evidence || cause_or_closing(g->clique->end);
 }
 
 /* Look at the watch if it is due.  Returns when it is due next. */
@@ -117,7 +118,7 @@ static uint64_t look_at_all(void)
 	struct watch *g;
 
 	for (g = watches; g; g = g->next)
-		if (cause_any(g->clique->end))
+		if (cause_or_closing(g->clique->end))
 			clique_reap(g->clique);
 	for (g = watches; g; g = g->next) {
 		due = look_at(g);

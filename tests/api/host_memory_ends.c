@@ -432,11 +432,11 @@ Test(host_memory_ends, the_group_stays_open_until_a_cause_ends_its_calls)
 {
 	open_ranks();
 	/* Pretend that a thread waits inside. */
-	atomic_store(&comms[0]->lock.keeper, 1);
+	atomic_store(&comms[0]->lock.staging_thread, 1);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	expect(cohort_group_close(group), COHORT_STATE,
 	       "a thread is inside the communicator of rank 0");
-	atomic_store(&comms[0]->lock.keeper, 0);
+	atomic_store(&comms[0]->lock.staging_thread, 0);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -87,7 +87,7 @@ static void poker_main(void *arg, int i)
 	while (!atomic_load(&round->is_over)) {
 		crew_poke();
 		/* As the watchdog does. */
-		if (cause_any(round->clique->end))
+		if (cause_or_closing(round->clique->end))
 			clique_reap(round->clique);
 		sched_yield();
 	}

@@ -218,7 +218,7 @@ static int connect_pairs(const struct connection *c, int color)
 
 /* ---- connecting ------------------------------------------------------- */
 
-static void at(struct connection *c, const char *function)
+static void set_connecting(struct connection *c, const char *function)
 {
 	atomic_store_explicit(&c->connecting, function, memory_order_relaxed);
 }
@@ -228,11 +228,12 @@ static int connect_one(struct connection *c, int color)
 	const struct platform *p = c->platform;
 	int rc = COHORT_OK;
 
-	at(c, "ncclGroupSimulateEnd, which connects the ranks,");
+	set_connecting(c, "ncclGroupSimulateEnd, which connects the ranks,");
 	if (platform_has(p, FUNCTION_ncclGroupSimulateEnd))
 		rc = connect_collectives(c, color);
 	if (rc == COHORT_OK && c->config.connect == COHORT_CONNECT_ALL) {
-		at(c, "ncclGroupEnd, which connects pairs of ranks,");
+		set_connecting(c,
+		               "ncclGroupEnd, which connects pairs of ranks,");
 		connection_begin_alone(c);
 		rc = connect_pairs(c, color);
 		connection_end_alone(c);
@@ -263,7 +264,7 @@ static void enter(struct connection *c)
 
 /* It is out of NCCL.  True if the communicators were aborted meanwhile, and
  * are gone. */
-static bool leave(struct connection *c)
+static bool end_connecting(struct connection *c)
 {
 	bool is_aborted;
 
@@ -293,7 +294,7 @@ static int connect_children(struct connection *c)
 	return clique_error(c->parent);
 }
 
-int connection_connect(struct connection *c)
+int connection_warm_up(struct connection *c)
 {
 	const struct platform *p = c->platform;
 	bool is_aborted;
@@ -308,12 +309,12 @@ int connection_connect(struct connection *c)
 	} else {
 		enter(c);
 		rc = connect_each(c);
-		is_aborted = leave(c);
+		is_aborted = end_connecting(c);
 		for (i = 0; is_aborted && i < c->n; i++)
 			c->native[i] = NULL;
 	}
 	p->uncounted(false);
-	at(c, NULL);
+	set_connecting(c, NULL);
 	return rc;
 }
 
