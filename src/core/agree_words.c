@@ -155,12 +155,6 @@ static int called_of(uint64_t word)
 	return (int)(word / CALLED % (1 << COUNT_BITS));
 }
 
-static uint64_t load_shared(const struct clique *q, uint64_t number)
-{
-	/* Acquire: what the ranks that have called did before. */
-	return atomic_load_explicit(shared_at(q, number), memory_order_acquire);
-}
-
 int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,
                        int ranks)
 {
@@ -176,12 +170,6 @@ bool agree_shared_differs(const struct clique *q, uint64_t word,
 {
 	return !laps_to(q->slots, word, number) &&
 	       (word & DIFFERS || (uint32_t)word != digest);
-}
-
-int agree_count(const struct clique *q, uint64_t number)
-{
-	return agree_shared_count(q->slots, load_shared(q, number), number,
-	                          q->size);
 }
 
 /* A shared word with one more rank, which calls what @digest says. */

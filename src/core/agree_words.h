@@ -65,9 +65,6 @@ bool agree_word_is_of(uint64_t word, uint64_t number);
  * been compared yet. */
 uint64_t agree_called(const struct cohort_comm *comm);
 
-/* How many ranks of @clique have called collective @number, and are counted. */
-int agree_count(const struct clique *clique, uint64_t number);
-
 /*
  * The shared words of @clique, in this process or in another
  *
