@@ -206,8 +206,12 @@ static int connect_pairs(const struct connection *c, int color)
 		if (takes_part(c, i, color))
 			result = greet(c, i);
 	ended = p->ncclGroupEnd();
-	rc = native_set_nccl_error(p, "ncclGroupEnd", NULL,
-	                           result != ncclSuccess ? result : ended);
+	rc = result == ncclSuccess
+	             ? native_set_nccl_error(p, "ncclGroupEnd", NULL, ended)
+	             : native_set_nccl_error(p, "ncclSend or ncclRecv", NULL,
+	                                     result);
+	if (result != ncclSuccess && !c->split)
+		rc = connection_error_at(c, i - 1, rc);
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		if (takes_part(c, i, color))
 			rc = native_set_cuda_error(
