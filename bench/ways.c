@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/clock.h"
 #include "core/agree.h"
 #include "core/comm_lock.h"

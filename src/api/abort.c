@@ -8,7 +8,7 @@
  * storage (so no text for cohort_last_error() either): a signal handler may.
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -4,7 +4,7 @@
  * The collectives: each fills in one struct op and submits it
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/status.h"
 #include "core/submit.h"
 

@@ -5,7 +5,7 @@
  * generation
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "api/generation.h"
 #include "base/clock.h"
 #include "base/status.h"

@@ -11,7 +11,7 @@
  * more, so that the caller may free its buffers.
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"

@@ -4,7 +4,7 @@
  * Deadlines of a rank's calls: pushed, popped, paused
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "base/status.h"

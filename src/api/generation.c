@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread.h"

@@ -13,7 +13,7 @@
 
 #include <cohort/bootstrap.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "api/options.h"
 #include "base/clock.h"
 #include "base/environment.h"

@@ -4,7 +4,7 @@
  * The collectives, sends and receives for plain host memory
  */
 
-#include "api/staging.h"
+#include "api/staged_call.h"
 
 int cohort_all_reduce_host(struct cohort_comm *comm, void *data, size_t count,
                            int type, int op, uint64_t timeout_ns)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/sized.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "api/group.h"
 #include "base/sized.h"
 #include "base/status.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/process.h"

@@ -26,7 +26,7 @@
 
 #include <cohort/reducer.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "reducer/bucket.h"
 
 /* A parameter. */

@@ -7,7 +7,7 @@
 
 #include "watch/snapshot.h"
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/sized.h"

@@ -4,8 +4,8 @@
  * Several calls as one operation: kept from begin to end, then submitted
  */
 
+#include "api/communicator.h"
 #include "core/batch.h"
-#include "api/comm.h"
 #include "core/comm_lock.h"
 #include "core/submit.h"
 

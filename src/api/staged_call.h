@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_STAGING_H
-#define API_STAGING_H
+#ifndef API_STAGED_CALL_H
+#define API_STAGED_CALL_H
 
-#include "api/comm.h"
+#include "api/communicator.h"
 
 /*
  * Carry out @op, a call with host memory of one tensor, on the communicator's

@@ -4,7 +4,7 @@
  * Communicators: facts, checks, ownership, and the program's own native calls
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 
 #include "api/generation.h"
 #include "base/process.h"

@@ -4,7 +4,7 @@
  * Premultiplied sums
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/status.h"
 #include "core/comm_lock.h"
 #include "core/native.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "api/generation.h"
 #include "base/hash.h"
 #include "base/status.h"

@@ -9,7 +9,7 @@
  * is empty.
  */
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "core/comm_lock.h"

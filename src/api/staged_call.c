@@ -4,7 +4,7 @@
  * A call with host memory from its beginning to its end
  */
 
-#include "api/staging.h"
+#include "api/staged_call.h"
 
 #include "base/backoff.h"
 #include "base/clock.h"

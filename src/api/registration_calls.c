@@ -6,7 +6,7 @@
 
 #include "core/register.h"
 
-#include "api/comm.h"
+#include "api/communicator.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/comm_lock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_COMM_H
-#define API_COMM_H
+#ifndef API_COMMUNICATOR_H
+#define API_COMMUNICATOR_H
 
 #include "core/comm_lock.h"
 
