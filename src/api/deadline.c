@@ -85,8 +85,8 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
-/* Let the communicators that were split from @c see the last pushed deadlines.
- * */
+/* Let the communicators that were split from @c see the last pushed
+ * deadlines. */
 static void show_pushed(struct cohort_comm *c)
 {
 	const struct limits none = { 0, 0 };

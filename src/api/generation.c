@@ -37,12 +37,6 @@ static void discard(struct clique *q)
 	give_back(q);
 }
 
-/* The last use of @g. */
-static void dispose(struct generation *g)
-{
-	free(g);
-}
-
 int generation_open(const struct platform *platform, const int *devices, int n,
                     const struct clique_options *options,
                     const struct watch_options *watch_options,
@@ -343,8 +337,8 @@ static bool withdraw(struct generation *g)
 	return true;
 }
 
-/* How long a respawn waits for that at most; another group may use the devices.
- * */
+/* How long a respawn waits for that at most; another group may use the
+ * devices. */
 #define RELEASE_NS UINT64_C(1000000000)
 
 /* Wait until the device memory of the generation and its children is freed.
@@ -424,7 +418,7 @@ static void *end_late(void *arg)
 		clique_retire(q);
 	else
 		clique_leak(q);
-	dispose(g);
+	free(g);
 	return NULL;
 }
 
@@ -474,7 +468,7 @@ static int free_one(struct generation *g)
 		rc = error_set(COHORT_WEDGED,
 		               "%s has not returned: its thread is left behind",
 		               g->left);
-	dispose(g);
+	free(g);
 	return rc;
 }
 

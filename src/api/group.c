@@ -465,8 +465,8 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 }
 
 /* Add the ranks that a supervisor drops to @set: those that are to blame or
- * missing by the cause, and those left behind.  Returns how many are in @set.
- * */
+ * missing by the cause, and those left behind.  Returns how many are in
+ * @set. */
 static int find_lost(struct clique *q, uint64_t *set)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);

@@ -55,8 +55,8 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = comm_await_detached(comm);
-	/* With the lock held, and so before the native communicator is freed.
-	 * */
+	/* With the lock held, and so before the native communicator is
+	 * freed. */
 	if (rc != COHORT_STATE)
 		rc = redop_destroy(comm, op,
 		                   cause_or_closing(comm->clique->end));

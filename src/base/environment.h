@@ -21,8 +21,8 @@ int environment_launch(int *launch);
 int environment_connect(int *connect);
 
 /* Store the deadline that COHORT_DEADLINE sets, COHORT_FOREVER for "off"; *@ns
- * is untouched if the variable is not set.  COHORT_INVALID for another value.
- * */
+ * is untouched if the variable is not set.  COHORT_INVALID for another
+ * value. */
 int environment_deadline(uint64_t *ns);
 
 /* As environment_launch(), of COHORT_POLICY and an enum cohort_policy. */

@@ -22,8 +22,8 @@
 struct image {
 	int fd;
 
-	/* 0 for a file; for an image, its address, where @fd is /proc/self/mem.
-	 * */
+	/* 0 for a file; for an image, its address, where @fd is
+	 * /proc/self/mem. */
 	uint64_t base;
 	ElfW(Ehdr) header;
 };

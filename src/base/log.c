@@ -73,8 +73,8 @@ int log_try(const struct log *log)
 	return log->form == LOG_FILE && fd < 0 ? errno : 0;
 }
 
-/* Write in pieces that do not block, if @fd becomes writable in time for each.
- * */
+/* Write in pieces that do not block, if @fd becomes writable in time for
+ * each. */
 static bool put(int fd, const char *bytes, size_t n, int patience_ms)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };

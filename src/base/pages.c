@@ -43,8 +43,8 @@ struct released {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: the unused rest of the last chunk, and the released pages.
- * */
+/* Guarded by lock: the unused rest of the last chunk, and the released
+ * pages. */
 static char *rest;
 static size_t rest_bytes;
 static struct released *released;

@@ -84,8 +84,8 @@ void thread_look_again(void);
  * threads, or 0 if they cannot be listed.  Takes no memory. */
 int thread_list(int *tids, int room);
 
-/* write() that does not raise the signal @signo, which comes with error @error.
- * */
+/* write() that does not raise the signal @signo, which comes with error
+ * @error. */
 ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo,
                       int error);
 

@@ -278,8 +278,8 @@ static int set_all(const char *nccl)
 	return status;
 }
 
-/* The loader's library is built beside the drop-in libraries, and installed so.
- * */
+/* The loader's library is built beside the drop-in libraries, and installed
+ * so. */
 static int find_loader(const char *drop_ins, char folder[PATH_MAX])
 {
 	char path[PATH_MAX + 32];

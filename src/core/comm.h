@@ -66,8 +66,8 @@ struct comm_lock {
 	 * Relaxed. */
 	_Atomic uintptr_t owner;
 
-	/* The thread that is inside for native calls of the program's, 0: none.
-	 * */
+	/* The thread that is inside for native calls of the program's, 0:
+	 * none. */
 	_Atomic uintptr_t native_user;
 
 	/* The thread that has a batch open, 0: none has.  Opened inside, and
@@ -156,11 +156,11 @@ struct comm_agreement {
 };
 
 /* Deadlines that the rank has pushed, and pauses.  Atomic, but for those that
- * are read inside only; written inside, read by the watchdog and by snapshots.
- * */
+ * are read inside only; written inside, read by the watchdog and by
+ * snapshots. */
 struct deadline_stack {
-	/* Inside only: the last one counts; and how often the rank was paused.
-	 * */
+	/* Inside only: the last one counts; and how often the rank was
+	 * paused. */
 	struct limits pushed[MAX_PUSHED];
 	unsigned count;
 	unsigned paused;
@@ -359,8 +359,8 @@ void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
 
 /* Return the limits of the next call of @comm: those that the rank has pushed
  * on it, else on the communicators that it was split from, else the group's.
- * If the call @connects ranks, it may be carried out until the init deadline.
- * */
+ * If the call @connects ranks, it may be carried out until the init
+ * deadline. */
 struct limits comm_limits(const struct cohort_comm *comm, bool connects);
 
 #endif

@@ -59,8 +59,8 @@ int config_read(const void *from, struct comm_config *out)
 		                 "options->nccl_config->blocking is %d: calls "
 		                 "would return before they are done",
 		                 c->blocking);
-	/* A child that shared its parent's memory would share its abort flag.
-	 * */
+	/* A child that shared its parent's memory would share its abort
+	 * flag. */
 	if (HAS(c, splitShare) && c->splitShare != 0 &&
 	    c->splitShare != NCCL_CONFIG_UNDEF_INT)
 		return error_set(COHORT_INVALID,

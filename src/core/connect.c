@@ -208,8 +208,8 @@ static bool is_vain(const struct connection *c)
 	return c->is_vain && atomic_load(c->is_vain);
 }
 
-/* Wait for the thread; false if it takes too long, is in vain, or is aborted.
- * */
+/* Wait for the thread; false if it takes too long, is in vain, or is
+ * aborted. */
 static bool await(struct connection *c, const struct patience *patience)
 {
 	const uint64_t deadline = clock_deadline(patience->timeout_ns);

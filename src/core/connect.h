@@ -28,15 +28,15 @@ struct connected {
 };
 
 /* Ranks that connect by an id, with ranks of other threads and processes: the
- * first one's number, which the others follow, and how many there are in all.
- * */
+ * first one's number, which the others follow, and how many there are in
+ * all. */
 struct connect_world {
 	ncclUniqueId id;
 	int first;
 	int size;
 
-	/* Atomic; some of them will not come any more; NULL: nobody can know.
-	 * */
+	/* Atomic; some of them will not come any more; NULL: nobody can
+	 * know. */
 	const atomic_bool *is_vain;
 };
 

@@ -67,8 +67,8 @@ void hazard_announce(const struct cohort_comm *comm)
 	if (!own.is_listed)
 		list_own();
 	atomic_store_explicit(&own.comm, (uintptr_t)comm, memory_order_release);
-	/* The barrier of the CPU is issued by has_barrier(), for all threads.
-	 * */
+	/* The barrier of the CPU is issued by has_barrier(), for all
+	 * threads. */
 	atomic_signal_fence(memory_order_seq_cst);
 }
 

@@ -49,8 +49,8 @@ static size_t packed(const struct clique *q, const struct op *op, bool captured)
 	return n >= from ? n : 0;
 }
 
-/* How many tensors one native group may have; 1: they are launched without one.
- * */
+/* How many tensors one native group may have; 1: they are launched without
+ * one. */
 static size_t group_most(const struct clique *q)
 {
 	return q->list_way == COHORT_MANY_ALONE ? 1

@@ -55,8 +55,8 @@ static cudaError_t query_event(const struct cohort_comm *c)
 
 /* True if nothing runs on the device any more, because it is lost: it answers
  * every query with that error, and what was in flight there is never marked as
- * done.  Or, with @by_event, if the event tells that what has no mark is done.
- * */
+ * done.  Or, with @by_event, if the event tells that what has no mark is
+ * done. */
 static bool is_over(const struct cohort_comm *c, bool by_event)
 {
 	const cudaError_t error = query_event(c);

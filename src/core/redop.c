@@ -46,8 +46,8 @@ static int new_number(struct cohort_comm *c)
 	return number;
 }
 
-/* True if NCCL has no kernel to multiply this type: 8-bit floats on one rank.
- * */
+/* True if NCCL has no kernel to multiply this type: 8-bit floats on one
+ * rank. */
 static bool cannot_multiply(const struct cohort_comm *c, int type)
 {
 	return c->clique->world_size == 1 &&

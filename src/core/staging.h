@@ -77,8 +77,8 @@ static inline uint64_t staging_deadline(const struct op *op)
 	return op->staged ? op->staged->deadline_ns : COHORT_FOREVER;
 }
 
-/* A call whose caller has left before all ranks had called (launch_barrier.h).
- * */
+/* A call whose caller has left before all ranks had called
+ * (launch_barrier.h). */
 struct detached_call {
 	struct op op;
 	struct cohort_tensor tensor;
@@ -118,8 +118,8 @@ void staging_set_chunk(size_t bytes);
 
 /* Set the plan, and look what kind of memory the caller has: COHORT_INVALID for
  * memory of a device.  Then make room, with no call under way:
- * COHORT_NO_MEMORY, or COHORT_CUDA. With the lock held, on the rank's device.
- * */
+ * COHORT_NO_MEMORY, or COHORT_CUDA. With the lock held, on the rank's
+ * device. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
 

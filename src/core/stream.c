@@ -44,8 +44,8 @@ static int refuse_handle(const struct cohort_comm *c, const void *stream, int i,
 	                 c->rank, c->device);
 }
 
-/* True if @error, from a question about a stream, can only be about its handle.
- * */
+/* True if @error, from a question about a stream, can only be about its
+ * handle. */
 static bool is_of_handle(cudaError_t error)
 {
 	return error == cudaErrorInvalidResourceHandle ||

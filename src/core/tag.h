@@ -42,8 +42,8 @@ struct tags {
 	struct tag_slot slots[TAG_SLOTS];
 };
 
-/* Set @text, cut to the room for it; NULL or "": set none.  With the lock held.
- * */
+/* Set @text, cut to the room for it; NULL or "": set none.  With the lock
+ * held. */
 void tag_set(struct tags *tags, const char *text);
 
 /* The text with this number, "" if there is none or it was overwritten.  Any

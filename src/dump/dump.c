@@ -72,8 +72,8 @@ static void end_files(struct dump *d)
 	w->n = 0;
 }
 
-/* Begin the next file.  If there is no room for it, end the open files first.
- * */
+/* Begin the next file.  If there is no room for it, end the open files
+ * first. */
 static struct outfile *begin_file(struct dump *d, const char *name)
 {
 	struct workspace *w = d->space;

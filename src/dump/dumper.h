@@ -46,8 +46,8 @@ void dumper_poll(struct dumper *dumper);
 void dumper_hold(struct dumper *dumper);
 void dumper_await(struct dumper *dumper, uint64_t deadline_ns);
 
-/* Have the dumper end once it has written what it was told of.  Does not wait.
- * */
+/* Have the dumper end once it has written what it was told of.  Does not
+ * wait. */
 void dumper_end(struct dumper *dumper);
 
 /* Stop the dumper once it has written what it was told of.  After @deadline_ns

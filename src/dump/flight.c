@@ -45,8 +45,8 @@ bool flight_init(struct flight *f, int size, unsigned slots)
 
 	memset(f, 0, sizeof(*f));
 	f->bytes = ranks + ops + meetings;
-	/* Few rings are full, and only pages that are written to take memory.
-	 * */
+	/* Few rings are full, and only pages that are written to take
+	 * memory. */
 	f->memory = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
 	                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (f->memory == MAP_FAILED) {

@@ -106,8 +106,8 @@ struct flight {
 	size_t bytes; /* size of @memory */
 };
 
-/* Make room for @size ranks of @slots operations each.  False without memory.
- * */
+/* Make room for @size ranks of @slots operations each.  False without
+ * memory. */
 bool flight_init(struct flight *flight, int size, unsigned slots);
 void flight_fini(struct flight *flight);
 

@@ -55,8 +55,8 @@ struct waker {
 int waker_get(int signal, const char *fifo, struct waker **out);
 void waker_put(struct waker *waker);
 
-/* Wake the thread that waits, if there is a FIFO to wait for.  Any thread may.
- * */
+/* Wake the thread that waits, if there is a FIFO to wait for.  Any thread
+ * may. */
 void waker_wake(struct waker *waker);
 
 /* True if there are triggers. */

@@ -43,8 +43,8 @@ struct list_limits {
 struct platform {
 	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name; /* "gpu" or "host" */
-	/* cudaSetDevice() changes nothing for a device that is current already.
-	 * */
+	/* cudaSetDevice() changes nothing for a device that is current
+	 * already. */
 	bool has_no_contexts;
 	/* A collective that waits for its peers does not hold up memory
 	 * operations. */

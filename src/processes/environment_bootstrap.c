@@ -177,8 +177,8 @@ static pid_t holder(const struct environment_bootstrap *e, int first, int count)
 {
 	struct flock l = range(F_WRLCK, first, count);
 
-	/* A holder in another namespace of processes has number 0 or -1 here.
-	 * */
+	/* A holder in another namespace of processes has number 0 or -1
+	 * here. */
 	if (fcntl(e->file, F_GETLK, &l) || l.l_type == F_UNLCK)
 		return 0;
 	return l.l_pid > 0 ? l.l_pid : -1;
@@ -333,8 +333,8 @@ static void remove_name(const struct environment_bootstrap *e)
 		shm_unlink(e->path);
 }
 
-/* Explain why the door was not locked, with errno as lock_door() has left it.
- * */
+/* Explain why the door was not locked, with errno as lock_door() has left
+ * it. */
 static int door_error(const struct environment_bootstrap *e,
                       const struct patience *patience)
 {

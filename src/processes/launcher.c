@@ -36,8 +36,8 @@ static const struct launcher {
 	  "COHORT_LOCAL_PROCESSES", NULL, true, false },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true, false },
-	/* Before srun's, whose variables torchrun inherits in a batch script.
-	 * */
+	/* Before srun's, whose variables torchrun inherits in a batch
+	 * script. */
 	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, false,
 	  false },
 	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,

@@ -105,8 +105,8 @@ struct page {
 	_Atomic uint64_t exchange;
 	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
 
-	/* Answers, by the process that has asked and the place of its question.
-	 * */
+	/* Answers, by the process that has asked and the place of its
+	 * question. */
 	struct place {
 		struct stamp stamp; /* the question's number */
 		_Atomic uint64_t words[WORDS(struct answer)];

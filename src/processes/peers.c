@@ -255,8 +255,8 @@ static bool is_on_one_machine(const struct peers *p,
 	return true;
 }
 
-/* If one is far, all are, so that what reaches the others is the same for all.
- * */
+/* If one is far, all are, so that what reaches the others is the same for
+ * all. */
 static void connect_all(struct peers *p, const struct peer_address *all,
                         bool has_line)
 {

@@ -229,8 +229,8 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Those that have not called, or not started, or wait elsewhere, or have left.
- * */
+/* Those that have not called, or not started, or wait elsewhere, or have
+ * left. */
 static bool is_kind(int kind)
 {
 	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
@@ -238,8 +238,8 @@ static bool is_kind(int kind)
 	       kind == COHORT_VERDICT_ORDER || kind == COHORT_VERDICT_LEFT;
 }
 
-/* True if the rank may be another process's, and is not among the @n in @out.
- * */
+/* True if the rank may be another process's, and is not among the @n in
+ * @out. */
 static bool is_others(const struct clique *q, const struct remote_rank *x,
                       const struct remote_rank *out, int n)
 {

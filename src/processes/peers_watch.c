@@ -309,8 +309,8 @@ static void look_at_peer(struct peers *p, int i, bool is_over)
 /* ---- the thread ------------------------------------------------------- */
 
 /* Ask which processes are over, one after the other.  Where the system does not
- * let the thread wait for all at once, this is done a hundred times a second.
- * */
+ * let the thread wait for all at once, this is done a hundred times a
+ * second. */
 static void ask_each(const struct peers *p, bool *over)
 {
 	struct pollfd polled[2];

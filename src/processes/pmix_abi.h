@@ -97,8 +97,8 @@ typedef void (*pmix_op_callback)(int status, void *arg);
 /* What an event handler's number is. */
 typedef void (*pmix_handler_callback)(int status, size_t id, void *arg);
 
-/* The receiver of @info calls @release, if that is not NULL, with @release_arg.
- * */
+/* The receiver of @info calls @release, if that is not NULL, with
+ * @release_arg. */
 typedef void (*pmix_info_callback)(int status, struct pmix_info *info, size_t n,
                                    void *arg, void (*release)(void *),
                                    void *release_arg);

@@ -80,8 +80,8 @@ struct request {
 	size_t bytes;
 	char *records; /* of all processes */
 
-	/* For each process its record, and then for each whether it has left.
-	 * */
+	/* For each process its record, and then for each whether it has
+	 * left. */
 	struct question questions[];
 };
 
@@ -233,8 +233,8 @@ static void ask(struct question *u, const char *key)
 		answered(rc, NULL, u);
 }
 
-/* Ask process @i again if it is absent; false if there is nothing to wait for.
- * */
+/* Ask process @i again if it is absent; false if there is nothing to wait
+ * for. */
 static bool ask_again(struct request *q, int i)
 {
 	struct question *u = &q->questions[i], *left = for_leaving(q, i);

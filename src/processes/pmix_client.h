@@ -29,8 +29,8 @@ struct pmix_client {
 	bool has_events;
 
 	/* What pmix_get_callback gets is the caller's to free: known of
-	 * OpenPMIx 4.2 and 5.0.  Elsewhere it is left, and may be lost memory.
-	 * */
+	 * OpenPMIx 4.2 and 5.0.  Elsewhere it is left, and may be lost
+	 * memory. */
 	bool gives_values;
 };
 

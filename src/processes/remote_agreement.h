@@ -33,8 +33,8 @@ struct remote;
 /* The words of a clique in one process, for others to read. */
 struct call_words {
 	/* The clique's, even after that was freed, until another one takes
-	 * these words; 0 if they are nobody's.  Release and acquire: the rest.
-	 * */
+	 * these words; 0 if they are nobody's.  Release and acquire: the
+	 * rest. */
 	_Atomic uint64_t identity;
 
 	_Atomic uint64_t slots;

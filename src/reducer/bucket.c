@@ -77,8 +77,8 @@ static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
 			};
 		o->bytes += bytes;
 		o->left -= bytes;
-		/* The bucket is full then: limit - bytes must not be below 0.
-		 * */
+		/* The bucket is full then: limit - bytes must not be below
+		 * 0. */
 		o->limit = MAX(o->limit, o->bytes);
 		plan->bucket_of[use[k]] = o->number;
 		plan->begin[o->number] = (uint32_t)k;

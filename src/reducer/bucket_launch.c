@@ -174,8 +174,8 @@ void reducer_flush(struct cohort_reducer *r)
 }
 
 /* True if probably no thread will soon carry out what is launched: the owner
- * does not while it waits for gradients, and is not yet waiting for the rest.
- * */
+ * does not while it waits for gradients, and is not yet waiting for the
+ * rest. */
 static bool is_left_alone(const struct cohort_reducer *r)
 {
 	return !r->carried_on &&

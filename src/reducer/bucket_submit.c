@@ -42,8 +42,8 @@ int reducer_submit(struct cohort_reducer *r, struct op *op, const char *label,
 		return rc;
 	if (op_is_collective(op))
 		note_number(r);
-	/* Release: the thread that waits for it in finish may be another one.
-	 * */
+	/* Release: the thread that waits for it in finish may be another
+	 * one. */
 	atomic_store_explicit(&r->last, ticket, memory_order_release);
 	if (ticket_out)
 		*ticket_out = ticket;

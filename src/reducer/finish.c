@@ -98,8 +98,8 @@ static int launch_all(struct cohort_reducer *r, uint64_t deadline)
 		rc = reducer_pump(r);
 		if (rc != COHORT_OK || reducer_is_launched(r))
 			return rc;
-		/* Wait for the others' weights, or for a helper that launches.
-		 * */
+		/* Wait for the others' weights, or for a helper that
+		 * launches. */
 		if (clock_now() >= deadline)
 			return COHORT_TIMED_OUT;
 		backoff_wait(&b, deadline);
@@ -165,8 +165,8 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 	}
 }
 
-/* End a step that has failed, once no operation can touch a gradient any more.
- * */
+/* End a step that has failed, once no operation can touch a gradient any
+ * more. */
 static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 {
 	int rc = reducer_await_last(r, deadline);

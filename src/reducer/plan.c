@@ -9,8 +9,8 @@
 
 #include "reducer/reducer.h"
 
-/* The alignment of the reducer's own gradients; every type's size divides it.
- * */
+/* The alignment of the reducer's own gradients; every type's size divides
+ * it. */
 #define ALIGN ((size_t)64)
 
 size_t reducer_align(size_t bytes)
@@ -38,8 +38,8 @@ size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena)
 
 /* Extend the tensor @last by a gradient, if both are in the reducer's memory
  * and side by side.  The padding between them is zero on every rank.  The
- * caller's gradients cannot be joined, because other ranks have them elsewhere.
- * */
+ * caller's gradients cannot be joined, because other ranks have them
+ * elsewhere. */
 static bool extend(const struct reducer_item *item, struct cohort_tensor *last,
                    const struct reducer_item *before)
 {

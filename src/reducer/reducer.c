@@ -201,8 +201,8 @@ static int fill_in(struct cohort_reducer *r,
 		return rc;
 	reducer_layout(r, r->arena);
 	reducer_plan(r, r->host.order);
-	/* Wait for the zeros: what another stream writes must come after them.
-	 * */
+	/* Wait for the zeros: what another stream writes must come after
+	 * them. */
 	return r->is_host ? COHORT_OK : reducer_await_last(r, COHORT_FOREVER);
 }
 

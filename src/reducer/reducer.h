@@ -100,8 +100,8 @@ struct cohort_reducer {
 	struct cohort_tensor *tensors;
 	bool is_final; /* the plan does not change any more */
 
-	/* Explains to the watchdog what a rank waits for while a step is open.
-	 * */
+	/* Explains to the watchdog what a rank waits for while a step is
+	 * open. */
 	struct wait_reason wait_reason;
 
 	/* Atomic; number of the open step, or 0.  The owner stores the number
@@ -123,8 +123,8 @@ struct cohort_reducer {
 	uint32_t *observed;
 
 	/* Atomic; the next bucket to be launched; and the number of requests to
-	 * launch.  The thread that made the first request serves all of them.
-	 * */
+	 * launch.  The thread that made the first request serves all of
+	 * them. */
 	_Atomic uint32_t next;
 	atomic_uint pumps;
 
@@ -191,8 +191,8 @@ int reducer_break(struct cohort_reducer *r, int rc);
 
 /* ---- mark.c --------------------------------------------------------- */
 
-/* COHORT_STATE if no step is open, COHORT_OWNER if another thread has begun it.
- * */
+/* COHORT_STATE if no step is open, COHORT_OWNER if another thread has begun
+ * it. */
 int reducer_check_open(const struct cohort_reducer *r);
 
 /* Mark gradient @i as ready in @step; COHORT_ALREADY if it is. */

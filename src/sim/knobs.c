@@ -20,8 +20,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; NULL: the gpu platform does not stand on drop-in libraries.
- * */
+/* Guarded by lock; NULL: the gpu platform does not stand on drop-in
+ * libraries. */
 static const struct host_knobs *drop_in;
 
 /* True if faults are for the built-in simulator, too.  Beside the other one

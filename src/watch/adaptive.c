@@ -140,8 +140,8 @@ static bool take_sample(struct sample *x, const struct clique *q,
 	return true;
 }
 
-/* Add an observation of an operation that was not the front before @began_ns.
- * */
+/* Add an observation of an operation that was not the front before
+ * @began_ns. */
 static void add_sample(struct observer *o, const struct snapshot *s,
                        const struct sample *x, uint64_t began_ns)
 {

@@ -42,8 +42,8 @@ struct family {
 	uint64_t since_ns;
 };
 
-/* Return true if @cause blames another rank than one that gave up with @status.
- * */
+/* Return true if @cause blames another rank than one that gave up with
+ * @status. */
 static bool has_witness(const struct cohort_cause *cause, int status)
 {
 	return status && cause->worker == status &&
@@ -172,8 +172,8 @@ static void look(struct snapshot *s, struct clique *q)
 }
 
 /* Ask the other processes what their ranks do if no rank of this one is at
- * fault.  Returns memory that is to be freed after the snapshot's use, or NULL.
- * */
+ * fault.  Returns memory that is to be freed after the snapshot's use, or
+ * NULL. */
 static struct answers *ask(struct snapshot *s, const struct clique *q,
                            bool is_transfer)
 {

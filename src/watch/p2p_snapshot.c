@@ -148,8 +148,8 @@ static bool awaits_peer(bool are_marked, const struct transfer_snapshot *x)
 	return !x->met || (!x->other.done && !is_at(are_marked, &x->other));
 }
 
-/* Note the peer, a rank of this process, as awaited if the rank waits for it.
- * */
+/* Note the peer, a rank of this process, as awaited if the rank waits for
+ * it. */
 static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
                       const struct transfer_snapshot *x)
 {

@@ -144,8 +144,8 @@ static void read_mappings(struct places *p, int fd)
 	}
 }
 
-/* The bytes that a file or an image begins with.  Returns how many there are.
- * */
+/* The bytes that a file or an image begins with.  Returns how many there
+ * are. */
 static size_t read_start(int fd, uint64_t at, char start[START])
 {
 	ssize_t n = pread(fd, start, START, (off_t)at);

@@ -23,8 +23,8 @@ struct prober {
 	/* Constant after the start. */
 	struct clique *clique;
 
-	/* Atomic; that time.  May be written before the first call of any rank.
-	 * */
+	/* Atomic; that time.  May be written before the first call of any
+	 * rank. */
 	_Atomic uint64_t late_ns;
 
 	/* Atomic; a thread is at this clique.  Set under the lock in prober.c,

@@ -36,8 +36,8 @@ static void add_numbers(struct text *t, const uint64_t *set)
 
 /* ---- the culprit -------------------------------------------------------- */
 
-/* True if the blamed rank is gone from here, whatever it waits for elsewhere.
- * */
+/* True if the blamed rank is gone from here, whatever it waits for
+ * elsewhere. */
 static bool is_gone(const struct snapshot *s, const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
@@ -413,8 +413,8 @@ static void add_headline(struct text *t, const struct snapshot *s,
 
 /* ---- the waiters -------------------------------------------------------- */
 
-/* The ranks that wait: those that have called, but are not at fault themselves.
- * */
+/* The ranks that wait: those that have called, but are not at fault
+ * themselves. */
 static void find_waiters(const struct cohort_verdict *v, uint64_t *set)
 {
 	int i;

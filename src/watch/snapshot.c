@@ -108,8 +108,8 @@ uint64_t snapshot_front(const struct clique *q)
 	return called >= front ? front : 0;
 }
 
-/* A rank's part in the front; @former is what the last snapshot showed of it.
- * */
+/* A rank's part in the front; @former is what the last snapshot showed of
+ * it. */
 static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
                       uint64_t front, const struct rank_snapshot *former)
 {
@@ -288,8 +288,8 @@ static bool batch_awaits_peer(const struct snapshot *s)
 	return s->ranks[r].call.ticket == x->ticket;
 }
 
-/* A rank that is paused is paused in all that was split from its communicator.
- * */
+/* A rank that is paused is paused in all that was split from its
+ * communicator. */
 static void take_pauses(struct snapshot *s, const struct clique *q)
 {
 	struct remote_state others;
@@ -349,8 +349,8 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	s->expired = 0;
 }
 
-/* The tag of collective @number of @c into @tag; false if it is not on record.
- * */
+/* The tag of collective @number of @c into @tag; false if it is not on
+ * record. */
 static bool read_tag(const struct cohort_comm *c, uint64_t number,
                      char tag[TAG_SIZE])
 {

@@ -56,8 +56,8 @@ void stack_prepare(void);
  * @deadline_ns.  None of the threads is the caller. */
 void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns);
 
-/* Remove the handler, which may still be there because a thread answered late.
- * */
+/* Remove the handler, which may still be there because a thread answered
+ * late. */
 void stack_retire(int signo);
 
 #endif

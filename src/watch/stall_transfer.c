@@ -11,8 +11,8 @@
 #include "watch/stall.h"
 
 /* True if the rank is inside the first call of this kind to a rank of another
- * process: NCCL connects the two there, and so waits for the other one's call.
- * */
+ * process: NCCL connects the two there, and so waits for the other one's
+ * call. */
 static bool may_connect(const struct transfer_snapshot *x)
 {
 	return !x->is_local && x->number == 1 && x->own.in_call;

@@ -40,8 +40,8 @@ static const char *base_name(const char *path)
 }
 
 /* True if the address is in the C library, in the linker or the kernel's page
- * beside it, or in this library where that is a shared one: not in the program.
- * */
+ * beside it, or in this library where that is a shared one: not in the
+ * program. */
 static bool is_plumbing(const struct places *p, uintptr_t address)
 {
 	static const char *const starts[] = {
@@ -80,8 +80,8 @@ static void add_symbol(struct text *t, const struct places *p,
 
 /* ---- frames ----------------------------------------------------------- */
 
-/* The address of a frame.  A return address stands for the call in front of it.
- * */
+/* The address of a frame.  A return address stands for the call in front of
+ * it. */
 static uintptr_t address_of(const struct stack *stack, int i)
 {
 	return (uintptr_t)stack->frames[i] - (i > 0);
@@ -292,8 +292,8 @@ void symbolizer_refuse(struct stack_report *r, const char *why)
 	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
-/* Write the names of stack @i as far as they are found, or why there are none.
- * */
+/* Write the names of stack @i as far as they are found, or why there are
+ * none. */
 static void put_names(const struct symbolizer *s, int i, int stage,
                       struct stack_report *to)
 {

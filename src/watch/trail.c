@@ -99,8 +99,8 @@ static bool ends_here(const struct waits *w)
 }
 
 /* What the ranks of this process that are missing in @m wait for: the first
- * that waits for nobody, or else the last.  Returns false if none is missing.
- * */
+ * that waits for nobody, or else the last.  Returns false if none is
+ * missing. */
 static bool find_local_waits(const struct clique *root, const struct missing *m,
                              bool with_called, struct waits *out)
 {

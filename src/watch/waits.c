@@ -87,8 +87,8 @@ static bool is_node(const struct node *x, const struct clique *q, int rank,
 	return x->q == q && x->rank == rank;
 }
 
-/* The index of the node, which is added if it is new; -1 if there is no room.
- * */
+/* The index of the node, which is added if it is new; -1 if there is no
+ * room. */
 static int reach(struct walk *w, struct node node)
 {
 	int i;
@@ -322,8 +322,8 @@ static void add_ended_cycle(struct walk *w, int from,
 		add_edge_in_cycle(w, from, node, name);
 }
 
-/* True if @c waited for its last operation when its clique ended, or may have.
- * */
+/* True if @c waited for its last operation when its clique ended, or may
+ * have. */
 static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 {
 	struct rank_snapshot r;

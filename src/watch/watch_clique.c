@@ -168,8 +168,8 @@ static void sample(struct watch *g)
 	observer_look(&g->observer, &g->now, g->clique);
 }
 
-/* Take the snapshot again, after some time, and keep what it has about threads.
- * */
+/* Take the snapshot again, after some time, and keep what it has about
+ * threads. */
 static void sample_details(struct watch *g, struct snapshot *s)
 {
 	if (s == &g->now)
@@ -566,8 +566,8 @@ static uint64_t judge(struct watch *g)
 	return expiry_next(&g->now).next_ns;
 }
 
-/* Tell, once, of a prober that does not come back.  Returns when to look again.
- * */
+/* Tell, once, of a prober that does not come back.  Returns when to look
+ * again. */
 static uint64_t judge_prober(struct watch *g)
 {
 	uint64_t since = atomic_load(&g->prober.since_ns), due;
@@ -721,8 +721,8 @@ static void sample_and_judge(struct watch *g)
 	if (!g->evidence) {
 		next = earlier(next, judge_prober(g));
 		next = earlier(next, judge_question(g));
-		/* A stop from now on makes the watchdog wake after this time.
-		 * */
+		/* A stop from now on makes the watchdog wake after this
+		 * time. */
 		detect_stop(g, g->ran_ns);
 	}
 	soon = g->ran_ns + MIN_PERIOD_NS;

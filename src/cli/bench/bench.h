@@ -240,8 +240,8 @@ struct bench {
 	_Alignas(64) atomic_ullong arrived;
 
 	/* Atomic; set once by the first rank that fails, which then writes the
-	 * complaint; read by the others, and by the main thread after the run.
-	 * */
+	 * complaint; read by the others, and by the main thread after the
+	 * run. */
 	_Alignas(64) atomic_bool has_failed;
 	char complaint[1200];
 };

@@ -80,8 +80,8 @@ bool lane_meet(struct lane *l)
 	uint64_t spins = 0;
 
 	l->met += (uint64_t)b->options->ranks;
-	/* Release and acquire: each rank sees what the others have done before.
-	 * */
+	/* Release and acquire: each rank sees what the others have done
+	 * before. */
 	atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(&b->arrived, memory_order_acquire) <
 	       l->met) {

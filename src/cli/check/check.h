@@ -110,8 +110,8 @@ bool check_wants_gpus(const struct check *c);
 /* How many devices a run has: those that were asked for, or all; at least 1. */
 int check_devices(const struct check *c);
 
-/* How many GPUs the driver says it has, or 0 if that is not known (limits.c).
- * */
+/* How many GPUs the driver says it has, or 0 if that is not known
+ * (limits.c). */
 int check_gpus(const struct check *c);
 
 /* Why the driver does not matter, or is not loaded; NULL if neither is so

@@ -46,8 +46,8 @@ struct pair_facts {
 
 #define COUNT (TRY_BYTES / sizeof(float))
 
-/* How long an abort may take; NCCL's own threads look for one twice a second.
- * */
+/* How long an abort may take; NCCL's own threads look for one twice a
+ * second. */
 #define ABORT_NS (3 * NS_PER_S)
 
 /* ---- memory and copies --------------------------------------------------- */
@@ -158,8 +158,8 @@ static void try_device(struct trial *t)
 
 /* ---- a pair -------------------------------------------------------------- */
 
-/* Returns true if @device reaches the memory of @peer, which is then enabled.
- * */
+/* Returns true if @device reaches the memory of @peer, which is then
+ * enabled. */
 static bool enable_peer(const struct native *n, int device, int peer)
 {
 	cudaError_t error;

@@ -72,8 +72,8 @@ static void check_library(struct check *c, const char *name, const char *stem,
 		           "both in one process do not mix.",
 		           other, file);
 	}
-	/* What runs NVIDIA's NCCL on the simulator stands before it on purpose.
-	 * */
+	/* What runs NVIDIA's NCCL on the simulator stands before it on
+	 * purpose. */
 	if (!c->probed.info.is_drop_in && find_other(name, file, other))
 		check_warn(
 			c, CHECK, name, "Leave one of them in LD_LIBRARY_PATH.",
@@ -84,8 +84,8 @@ static void check_library(struct check *c, const char *name, const char *stem,
 			other);
 }
 
-/* A launcher's variables, without the library by which processes meet over it.
- * */
+/* A launcher's variables, without the library by which processes meet over
+ * it. */
 static void check_launcher(struct check *c)
 {
 	const char *space = getenv("PMIX_NAMESPACE");

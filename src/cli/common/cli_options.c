@@ -11,8 +11,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* The value that getopt_long() returns for the first option without a letter.
- * */
+/* The value that getopt_long() returns for the first option without a
+ * letter. */
 enum { CLI_LONG_OPTION = 256 };
 
 static bool takes_value(const struct cli_option *option)

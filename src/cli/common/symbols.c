@@ -89,8 +89,8 @@ static bool add(struct text *t, uintptr_t address)
 	return is_known;
 }
 
-/* The first lookup in a file takes long: do one in this file and one in libc.
- * */
+/* The first lookup in a file takes long: do one in this file and one in
+ * libc. */
 static void *prepare(void *unused)
 {
 	char text[100];

@@ -101,8 +101,8 @@ static int read_rate(const struct cli_option *option, const char *text)
 	return CLI_OK;
 }
 
-/* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they exist.
- * */
+/* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they
+ * exist. */
 static int read_fault(const struct cli_option *option, const char *text)
 {
 	struct demo_options *options = option->value;

@@ -116,14 +116,14 @@ struct demo {
 	struct cohort_group *group;
 	int platform; /* of the group */
 
-	/* A rank that stalls waits for release, and posts released as it ends.
-	 * */
+	/* A rank that stalls waits for release, and posts released as it
+	 * ends. */
 	atomic_bool is_stalled;
 	sem_t release;
 	sem_t released;
 
-	/* The cause that ended generation 1; status COHORT_OK if there is none.
-	 * */
+	/* The cause that ended generation 1; status COHORT_OK if there is
+	 * none. */
 	struct cohort_cause cause;
 	uint64_t start_ns;
 	uint64_t returned_ns;  /* the run of generation 1 was over */
@@ -145,8 +145,8 @@ int train(struct demo *d);
  * left. */
 void train_release(struct demo *d);
 
-/* Compute the gradients of part @part of @parts of the batch of @rank's step.
- * */
+/* Compute the gradients of part @part of @parts of the batch of @rank's
+ * step. */
 void train_gradients(const struct demo *d, struct rank *rank, size_t part,
                      size_t parts);
 

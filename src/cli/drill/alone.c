@@ -123,8 +123,8 @@ void drill_at_group(struct drill_run *run)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* True if the error is the one that this process must have for what struck it.
- * */
+/* True if the error is the one that this process must have for what struck
+ * it. */
 static bool says_why(const struct drill_run *run)
 {
 	return (run->trouble == BY_DESCRIPTORS && drill_has_victim(run) &&
@@ -189,8 +189,8 @@ static void strike_open(struct drill_run *run)
 			strike_later(run);
 		break;
 	case BY_UNLINK:
-		/* The victim comes when the others' file has no name any more.
-		 * */
+		/* The victim comes when the others' file has no name any
+		 * more. */
 		if (drill_has_victim(run))
 			drill_await(run, is_removed, 1);
 		else

@@ -117,8 +117,8 @@ static uint64_t struck_operation(const struct drill_run *run)
 	if (run->place == AT_OPEN || run->place == AT_FIRST ||
 	    run->place == AT_RESPAWN)
 		return 0;
-	/* An error shows at the next native call; in a batch, at the last one.
-	 * */
+	/* An error shows at the next native call; in a batch, at the last
+	 * one. */
 	return 1 + (run->place == AT_BATCH && drill_is_asked_for(run));
 }
 

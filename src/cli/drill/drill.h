@@ -265,8 +265,8 @@ struct drill_outcome {
 
 /* What all processes of a cell see. */
 struct drill_shared {
-	/* Where all ranks and the main threads meet before the drilled calls.
-	 * */
+	/* Where all ranks and the main threads meet before the drilled
+	 * calls. */
 	pthread_barrier_t ready;
 
 	/* Atomic; number of ranks that have joined by id, or have failed to. */
@@ -509,8 +509,8 @@ bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 /* Write a verdict as text, such as "busy in the program, rank 3". */
 void drill_spell(char *out, size_t size, int kind, int rank);
 
-/* The rank that the verdict must blame among @ranks ranks of @processes, or -1.
- * */
+/* The rank that the verdict must blame among @ranks ranks of @processes, or
+ * -1. */
 int drill_expected_rank(const struct cell *cell, int ranks, int processes);
 
 #endif

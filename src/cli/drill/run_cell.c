@@ -149,8 +149,8 @@ static struct drill_run *create(const struct drill_options *options,
 	/* The close must find a call in flight in which nobody waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
-	/* A wait has a timeout, but a call that waits for all ranks has none.
-	 * */
+	/* A wait has a timeout, but a call that waits for all ranks has
+	 * none. */
 	if (run->trouble == BY_TIMEOUT)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
 	/* A rank that joins by NCCL's own functions, or never, connects as NCCL

@@ -423,8 +423,8 @@ static const struct part {
 	  STEPS(AWAIT_CAUSE, DAWDLE, DAWDLE, DAWDLE, CALL, FINISH, LEAVE) },
 	{ P(ABORT), EVERY, STRICKEN, STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
 
-	/* Where the main thread closes, when no thread may use a communicator.
-	 * */
+	/* Where the main thread closes, when no thread may use a
+	 * communicator. */
 	{ P(CLOSE), T(ABSENCE), STRICKEN, STEPS(LEAVE) },
 	{ P(CLOSE), T(CLOSING), STRICKEN, STEPS(CALL, STRIKE, CLOSE, LEAVE) },
 	/* Nothing is in flight when it is stopped. */

@@ -35,8 +35,8 @@ struct pmix_array {
 	void *array;
 };
 
-/* The receiver of @data calls @release, if that is not NULL, with @release_arg.
- * */
+/* The receiver of @data calls @release, if that is not NULL, with
+ * @release_arg. */
 typedef void (*pmix_modex_callback)(int status, const char *data, size_t bytes,
                                     void *arg, void (*release)(void *),
                                     void *release_arg);

@@ -86,8 +86,8 @@ static int load_library(void)
 	return CLI_OK;
 }
 
-/* Judge what @function has returned: CLI_OK, or CLI_FAILED after a complaint.
- * */
+/* Judge what @function has returned: CLI_OK, or CLI_FAILED after a
+ * complaint. */
 static int check_status(const char *function, int status)
 {
 	if (status == PMIX_ABI_SUCCESS ||
@@ -452,8 +452,8 @@ static int init(const struct launch *l)
 	/* A lost connection is reported at once, and not after a second in
 	 * which no other was lost. */
 	setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
-	/* Ends are kept for processes that register later: all, and for ever.
-	 * */
+	/* Ends are kept for processes that register later: all, and for
+	 * ever. */
 	setenv("PMIX_MCA_pmix_max_events", "2048", 1);
 	setenv("PMIX_MCA_pmix_event_eviction_time", "1000000000", 1);
 	status = library.PMIx_server_init(&module, info, n);

@@ -257,8 +257,8 @@ bool feed_same_process(const struct top_dump *a, const struct top_dump *b)
 	       strcmp(a->trace->flight.host, b->trace->flight.host) == 0;
 }
 
-/* Drop what an earlier generation of @d's group has dumped in the same process.
- * */
+/* Drop what an earlier generation of @d's group has dumped in the same
+ * process. */
 static void drop_former(struct feed *f, struct top_dump *d)
 {
 	const struct flight *now = &d->trace->flight;

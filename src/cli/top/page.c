@@ -39,8 +39,8 @@ struct page_number page_count(double value)
 
 	if (isnan(value))
 		return number("-");
-	/* The rounded value decides, so that 999,960 is 1.0M and not 1000.0K.
-	 * */
+	/* The rounded value decides, so that 999,960 is 1.0M and not
+	 * 1000.0K. */
 	for (; value >= (u ? 999.95 : 999.5) && units[u + 1]; u++)
 		value /= 1000;
 	if (u)

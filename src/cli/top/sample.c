@@ -120,8 +120,8 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 		if (op->r.kind != OP_COPY && op->r.kind != OP_SPLIT)
 			bytes += (double)op->r.bytes;
 	}
-	/* Calls that are not on record count as if they were like the others.
-	 * */
+	/* Calls that are not on record count as if they were like the
+	 * others. */
 	if (seen > 0)
 		bytes *= (double)(end[-1].r.ticket - ticket) / seen;
 	if (before)

@@ -29,8 +29,8 @@
 #define MOST_COLUMNS ((int)sizeof(((struct page_line *)NULL)->text) - 1)
 
 /* The signal that came while the command waited, 0 for none.  Of several the
- * lowest counts, as those that end the command are below SIGCONT and SIGTSTP.
- * */
+ * lowest counts, as those that end the command are below SIGCONT and
+ * SIGTSTP. */
 static volatile sig_atomic_t caught;
 
 /* The mask while the command waits. */

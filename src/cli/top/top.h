@@ -112,8 +112,8 @@ enum top_sort { TOP_BY_RANK, TOP_BY_LAST, TOP_BY_RATE };
 /* "rank", "last", "rate"; NULL for no sort. */
 const char *top_sort_name(int sort);
 
-/* Sort by rank, by the longest time since the last call, or by the lowest rate.
- * */
+/* Sort by rank, by the longest time since the last call, or by the lowest
+ * rate. */
 void sample_sort(struct top_sample *sample, enum top_sort sort);
 
 /* ---- pages ------------------------------------------------------------- */
@@ -180,8 +180,8 @@ enum feed_answer feed_ask(const struct feed *feed);
  * cannot be read. */
 bool feed_look(struct feed *feed);
 
-/* Read a file, the last @most operations of each rank; feed_drop() frees that.
- * */
+/* Read a file, the last @most operations of each rank; feed_drop() frees
+ * that. */
 struct trace *feed_read(const struct feed *feed, const char *file, size_t most);
 void feed_drop(struct trace *trace);
 

@@ -55,8 +55,8 @@ static bool is_here(const struct top_dump *d)
 	       strcmp(host, flight_of(d)->host) == 0;
 }
 
-/* True if the process does not exist, or its parent has yet to hear of its end.
- * */
+/* True if the process does not exist, or its parent has yet to hear of its
+ * end. */
 static bool is_dead(const struct top_dump *d)
 {
 	char state;
@@ -313,8 +313,8 @@ static bool is_over(const struct watch *w, uint64_t now)
 	return true;
 }
 
-/* Write to the FIFO, again after a while; soon if it is another process's turn.
- * */
+/* Write to the FIFO, again after a while; soon if it is another process's
+ * turn. */
 static enum watch_state ask(struct watch *w, uint64_t now, bool is_turn)
 {
 	if (w->again_ns && now - w->again_ns < (is_turn ? TURN_NS : AGAIN_NS))

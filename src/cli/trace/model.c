@@ -60,8 +60,8 @@ static uint64_t first_number(const struct flight_rank *r)
 }
 
 /* Return the number after that of the last collective that every rank has
- * completed.  Collectives older than a rank's records count as completed by it.
- * */
+ * completed.  Collectives older than a rank's records count as completed by
+ * it. */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i;

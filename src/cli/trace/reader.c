@@ -61,8 +61,8 @@ struct reader {
 	struct flight one; /* its facts */
 	struct trace_stacks stacks;
 
-	/* The rank whose entries follow, if has_part; else entries are dropped.
-	 * */
+	/* The rank whose entries follow, if has_part; else entries are
+	 * dropped. */
 	struct part now;
 	bool has_part;
 	bool is_whole;   /* the file is a dump of one rank, not a merged one */
@@ -545,8 +545,8 @@ static void salvage(struct reader *r, char *text)
 }
 
 /* Take out the entries of each rank before its last @most.  Returns how long
- * the text is then.  A text without the lines of a merged file stays as it is.
- * */
+ * the text is then.  A text without the lines of a merged file stays as it
+ * is. */
 static size_t keep_last(char *text, size_t n, size_t most)
 {
 	char *end = text + n, *to = end, *line, *next;

@@ -190,8 +190,8 @@ void trace_json(FILE *out, const struct trace_model *model);
  * what stdio could not write. */
 bool trace_html(FILE *out, const struct trace_model *model);
 
-/* Write the data that the page's script draws and sorts, as JSON without '<'.
- * */
+/* Write the data that the page's script draws and sorts, as JSON without
+ * '<'. */
 void trace_page_data(FILE *out, const struct trace_model *model);
 
 /* A time as text: eight columns, up to a quarter of an hour. */
@@ -204,8 +204,8 @@ struct trace_time trace_time(uint64_t ns);
 /* Return how often a rank called last, in percent. */
 double trace_share(const struct trace_rank *rank);
 
-/* When the dump was written, by the local clock: "2026-11-27 15:40:06 +0100".
- * */
+/* When the dump was written, by the local clock: "2026-11-27 15:40:06
+ * +0100". */
 struct trace_date {
 	char at[64];
 };

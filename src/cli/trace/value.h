@@ -80,8 +80,8 @@ struct json_object *value_next(struct values *v, struct json_object *list,
 
 /* ---- parse.c ---------------------------------------------------------- */
 
-/* Read the facts at the head of a dump; those that are unknown are 0 or empty.
- * */
+/* Read the facts at the head of a dump; those that are unknown are 0 or
+ * empty. */
 void parse_facts(struct values *v, struct json_object *o, struct flight *f);
 
 /* Read the stacks at the head of a dump of @process. */

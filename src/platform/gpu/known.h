@@ -17,8 +17,8 @@
  * opt-in. */
 #define OLDEST_CUDA 12000
 
-/* The version of the driver's kernel module, such as 525.60.13, as one number.
- * */
+/* The version of the driver's kernel module, such as 525.60.13, as one
+ * number. */
 #define DRIVER_VERSION(major, minor, patch)                                    \
 	((major)*1000000 + (minor)*1000 + (patch))
 

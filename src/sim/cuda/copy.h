@@ -28,8 +28,8 @@ cudaError_t copy_submit(struct stream *stream, void *dst, const void *src,
 cudaError_t copy_set(void *memory, uint32_t value, size_t count, size_t size,
                      cudaStream_t stream, bool wait);
 
-/* Queue a flip of the first bit at @memory: what a path that damages data does.
- * */
+/* Queue a flip of the first bit at @memory: what a path that damages data
+ * does. */
 cudaError_t copy_garble(struct stream *stream, void *memory);
 
 #endif

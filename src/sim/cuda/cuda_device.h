@@ -56,8 +56,8 @@ void device_forbid_calls(bool forbidden);
  * of a stream, which must not call CUDA; else cudaSuccess. */
 cudaError_t stream_permits_calls(void);
 
-/* Store the value of a device attribute; false if there is none of that number.
- * */
+/* Store the value of a device attribute; false if there is none of that
+ * number. */
 bool device_attribute(int *value, int attribute, int device);
 
 /* How much memory each device has. */

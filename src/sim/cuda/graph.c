@@ -194,8 +194,8 @@ cudaError_t host_cudaGraphAddEventRecordNode(cudaGraphNode_t *node,
 	SCOPED_LOCK(&capture_lock);
 	if (!graph_has(g, nodes, count))
 		return device_error(cudaErrorInvalidValue);
-	/* In a lane of its own, where only what comes behind it waits for it.
-	 * */
+	/* In a lane of its own, where only what comes behind it waits for
+	 * it. */
 	like.lane = g->lanes;
 	n = graph_add(g, &like, nodes, count);
 	if (!n)

@@ -37,8 +37,8 @@ static size_t used, room;
 /* Guarded by lock: how much of each device's memory is used. */
 static size_t used_bytes[COHORT_SIM_MAX_DEVICES];
 
-/* Guarded by lock: addresses that are the devices' without being the arena's.
- * */
+/* Guarded by lock: addresses that are the devices' without being the
+ * arena's. */
 struct span {
 	const char *start;
 	size_t bytes;

@@ -55,8 +55,8 @@ bool memory_is_known(const void *p, size_t bytes);
 bool memory_may_use(const void *p, size_t bytes, bool write);
 
 /* Allocate @m->bytes, which are not 0, and enter the memory in the table; or
- * enter memory of the program's.  False without memory, of the device as well.
- * */
+ * enter memory of the program's.  False without memory, of the device as
+ * well. */
 bool memory_allocate(struct memory *m);
 bool memory_enter(const struct memory *m);
 
@@ -78,8 +78,8 @@ void memory_unclaim(int device, size_t bytes);
 size_t memory_unused(int device);
 
 /* Say that [@start, @start + @bytes) are addresses for devices, where memory of
- * the program's own never is (false without memory); and that they are no more.
- * */
+ * the program's own never is (false without memory); and that they are no
+ * more. */
 bool memory_reserve(const void *start, size_t bytes);
 void memory_unreserve(const void *start);
 

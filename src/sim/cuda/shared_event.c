@@ -295,8 +295,8 @@ static enum step record_step(struct stream *s, struct work *work,
 
 	(void)s;
 	(void)d;
-	/* Release: what the stream did before.  Pairs with shared_event_has().
-	 * */
+	/* Release: what the stream did before.  Pairs with
+	 * shared_event_has(). */
 	store_release(&e->words->lanes[LANE(recording)].done,
 	              NUMBER(recording));
 	shared_event_put(e);
@@ -360,8 +360,8 @@ static enum step wait_step(struct stream *s, struct work *work,
 
 	(void)s;
 	(void)d;
-	/* The thread that records may be another process's, and kicks nobody.
-	 * */
+	/* The thread that records may be another process's, and kicks
+	 * nobody. */
 	if (!shared_event_has(e, work->shared.recording))
 		return STEP_WATCH;
 	shared_event_put(e);

@@ -33,8 +33,8 @@ static void retain(struct user_object *o, unsigned int count)
 	o->uses += count;
 }
 
-/* False if it has not so many uses.  The program's function must not call CUDA.
- * */
+/* False if it has not so many uses.  The program's function must not call
+ * CUDA. */
 static bool release(struct user_object *o, unsigned int count)
 {
 	const bool was_forbidden = stream_permits_calls() != cudaSuccess;

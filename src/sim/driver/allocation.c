@@ -235,8 +235,8 @@ CUresult driver_cuMemExportToShareableHandle(
 	return CUDA_SUCCESS;
 }
 
-/* Where the memory of a file is, and how much; false if it is not one of ours.
- * */
+/* Where the memory of a file is, and how much; false if it is not one of
+ * ours. */
 static bool look_at_file(int file, int *place, size_t *bytes)
 {
 	char path[64], name[64];

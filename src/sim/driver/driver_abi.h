@@ -35,8 +35,8 @@ typedef struct CUuuid_st CUuuid;
 
 /* ---- devices and contexts --------------------------------------------- */
 
-/* Attributes that the runtime has no number for; the others have the runtime's.
- * */
+/* Attributes that the runtime has no number for; the others have the
+ * runtime's. */
 typedef enum CUdevice_attribute_enum {
 	CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,
 	CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93,

@@ -71,8 +71,8 @@ static void note_fault(const struct member *m)
 		store_relaxed(&m->world->span->ranks[m->rank].is_struck, true);
 }
 
-/* The way of a call depends on nothing else: ranks may group calls differently.
- * */
+/* The way of a call depends on nothing else: ranks may group calls
+ * differently. */
 static void arrive_inline(const struct world *w, struct launch *l)
 {
 	struct slot *mine = slot_next(w, l);
@@ -163,8 +163,8 @@ static bool is_struck(const struct world *w, int rank)
 	return load_relaxed(&w->span->ranks[rank].is_struck);
 }
 
-/* In strict mode: name ranks that differ, but for those with a scripted fault.
- * */
+/* In strict mode: name ranks that differ, but for those with a scripted
+ * fault. */
 static void check_calls(const struct world *w, const struct launch *l)
 {
 	char text[CALL_WORDS], other[CALL_WORDS];

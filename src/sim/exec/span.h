@@ -36,8 +36,8 @@
 
 #include "sim/exec/slot.h"
 
-/* Messages of one rank to another that may be posted before the first is taken.
- * */
+/* Messages of one rank to another that may be posted before the first is
+ * taken. */
 #define SPAN_POSTS 8
 
 /* What a rank has called for a round. */
@@ -84,8 +84,8 @@ struct span_lane {
 };
 
 /* The shared memory of a world, zeroed at first; behind the ranks come the
- * lanes, and behind those the slots of inline rounds, if there are few ranks.
- * */
+ * lanes, and behind those the slots of inline rounds, if there are few
+ * ranks. */
 struct span_shared {
 	/* Constant. */
 	int n;

@@ -74,8 +74,8 @@ void lifetime_check_buffers(struct world *world, const char *function);
  * there. */
 void lifetime_check_child(const struct ncclComm *comm, const char *function);
 
-/* Keep a communicator that is freed: lifetime_buried() (census.h) counts them.
- * */
+/* Keep a communicator that is freed: lifetime_buried() (census.h) counts
+ * them. */
 void lifetime_bury(struct ncclComm *comm);
 
 /* A communicator that was buried is used. */

@@ -61,8 +61,8 @@ static int run_end(struct join *const *sorted, int first, int n)
 	return i;
 }
 
-/* Make @comm rank @rank of @world, as part of which it is known from then on.
- * */
+/* Make @comm rank @rank of @world, as part of which it is known from then
+ * on. */
 static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;

@@ -108,8 +108,8 @@ void comm_put(struct ncclComm *comm);
 /* Let @child be aborted with @parent, and the other way round. */
 void comm_make_kin(struct ncclComm *parent, struct ncclComm *child);
 
-/* Register @registration (nccl_register.h) with @comm; and free a list of them.
- * */
+/* Register @registration (nccl_register.h) with @comm; and free a list of
+ * them. */
 void comm_register(struct ncclComm *comm, struct registration *registration);
 void registered_free(struct registration *first);
 

@@ -39,8 +39,8 @@ static struct registration *registration_create(const char *function,
 	return r;
 }
 
-/* One user less of @handle, which @function has made; false if it is nothing.
- * */
+/* One user less of @handle, which @function has made; false if it is
+ * nothing. */
 static bool registered_remove(struct ncclComm *comm, const void *handle,
                               const char *function)
 {

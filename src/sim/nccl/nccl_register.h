@@ -8,8 +8,8 @@
 
 #include "sim/nccl/nccl_comm.h"
 
-/* Guarded by the lock of its communicator, or owned by the rank that makes it.
- * */
+/* Guarded by the lock of its communicator, or owned by the rank that makes
+ * it. */
 struct registration {
 	struct registration *next;
 	const char *function; /* that made it */

@@ -124,8 +124,8 @@ static void close_all(const int *fds, int n)
 }
 
 /* Receive a message that has arrived.  Stores the descriptors, at most @most,
- * and how many there are.  False, and there are none, unless @bytes have come.
- * */
+ * and how many there are.  False, and there are none, unless @bytes have
+ * come. */
 static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
                         int *n_out)
 {
@@ -371,8 +371,8 @@ static int index_of(const struct root *r, struct processes *p,
 	return i;
 }
 
-/* The area of the communicator that all guests are to have: 0 without memory.
- * */
+/* The area of the communicator that all guests are to have: 0 without
+ * memory. */
 static uint64_t make_area(const struct root *r, struct processes *p,
                           const struct segment *s)
 {

@@ -71,8 +71,8 @@ static bool map_file(struct image *image)
 	return true;
 }
 
-/* What is at @offset of the file; NULL if it is not all there, or not aligned.
- * */
+/* What is at @offset of the file; NULL if it is not all there, or not
+ * aligned. */
 static const void *at(const struct image *image, uint64_t offset,
                       uint64_t bytes, size_t alignment)
 {

@@ -169,8 +169,8 @@ static CUresult run_one_rank(void *user)
 	return CUDA_SUCCESS;
 }
 
-/* The kernel's parameters, in their order: dst, src, count, scalar, is_pointer.
- * */
+/* The kernel's parameters, in their order: dst, src, count, scalar,
+ * is_pointer. */
 static CUresult launch_one_rank(int type, const struct host_launch *from,
                                 struct host_kernel *out)
 {

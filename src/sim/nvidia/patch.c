@@ -35,8 +35,8 @@ static cudaError_t fail(cudaError_t error)
 
 /* ---- kernels ---------------------------------------------------------- */
 
-/* NCCL asks for the stack and for the shared memory that a kernel takes: none.
- * */
+/* NCCL asks for the stack and for the shared memory that a kernel takes:
+ * none. */
 static cudaError_t get_attributes(struct cudaFuncAttributes *out,
                                   const void *kernel)
 {

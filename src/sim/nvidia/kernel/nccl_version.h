@@ -25,8 +25,8 @@
 /* What a structure does not have. */
 #define NO_FIELD UINT16_MAX
 
-/* A field of bits: the first, counted from the structure's begin, and how many.
- * */
+/* A field of bits: the first, counted from the structure's begin, and how
+ * many. */
 struct bits {
 	uint16_t first, count;
 };

@@ -359,8 +359,8 @@ static bool message_recv(const struct task *t, uint64_t n,
 	return message_chunk(t, n, op);
 }
 
-/* What is registered with all peers on NVLink goes in chunks of so many bytes.
- * */
+/* What is registered with all peers on NVLink goes in chunks of so many
+ * bytes. */
 #define LARGE_CHUNK ((size_t)1 << 30)
 
 /* Parts of a message are whole pages. */
